@@ -1,0 +1,1 @@
+"""Windrow: served features joined once with all their labels, interval by interval."""

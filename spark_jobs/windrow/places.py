@@ -1,0 +1,71 @@
+"""Where things live: read once from the environment at the edge, then passed down as a value.
+
+Nothing here says what rows mean (that is the pipeline file) or what a run does (its arguments).
+
+    WINDROW_HOME          tables, reports, locks, the local platform     default: .windrow in the project
+    WINDROW_CACHE         fetched jars, shared by every home             default: ~/.cache/windrow
+    WINDROW_KAFKA         bootstrap servers                              default: 127.0.0.1:19092
+    WINDROW_SPARK_MASTER  Spark master                                   default: local[*]
+    WINDROW_PIPELINES     more folders of pipeline files, ':' separated
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parents[2]
+"""The checkout: dags/, expectations/ and plugins/ stand beside spark_jobs/."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """One answer to every "where": folders, brokers, master."""
+
+    home: Path
+    cache: Path
+    kafka: str = "127.0.0.1:19092"
+    spark_master: str = "local[*]"
+    pipelines: tuple[Path, ...] = ()
+    project: Path = PROJECT
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str]) -> Places:
+        """Read the environment; empty variables count as unset."""
+        home = Path(environ.get("WINDROW_HOME") or PROJECT / ".windrow")
+        xdg = environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME") or Path.home()) / ".cache"
+        extra = [Path(p) for p in (environ.get("WINDROW_PIPELINES") or "").split(":") if p]
+        return cls(
+            home=home.expanduser().absolute(),
+            cache=Path(environ.get("WINDROW_CACHE") or Path(xdg) / "windrow").expanduser().absolute(),
+            kafka=environ.get("WINDROW_KAFKA") or cls.kafka,
+            spark_master=environ.get("WINDROW_SPARK_MASTER") or cls.spark_master,
+            pipelines=(PROJECT / "dags" / "pipelines", *extra),
+        )
+
+    def table(self, pipeline: str, name: str) -> str:
+        """Location of a table of a pipeline."""
+        return str(self.home / "tables" / pipeline / name)
+
+    def landing(self, pipeline: str, topic: str) -> str:
+        """Location of the landing table of a topic."""
+        return self.table(pipeline, f"landing/{topic}")
+
+    def reports(self, pipeline: str) -> Path:
+        """Folder of a pipeline's reports."""
+        return self.home / "reports" / pipeline
+
+    def lock(self, pipeline: str, name: str) -> Path:
+        """Lock file that serialises the writers of one table."""
+        return self.home / "locks" / pipeline / f"{name}.lock"
+
+    @property
+    def expectations(self) -> Path:
+        """Folder of the reviewed suites."""
+        return self.project / "expectations"
+
+    @property
+    def spark_conf(self) -> Path:
+        """Folder of the one spark-defaults.conf that every Spark start reads."""
+        return self.cache / "spark" / "conf"
