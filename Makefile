@@ -1,0 +1,77 @@
+# Two commands: `make demo` and `make test`. Both set up what they need; later runs reuse it.
+# Needed on the machine: Python 3.11, Java 17, make, and package registries within reach.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3.11
+WINDROW_CACHE := $(or $(WINDROW_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/windrow)
+export WINDROW_CACHE
+
+UV_VERSION := 0.13.9
+UV_HOME := $(WINDROW_CACHE)/uv-$(UV_VERSION)
+UV := $(UV_HOME)/bin/uv
+BIN := .venv/bin
+
+.PHONY: help setup demo test fast check clean preflight
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1|/' | awk -F'|' '{printf "make %-7s %s\n", $$1, $$2}'
+
+setup: preflight .venv/.synced ## the environment in .venv, the jars in the cache folder
+	@$(BIN)/python -m windrow.platform setup
+
+demo: setup ## the main job on real data through a real Airflow, figures checked
+	@$(BIN)/windrow demo
+
+test: setup ## the whole test suite
+	@$(BIN)/pytest
+
+fast: .venv/.synced ## the tests that need neither Spark nor Kafka nor Airflow
+	@$(BIN)/pytest tests/semantics tests/config
+
+check: .venv/.synced ## style, types, direction of imports
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+clean: ## stop the platform, remove the environment; tables in .windrow and the jars stay
+	@if [ -x $(BIN)/windrow ]; then $(BIN)/windrow down; fi
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+
+# One message and the next move for each thing that may be missing, before anything is fetched.
+preflight:
+	@command -v $(PYTHON) >/dev/null && $(PYTHON) 2>/dev/null -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || { \
+	  echo "Python 3.11 is needed, and \`$(PYTHON)\` is not it."; \
+	  echo "  → install it, or name one that is installed: make PYTHON=/path/to/python3.11 …"; exit 1; } >&2
+	@for java in $${JAVA_HOME:+"$$JAVA_HOME/bin/java"} java /usr/lib/jvm/*/bin/java /Library/Java/JavaVirtualMachines/*/Contents/Home/bin/java; do \
+	  if "$$java" -version 2>&1 | grep -qE 'version "(17|21)'; then exit 0; fi; done; \
+	  { echo "Java 17 is needed to run Spark and Kafka, and none was found (JAVA_HOME, PATH, the usual folders)."; \
+	    echo "  → install it (Debian, Ubuntu: apt-get install openjdk-17-jre-headless; macOS: brew install openjdk@17), or set JAVA_HOME."; exit 1; } >&2
+	@[ -e .venv/.synced ] || [ "$$(df -Pk . | awk 'NR == 2 {print $$4}')" -gt 6000000 ] || { \
+	  echo "This disk has less than 6 GB free; the environment and a demo need about that much."; \
+	  echo "  → make room, or clone to another disk."; exit 1; } >&2
+
+.venv/.synced: pyproject.toml uv.lock | $(UV)
+	@echo "Installing what uv.lock names into .venv (a few minutes the first time) …"
+	@# An environment that stands is brought up to date in place: uv replaces it when it is asked for another
+	@# interpreter path, under whatever runs from it just then.
+	@base=$$(.venv/bin/python -c 'import sys; assert sys.version_info[:2] == (3, 11); print(".venv/bin/python")' 2>/dev/null \
+	    || $(PYTHON) -c 'import sys; print(sys.executable)'); \
+	  UV_PYTHON_DOWNLOADS=never UV_PROJECT_ENVIRONMENT=.venv $(UV) sync --frozen --python "$$base" || { \
+	  echo "The environment could not be installed."; \
+	  echo "  → read the message above; a retry keeps what has arrived. Disk full? UV_CACHE_DIR moves uv's cache."; exit 1; } >&2
+	@touch $@
+
+$(UV): | preflight
+	@echo "Installing uv $(UV_VERSION) into $(UV_HOME) …"
+	@rm -rf "$(UV_HOME)" "$(UV_HOME).new"
+	@$(PYTHON) -m venv "$(UV_HOME)" || { \
+	  echo "$(PYTHON) cannot make a virtual environment."; \
+	  echo "  → install its venv module (Debian, Ubuntu: apt-get install python3.11-venv)."; exit 1; } >&2
+	@"$(UV_HOME)/bin/python" -m pip install --quiet --disable-pip-version-check "uv==$(UV_VERSION)" || { \
+	  echo "uv $(UV_VERSION) could not be installed by pip."; \
+	  echo "  → does this machine reach a Python package index? (pip's own message is above)"; exit 1; } >&2

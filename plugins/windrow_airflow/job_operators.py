@@ -1,0 +1,247 @@
+"""Run one of the project's jobs: with spark-submit where it needs Spark, as plain Python where it does not.
+
+Both read the job's result line, translate its exit code by one table (`job_outcome`) and, when the task is
+killed, end the whole process tree. Paths, master and brokers come from the environment when the task runs,
+never from the DAG file, so nothing about a machine and nothing secret stands in a rendered template.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.util
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import BaseHook, BaseOperator
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
+
+from windrow.places import Places
+from windrow_airflow.job_outcome import ResultReader, raise_for
+from windrow_airflow.report_link import ReportLink
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+SPARK_CONNECTION = "windrow_spark"
+GRACE_SECONDS = 3.0
+"""Airflow follows its SIGTERM with SIGKILL after 5 s: the tree must be gone before."""
+
+
+class _Job:
+    """What both operators share: the command before, the outcome after."""
+
+    template_fields: Sequence[str] = ("run_key", "arguments")
+    operator_extra_links = (ReportLink(),)
+
+    job: str
+    pipeline: str
+    run_key: str | None
+    arguments: list[str]
+    result: dict[str, Any]
+
+    def _describe(self, job: str, pipeline: str, run_key: str | None, arguments: Sequence[str]) -> None:
+        self.job = job
+        self.pipeline = pipeline
+        self.run_key = run_key
+        self.arguments = list(arguments)
+        self.result = {}
+
+    def _command(self, places: Places) -> tuple[str, list[str]]:
+        script = places.project / "spark_jobs" / f"{self.job}.py"
+        run = ["--run", self.run_key] if self.run_key else []
+        return str(script), [self.pipeline, *run, *self.arguments]
+
+    def _settle(
+        self, code: int, result: dict[str, Any], outlets: Sequence[Any], context: Context
+    ) -> dict[str, Any]:
+        self.result = result
+        if code:
+            raise_for(f"{self.pipeline} {self.job}", code, result)
+        for asset in outlets:
+            context["outlet_events"][asset].extra = {"publications": result.get("publications", [])}
+        return {**result, "run": self.run_key}
+
+
+class SparkJobOperator(_Job, SparkSubmitOperator):
+    """`spark-submit spark_jobs/<job>.py <pipeline> [--run KEY] <arguments>`.
+
+    The connection `windrow_spark` names the master and must exist; everything else Spark needs stands in the
+    spark-defaults.conf of `SPARK_CONF_DIR`. Returns the job's result with the run key it worked under.
+    """
+
+    template_fields: Sequence[str] = _Job.template_fields
+
+    def __init__(
+        self,
+        *,
+        job: str,
+        pipeline: str,
+        run_key: str | None = None,
+        arguments: Sequence[str] = (),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            conn_id=SPARK_CONNECTION,
+            name=f"{pipeline}.{job}",
+            durable=False,  # a cleared task must submit again, also in cluster modes
+            **kwargs,
+        )
+        self._describe(job, pipeline, run_key, arguments)
+        self._reader = ResultReader()
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        _require_connection()
+        places = Places.from_env(os.environ)
+        home = _spark_home()
+        self._spark_binary = str(home / "bin" / "spark-submit")
+        self.env_vars = {
+            **_environment(places),
+            "SPARK_HOME": str(home),
+            "SPARK_CONF_DIR": str(places.spark_conf),
+        }
+        self.application, self.application_args = self._command(places)
+        code = 0
+        try:
+            super().execute(context)
+        except AirflowException:
+            code = self._submitted.returncode if self._submitted else 0
+            if not code:  # it never started, or it failed where no exit code comes through (cluster modes)
+                raise
+        return self._settle(code, self._reader.result, self.outlets, context)
+
+    def on_kill(self) -> None:
+        if self._submitted:
+            end_tree(self._submitted)
+        super().on_kill()
+
+    def _get_hook(self) -> SparkSubmitHook:
+        hook = super()._get_hook()
+        log_lines, submit = hook._process_spark_submit_log, hook.submit
+        hook._process_spark_submit_log = lambda lines: log_lines(self._reader.lines(lines))
+        # A session of its own: signals to a terminal or a supervisor reach the job through on_kill only. What
+        # a job prints is shown even where it is not UTF-8.
+        hook.submit = functools.partial(submit, start_new_session=True, errors="replace")
+        return hook
+
+    @property
+    def _submitted(self) -> subprocess.Popen[str] | None:
+        return self._hook._submit_sp if self._hook is not None else None
+
+
+class PythonJobOperator(_Job, BaseOperator):
+    """`python spark_jobs/<job>.py …` in a process of its own, for a job that needs no Spark."""
+
+    template_fields: Sequence[str] = _Job.template_fields
+
+    def __init__(
+        self,
+        *,
+        job: str,
+        pipeline: str,
+        run_key: str | None = None,
+        arguments: Sequence[str] = (),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self._describe(job, pipeline, run_key, arguments)
+        self._process: subprocess.Popen[str] | None = None
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        places = Places.from_env(os.environ)
+        script, arguments = self._command(places)
+        command = [sys.executable, script, *arguments]
+        self.log.info("Command: %s", " ".join(command))
+        reader = ResultReader()
+        self._process = subprocess.Popen(
+            command,
+            env={**os.environ, **_environment(places)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+        assert self._process.stdout is not None
+        for line in reader.lines(self._process.stdout):
+            self.log.info(line.rstrip())
+        return self._settle(self._process.wait(), reader.result, self.outlets, context)
+
+    def on_kill(self) -> None:
+        if self._process is not None:
+            end_tree(self._process)
+
+
+def end_tree(process: subprocess.Popen[str]) -> None:
+    """End a process and everything it started: asked first, so that the JVM cleans up, then killed.
+
+    Only looks and signals, never waits for the process: to take its exit status away from whoever runs it
+    would turn a killed job into a successful one.
+    """
+    try:
+        root = psutil.Process(process.pid)
+        tree = [*root.children(recursive=True), root]
+    except psutil.NoSuchProcess:
+        return
+    for member in tree:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            member.terminate()
+    until = time.monotonic() + GRACE_SECONDS
+    while any(_is_alive(member) for member in tree) and time.monotonic() < until:
+        time.sleep(0.05)
+    for member in filter(_is_alive, tree):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            member.kill()
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _environment(places: Places) -> dict[str, str]:
+    """What every job finds in its environment, beside what Airflow's processes have."""
+    return {
+        "WINDROW_HOME": str(places.home),
+        "WINDROW_TASK_PID": str(os.getpid()),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYTHONPATH": os.pathsep.join([str(places.project / "spark_jobs"), *_present("PYTHONPATH")]),
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def _present(name: str) -> list[str]:
+    value = os.environ.get(name)
+    return [value] if value else []
+
+
+def _spark_home() -> Path:
+    """Where the pip package pyspark stands, found without importing it."""
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or not spec.submodule_search_locations:
+        raise AirflowFailException(
+            "pyspark is not installed beside Airflow: install the project's own environment"
+        )
+    return Path(spec.submodule_search_locations[0])
+
+
+def _require_connection() -> None:
+    """Without it the Spark provider would quietly submit to YARN."""
+    try:
+        BaseHook.get_connection(SPARK_CONNECTION)
+    except AirflowNotFoundException:
+        raise AirflowFailException(
+            f"no Airflow connection {SPARK_CONNECTION!r}: set AIRFLOW_CONN_{SPARK_CONNECTION.upper()}="
+            '\'{"conn_type": "spark", "host": "local[*]"}\' or add it in the UI; `windrow up` does'
+        ) from None

@@ -1,0 +1,80 @@
+"""What a job's end means to Airflow: one table of exit codes, for jobs with Spark and without.
+
+    0   done                         success, the result is the task's XCom
+    10  nothing to do                skipped, and what follows with it
+    20  window still open            failed, retried
+    30  blocked by expectations      failed for good, naming what failed and the report
+    40  locked or superseded         failed, retried
+    2   wrong arguments or file      failed for good
+    else                             failed, retried
+
+A job's last word is a line `WINDROW_RESULT {json}`; the last such line counts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NoReturn
+
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+
+NOTHING_TO_DO, WINDOW_OPEN, BLOCKED, LOCKED, BAD_ARGUMENTS = 10, 20, 30, 40, 2
+MARK = "WINDROW_RESULT "
+
+
+class ResultReader:
+    """Lets a job's output through, line by line, and keeps the last result that came by."""
+
+    def __init__(self) -> None:
+        self.result: dict[str, Any] = {}
+
+    def lines(self, output: Iterable[str]) -> Iterator[str]:
+        """The output, unchanged."""
+        for line in output:
+            self._keep(line)
+            yield line
+
+    def _keep(self, line: str) -> None:
+        # Driver and JVM write into one pipe: the mark may stand behind the start of another line.
+        _, mark, text = line.partition(MARK)
+        if not mark:
+            return
+        try:
+            result, _ = json.JSONDecoder().raw_decode(text.lstrip())
+        except ValueError:
+            return
+        if isinstance(result, dict):
+            self.result = result
+
+
+def raise_for(job: str, code: int, result: Mapping[str, Any]) -> NoReturn:
+    """The exception that an exit code other than 0 stands for."""
+    said = _said(result)
+    if code == NOTHING_TO_DO:
+        raise AirflowSkipException(f"{job}: nothing to do{said}")
+    if code == BLOCKED:
+        raise AirflowFailException(
+            f"{job}: blocked by expectations{said}. The interval stays invisible, and a retry would judge the "
+            "same rows: fix the cause and clear join with what follows, or override with a reason."
+        )
+    if code == BAD_ARGUMENTS:
+        raise AirflowFailException(
+            f"{job}: wrong arguments or pipeline file{said}. An edit helps, a retry does not."
+        )
+    if code == WINDOW_OPEN:
+        raise AirflowException(
+            f"{job}: the window is still open{said}. A retry helps once the clock has moved."
+        )
+    if code == LOCKED:
+        raise AirflowException(f"{job}: another writer holds the table or was faster{said}. A retry helps.")
+    ended = f"was ended by signal {-code}" if code < 0 else f"failed with exit code {code}"
+    raise AirflowException(f"{job}: {ended}{said}. The cause is in the log above.")
+
+
+def _said(result: Mapping[str, Any]) -> str:
+    if not result:
+        return ""
+    text = result.get("message") or json.dumps(result, ensure_ascii=False, default=str)
+    report = f". Report: {result['report']}" if result.get("message") and result.get("report") else ""
+    return f": {str(text)[:4000].rstrip('.')}{report}"

@@ -1,0 +1,34 @@
+"""The pipeline file: read once, checked completely, then a frozen value. Nothing else knows the file format.
+
+    pipeline = load("dags/pipelines/feed.yaml")       # a Pipeline, or PipelineInvalid with every problem
+    pipeline, warnings = check("dags/pipelines/feed.yaml")
+    pipeline = find("feed", places.pipelines)         # by name, in the folders that hold pipeline files
+
+Imports are light (no pyspark, no Great Expectations): DAG files read pipelines too.
+"""
+
+from windrow.config.files import check, discover, find, load, parse
+from windrow.config.pipeline import Idle, LeftStream, Pipeline, RightStream, Stream, Window
+from windrow.config.problems import Inconsistent, PipelineInvalid, PipelineUnknown, Problem
+from windrow.config.text import duration_text, parse_duration, parse_instant
+
+__all__ = [
+    "Idle",
+    "Inconsistent",
+    "LeftStream",
+    "Pipeline",
+    "PipelineInvalid",
+    "PipelineUnknown",
+    "Problem",
+    "RightStream",
+    "Stream",
+    "Window",
+    "check",
+    "discover",
+    "duration_text",
+    "find",
+    "load",
+    "parse",
+    "parse_duration",
+    "parse_instant",
+]

@@ -1,0 +1,144 @@
+"""Pipeline files: read strictly, found by name.
+
+A file is a `Pipeline`, or `PipelineInvalid` with every problem; never half of one.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from windrow.config import checks
+from windrow.config.messages import UNKNOWN_FIELD, problems_of
+from windrow.config.pipeline import NAME, Pipeline
+from windrow.config.problems import (
+    Inconsistent,
+    Location,
+    PipelineInvalid,
+    PipelineUnknown,
+    Problem,
+    near_miss,
+)
+from windrow.config.text import short
+from windrow.config.yaml_file import Document, Tree, read_document, read_text
+from windrow.places import PROJECT
+
+_SUFFIXES = (".yaml", ".yml")
+
+
+def load(path: Path | str, expectations: Path | str | None = None) -> Pipeline:
+    """The pipeline of a file. `expectations` is the folder of suites, the project's own unless given."""
+    return check(path, expectations)[0]
+
+
+def check(path: Path | str, expectations: Path | str | None = None) -> tuple[Pipeline, list[Problem]]:
+    """The pipeline of a file, and what is right but worth a second look."""
+    path = Path(path)
+    return _checked(read_document(read_text(path), path), expectations)
+
+
+def parse(
+    content: str, path: Path | str = "pipeline.yaml", expectations: Path | str | None = None
+) -> Pipeline:
+    """As `load`, for text that is at hand; `path` stands in the messages."""
+    return _checked(read_document(content, Path(path)), expectations)[0]
+
+
+def discover(folders: Iterable[Path | str]) -> dict[str, Path]:
+    """The pipeline files of the folders, by the name they give; a missing folder is an empty one.
+
+    A file that cannot be read goes by its own name, hides no other, and says why when it is loaded.
+    """
+    found: dict[str, Path] = {}
+    lines: dict[str, int] = {}
+    for path in _files(folders):
+        name, line = _name_in(path)
+        if name in found:
+            message = f"{short(name)} is also the name in {found[name]}:{lines[name]}; rename one of them"
+            raise PipelineInvalid(path, [Problem(line, "name", message)])
+        found[name], lines[name] = path, line
+    return found
+
+
+def find(name: str, folders: Iterable[Path | str], expectations: Path | str | None = None) -> Pipeline:
+    """The pipeline of that name. Raises PipelineUnknown, which names what there is, or PipelineInvalid."""
+    places = tuple(Path(folder) for folder in folders)
+    known = discover(places)
+    if name not in known:
+        looked = ", ".join(
+            str(folder) if folder.is_dir() else f"{folder} (no such folder)" for folder in places
+        )
+        hint = near_miss(name, known, "pipelines are")
+        message = f"there is no pipeline {short(name)}; {hint} (looked in {looked})"
+        raise PipelineUnknown(None, [Problem(0, "", message)])
+    return load(known[name], expectations)
+
+
+def _files(folders: Iterable[Path | str]) -> Iterator[Path]:
+    seen: set[Path] = set()
+    for folder in folders:
+        for path in sorted(Path(folder).glob("*")) if Path(folder).is_dir() else ():
+            if path.suffix in _SUFFIXES and path.is_file() and path.resolve() not in seen:
+                seen.add(path.resolve())
+                yield path
+
+
+def _name_in(path: Path) -> tuple[str, int]:
+    try:
+        document = read_document(read_text(path), path)
+    except PipelineInvalid:
+        return path.stem, 1
+    name = document.tree.get("name")
+    return name if isinstance(name, str) else path.stem, document.line(("name",))
+
+
+def _checked(document: Document, expectations: Path | str | None) -> tuple[Pipeline, list[Problem]]:
+    problems = list(document.problems)
+    pipeline: Pipeline | None = None
+    tree = document.tree
+    for _ in range(2):  # once more without the unknown fields, so that they do not hide what else is wrong
+        try:
+            pipeline = Pipeline.model_validate(tree, by_alias=True, by_name=False)
+        except Inconsistent as wrong:
+            problems += (document.problem(where, message) for where, message in wrong.findings)
+        except ValidationError as wrong:
+            problems += problems_of(wrong, document)
+            unknown = [error["loc"] for error in wrong.errors() if error["type"] in UNKNOWN_FIELD]
+            if len(unknown) == wrong.error_count():
+                tree = without(tree, unknown)
+                continue
+        break
+    suites = Path(expectations) if expectations is not None else PROJECT / "expectations"
+    problems += _suite_problems(document, suites)
+    if problems or pipeline is None:
+        raise PipelineInvalid(document.path, list(dict.fromkeys(problems)))
+    warnings = [document.problem(where, message) for where, message in checks.warnings_of(pipeline)]
+    if document.path.stem != pipeline.name:
+        message = f"the file is called {document.path.name}; {pipeline.name}.yaml is where people look for it"
+        warnings.append(document.problem(("name",), message))
+    return pipeline, warnings
+
+
+def without(tree: dict[str, Tree], unknown: Iterable[Location]) -> dict[str, Tree]:
+    """The tree without the fields at these locations."""
+    rest = copy.deepcopy(tree)
+    for *around, last in unknown:
+        node: Any = rest
+        for part in around:
+            node = node[part]
+        node.pop(last, None)
+    return rest
+
+
+def _suite_problems(document: Document, folder: Path) -> Iterator[Problem]:
+    """The suite that judges the candidates must be there before the first candidate is."""
+    name = document.tree.get("expectations") or Pipeline.model_fields["expectations"].default
+    if not isinstance(name, str) or not NAME.fullmatch(name) or (folder / f"{name}.yaml").is_file():
+        return  # what cannot be a name has been said
+    there = [path.stem for path in folder.glob("*.yaml")]
+    message = f"there is no suite {short(name)} in {folder}; {near_miss(name, there, 'suites are')}"
+    yield document.problem(("expectations",), message)

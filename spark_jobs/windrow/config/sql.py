@@ -1,0 +1,297 @@
+"""Spark SQL in a pipeline file (`where`, `labels`): one expression over known columns, always the same value.
+
+What is refused here would fail in Spark minutes later, or would not give the same rows twice: unknown columns
+and struct fields, statements, subqueries, aggregates, generators, and functions that look at a clock, a
+session or dice. Functions are not checked against a list: Spark knows its own and the registered ones.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ParseError, SqlglotError, TokenError
+from sqlglot.tokens import Token, TokenType
+
+from windrow.config.column_types import ColumnType
+from windrow.config.problems import near_miss
+from windrow.config.text import short
+
+_LONGEST = 10_000
+_BARE = frozenset(
+    {"current_timestamp", "current_date", "current_time", "localtimestamp", "current_user", "user"}
+)
+"""They need no brackets."""
+_CHANGING = _BARE | {
+    *("rand", "random", "randn", "uuid", "shuffle", "randstr", "uniform"),
+    *("now", "curdate", "current_timezone", "session_user", "version"),
+    *("current_database", "current_schema", "current_catalog"),
+    *("monotonically_increasing_id", "spark_partition_id"),
+    *("input_file_name", "input_file_block_start", "input_file_block_length"),
+    *("reflect", "java_method", "try_reflect", "ai_query"),
+}
+_CLOCK_WHEN_EMPTY = frozenset({"unix_timestamp", "to_unix_timestamp"})
+_CLOCK_TEXTS = frozenset({"now", "today", "yesterday", "tomorrow"})
+_AGGREGATES = frozenset({"any", "some", "every", "bool_and", "bool_or", "first", "last", "any_value"})
+_KNOWN = frozenset(name.lower() for name in Spark.Parser.FUNCTIONS)
+_ELEMENT_FIRST = (exp.ArrayFilter, exp.Transform, exp.Exists)
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The columns an expression sees (a type of None is not looked into), and why others are not seen."""
+
+    columns: Mapping[str, ColumnType | None]
+    refused: Mapping[str, str] = field(default_factory=dict)
+    refused_fields: Mapping[str, str] = field(default_factory=dict)
+
+
+def problems_of(text: str, scope: Scope) -> list[str]:
+    """What is wrong with an expression; nothing where it is right."""
+    if not text.strip():
+        return ["is empty; write a Spark SQL expression, or leave the field out"]
+    if len(text) > _LONGEST:
+        return [f"is longer than {_LONGEST} characters; shorten it"]
+    try:
+        return _Reading(text, scope).problems()
+    except RecursionError:
+        return ["is nested too deeply; shorten it"]
+
+
+def doubtful_functions(text: str) -> list[str]:
+    """Functions that are not known by name and look like one that is: only Spark can say more."""
+    doubts = []
+    for token, after in pairwise(Spark().tokenize(text)):
+        word = token.text.lower()
+        if token.token_type == TokenType.VAR and after.token_type == TokenType.L_PAREN and word not in _KNOWN:
+            near = difflib.get_close_matches(word, _KNOWN, n=1, cutoff=0.8)
+            doubts += [f"{word}() is not known here; did you mean {near[0]}()? Spark decides"] if near else []
+    return list(dict.fromkeys(doubts))
+
+
+class _Reading:
+    """One expression against one scope."""
+
+    def __init__(self, text: str, scope: Scope) -> None:
+        self.text = text
+        self.scope = scope
+        self.columns = {name.lower(): kind for name, kind in scope.columns.items()}
+        self.found: list[str] = []
+
+    def problems(self) -> list[str]:
+        try:
+            tokens = Spark().tokenize(self.text)
+        except TokenError:
+            return [f"{short(self.text)} does not parse: a quote or comment is not closed; close it"]
+        self.found += dict.fromkeys(self.token_problems(tokens))
+        if self.found:
+            return self.found
+        try:
+            statements = sqlglot.parse(f"SELECT ({self.text}\n)", read=Spark)
+        except ParseError as wrong:
+            return [self.syntax(wrong)]
+        except SqlglotError as wrong:
+            return [f"{short(self.text)} does not parse: {str(wrong)[:200]}; correct the expression"]
+        root = statements[0]
+        if len(statements) != 1 or not isinstance(root, exp.Select) or self.more_than_one(root):
+            return ["must be one expression, such as size(clicks) > 0; statements and lists are refused"]
+        inner = root.expressions[0]
+        self.found += dict.fromkeys(self.shape_problems(inner))
+        if not self.found:
+            self.visit(inner, {})
+        return list(dict.fromkeys(self.found))
+
+    def syntax(self, wrong: ParseError) -> str:
+        first = wrong.errors[0] if wrong.errors else {}
+        near = str(first.get("highlight") or "").strip()
+        reason = str(first.get("description") or "it is no expression")
+        if reason.startswith("Required"):
+            reason = "something is missing"
+        elif reason.startswith("Expecting"):
+            reason = f"{reason[0].lower()}{reason[1:]} is expected".replace("expecting ", "")
+        else:
+            reason = "unexpected text"
+        where = f" near {short(near)}" if near and near != ")" else ""
+        return f"{short(self.text)} does not parse{where}: {reason}; write one Spark SQL expression"
+
+    @staticmethod
+    def more_than_one(select: exp.Select) -> bool:
+        other = [key for key, value in select.args.items() if value and key != "expressions"]
+        return bool(other) or len(select.expressions) != 1 or not isinstance(select.expressions[0], exp.Paren)
+
+    def token_problems(self, tokens: list[Token]) -> Iterator[str]:
+        """Problems that the tree would no longer show: comments, functions that the parser rewrites."""
+        depth = 0
+        for position, token in enumerate(tokens):
+            before = tokens[position - 1] if position else None
+            after = tokens[position + 1] if position + 1 < len(tokens) else None
+            depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(token.token_type, 0)
+            if depth < 0:
+                yield f"{short(self.text)} does not parse: a ) without its (; remove it"
+                return
+            if token.comments or token.token_type == TokenType.HINT:
+                yield "holds a comment; comments belong into YAML, behind a #"
+            if token.token_type == TokenType.SEMICOLON:
+                yield "holds a semicolon; write one expression"
+            if token.token_type in (TokenType.STRING, TokenType.NUMBER, TokenType.IDENTIFIER):
+                continue
+            if before is not None and before.token_type == TokenType.DOT:
+                continue
+            word = token.text.lower()
+            called = after is not None and after.token_type == TokenType.L_PAREN
+            empty = (
+                called and position + 2 < len(tokens) and tokens[position + 2].token_type == TokenType.R_PAREN
+            )
+            if called and (word in _CHANGING or (empty and word in _CLOCK_WHEN_EMPTY)):
+                yield self.changing(f"{word}()")
+            elif called and word in _AGGREGATES:
+                yield self.aggregating(word)
+            elif word in _BARE and not called and word not in self.columns:
+                yield self.changing(word)
+        if depth > 0:
+            yield f"{short(self.text)} does not parse: a ( is not closed; close it"
+
+    @staticmethod
+    def changing(name: str) -> str:
+        return f"{name} gives another value at every reading; use the columns of the row, such as _event_time"
+
+    @staticmethod
+    def aggregating(name: str) -> str:
+        return (
+            f"{name}() aggregates over rows, and an expression sees one row; "
+            "use size(), aggregate() or array_max() on an array"
+        )
+
+    def shape_problems(self, root: exp.Expr) -> Iterator[str]:
+        for node in root.walk():
+            if isinstance(node, exp.Exists) and isinstance(node.expression, exp.Lambda):
+                continue
+            if isinstance(node, (exp.Query, exp.Exists)):
+                yield "holds a subquery; it sees one row, exists(clicks, c -> …) looks into its arrays"
+            elif isinstance(node, exp.Window):
+                yield "holds a window function (over …); an expression sees one row"
+            elif isinstance(node, exp.AggFunc):
+                yield self.aggregating(self.function(node))
+            elif isinstance(node, (exp.UDTF, exp.Inline, exp.Stack)):
+                yield f"{self.function(node)}() makes several rows of one; every left row stays one row"
+            elif isinstance(node, (exp.Alias, exp.Aliases, exp.Tuple)):
+                yield "must be one value without a name (no AS, no list); its name is the field's"
+            elif isinstance(node, exp.Star):
+                yield "holds a *; name the columns"
+            elif isinstance(node, (exp.Placeholder, exp.Parameter)):
+                yield "holds a parameter; write the value itself"
+            elif isinstance(node, (exp.Cast, exp.TryCast)) and self.clock_text(node.this):
+                yield self.changing(f"'{node.this.this}'")
+
+    @staticmethod
+    def clock_text(node: exp.Expr) -> bool:
+        return isinstance(node, exp.Literal) and node.is_string and node.this.strip().lower() in _CLOCK_TEXTS
+
+    @staticmethod
+    def function(node: exp.Expr) -> str:
+        if isinstance(node, exp.Anonymous):
+            return str(node.this).lower()
+        return node.sql_name().lower() if isinstance(node, exp.Func) else ""
+
+    # --- columns: every visit answers the type of the expression, or None where it is not known
+
+    def visit(self, node: exp.Expr, bound: Mapping[str, ColumnType | None]) -> ColumnType | None:
+        if isinstance(node, exp.Column):
+            return self.column(node, bound)
+        if isinstance(node, exp.Identifier):
+            return bound.get(node.name.lower())
+        if isinstance(node, exp.Paren):
+            return self.visit(node.this, bound)
+        if isinstance(node, exp.Dot):
+            return self.dot(node, bound)
+        if isinstance(node, exp.Bracket):
+            kind = self.visit(node.this, bound)
+            self.children(node, bound, skip=node.this)
+            return kind.inner[-1] if kind and kind.name in ("array", "map") else None
+        if any(isinstance(argument, exp.Lambda) for argument in self.arguments(node)):
+            return self.higher_order(node, bound)
+        self.children(node, bound)
+        return None
+
+    @staticmethod
+    def arguments(node: exp.Expr) -> Iterator[exp.Expr]:
+        for value in node.args.values():
+            for one in value if isinstance(value, list) else [value]:
+                if isinstance(one, exp.Expr):
+                    yield one
+
+    def children(self, node: exp.Expr, bound: Mapping[str, ColumnType | None], skip: object = None) -> None:
+        for argument in self.arguments(node):
+            if argument is not skip:
+                self.visit(argument, bound)
+
+    def dot(self, node: exp.Dot, bound: Mapping[str, ColumnType | None]) -> ColumnType | None:
+        kind = self.visit(node.this, bound)
+        if isinstance(node.expression, exp.Identifier):
+            return self.of_field(kind, node.this.sql("spark"), node.expression.name)
+        self.visit(node.expression, bound)
+        return None
+
+    def higher_order(self, node: exp.Expr, bound: Mapping[str, ColumnType | None]) -> ColumnType | None:
+        """A function with lambdas: their variables are elements of its first array, where that is plain."""
+        arguments = list(self.arguments(node))
+        kind = self.visit(arguments[0], bound)
+        element = kind.inner[0] if kind and kind.name == "array" else None
+        for argument in arguments[1:]:
+            if not isinstance(argument, exp.Lambda):
+                self.visit(argument, bound)
+                continue
+            names = [parameter.name.lower() for parameter in argument.expressions]
+            kinds: dict[str, ColumnType | None] = dict.fromkeys(names)
+            if isinstance(node, _ELEMENT_FIRST) or self.function(node) == "forall":
+                kinds[names[0]] = element
+            elif isinstance(node, exp.ArraySort):
+                kinds = dict.fromkeys(names, element)
+            elif isinstance(node, exp.Reduce) and len(names) == 2:
+                kinds[names[1]] = element
+            self.visit(argument.this, {**bound, **kinds})
+        return kind if isinstance(node, (exp.ArrayFilter, exp.ArraySort)) else None
+
+    def column(self, node: exp.Column, bound: Mapping[str, ColumnType | None]) -> ColumnType | None:
+        root, *fields = [part.name for part in node.parts]
+        low = root.lower()
+        if low in bound:
+            kind = bound[low]
+        elif low in self.columns:
+            kind = self.columns[low]
+        else:
+            refused = {name.lower(): reason for name, reason in self.scope.refused.items()}.get(low)
+            unknown = f"unknown column {short(root)}; {near_miss(root, self.scope.columns, 'columns are')}"
+            self.found.append(f"column {short(root)}: {refused}" if refused else unknown)
+            return None
+        for name in fields:
+            kind = self.of_field(kind, root, name)
+            root = f"{root}.{name}"
+        return kind
+
+    def of_field(self, kind: ColumnType | None, owner: str, name: str) -> ColumnType | None:
+        if kind is None:
+            return None
+        if kind.name == "array":
+            of_element = self.of_field(kind.inner[0], owner, name)
+            return ColumnType("array", inner=(of_element,)) if of_element else None
+        if kind.name == "map":
+            return kind.inner[1]
+        if kind.name != "struct":
+            self.found.append(f"{short(owner)} is {kind} and has no field {short(name)}; use it as it is")
+            return None
+        if name.lower() in self.scope.refused_fields:
+            self.found.append(f"field {short(name)}: {self.scope.refused_fields[name.lower()]}")
+            return None
+        for known, inner in zip(kind.fields, kind.inner, strict=True):
+            if known.lower() == name.lower():
+                return inner
+        self.found.append(
+            f"{short(owner)} has no field {short(name)}; {near_miss(name, kind.fields, 'fields are')}"
+        )
+        return None

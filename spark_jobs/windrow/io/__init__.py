@@ -1,0 +1,1 @@
+"""Everything that touches a session, a broker, a table or a lock."""

@@ -1,0 +1,196 @@
+"""Candidates: joined rows of an interval that nobody reads yet, and the numbers by which they are judged.
+
+One commit holds the candidates of all plans of a run. The commit is made once: a retry finds it and goes on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from windrow.config import Pipeline
+from windrow.io import crash, frames, small
+from windrow.io.clocks import Observation
+from windrow.io.locks import held
+from windrow.places import Places
+from windrow.schemas import INTERVAL, MEASURES, PLAN, ROW_ORDER
+from windrow.semantics.balance import Balance, LeftBalance, RightBalance
+from windrow.semantics.plan import Plan
+from windrow.transforms import measure
+
+
+def is_made(pipeline: Pipeline, places: Places, plans: Sequence[Plan]) -> bool:
+    """Whether the candidates and the measures of these plans are all there."""
+    known = {row["plan"] for row in measures_of(pipeline, places, [plan.id for plan in plans])}
+    return known >= {plan.id for plan in plans}
+
+
+def measures_of(pipeline: Pipeline, places: Places, plan_ids: Sequence[str]) -> list[dict[str, Any]]:
+    """Rows of `measures` of these plans."""
+    return small.read(places.table(pipeline.name, "measures"), filters=[("plan", "in", list(plan_ids))])
+
+
+def make(
+    spark: SparkSession,
+    pipeline: Pipeline,
+    places: Places,
+    plans: tuple[Plan, ...],
+    landing: Mapping[str, float | None],
+) -> None:
+    """Join the plans' intervals, write the candidates in one commit, and measure them as written.
+
+    `landing`: measures of the landing balance (see `landing_measures`).
+    """
+    with held(places.lock(pipeline.name, "candidates")):
+        read = frames.inputs(spark, pipeline, places, plans)
+        path = places.table(pipeline.name, "candidates")
+        app_id = f"windrow.join/{plans[0].id}"
+        if small.version_of(path, app_id) < 1:
+            crash.point("join.before_commit")
+            _write(frames.joined(pipeline, plans, read), path, app_id, plans)
+        crash.point("join.after_commit")
+        if not is_made(pipeline, places, plans):
+            written = of_plans(spark, pipeline, places, [plan.id for plan in plans])
+            rows = _measures(pipeline, plans, read, written, landing)
+            small.append_once(places.table(pipeline.name, "measures"), MEASURES, rows)
+        crash.point("join.after_measures")
+
+
+def of_plans(spark: SparkSession, pipeline: Pipeline, places: Places, plan_ids: Sequence[str]) -> DataFrame:
+    """Candidate rows of some plans, `_paired` and not."""
+    path = places.table(pipeline.name, "candidates")
+    return spark.read.format("delta").load(path).where(F.col(PLAN).isin(list(plan_ids)))
+
+
+def discard(pipeline: Pipeline, places: Places, plan_ids: Sequence[str]) -> None:
+    """Take published candidates out of the table; their files go with the next vacuum."""
+    with held(places.lock(pipeline.name, "candidates")):
+        table = small.opened(places.table(pipeline.name, "candidates"))
+        if table is not None and plan_ids:
+            names = ", ".join(f"'{plan_id}'" for plan_id in plan_ids)
+            table.delete(f"{PLAN} in ({names})")
+
+
+def _write(rows: DataFrame, path: str, app_id: str, plans: tuple[Plan, ...]) -> None:
+    message = {"windrow": "candidates", "plans": [json.loads(plan.to_json()) for plan in plans]}
+    (
+        rows.sortWithinPartitions(PLAN, *ROW_ORDER)
+        .write.format("delta")
+        .mode("append")
+        .partitionBy(PLAN)
+        .option("mergeSchema", "true")
+        .option("txnAppId", app_id)
+        .option("txnVersion", "1")
+        .option("userMetadata", json.dumps(message, sort_keys=True))
+        .option("delta.setTransactionRetentionDuration", "interval 30 days")
+        .save(path)
+    )
+    if small.version_of(path, app_id) != 1:
+        raise small.WriteSkipped(f"{path}: the commit of {app_id} is not in the table. Run again.")
+
+
+def _measures(
+    pipeline: Pipeline,
+    plans: tuple[Plan, ...],
+    read: frames.Inputs,
+    written: DataFrame,
+    landing: Mapping[str, float | None],
+) -> list[dict[str, Any]]:
+    starts = [plan.interval.start for plan in plans]
+    by_plan = _collected(measure.candidate_measures(written, pipeline), PLAN)
+    repeated = _collected(measure.repeated_row_ids(written), PLAN)
+    left = _collected(_micros(measure.left_counts(read.left, starts, pipeline.interval)), INTERVAL)
+    right = {
+        s.name: _collected(
+            _micros(measure.right_counts(read.rights[s.name], written, s, starts, pipeline.interval)), INTERVAL
+        )
+        for s in pipeline.right
+    }
+    rows = []
+    for plan in plans:
+        start = plan.interval.start
+        numbers = {
+            **_of_rows(pipeline, by_plan.get(plan.id, {})),
+            "duplicate_row_ids": repeated.get(plan.id, {}).get("duplicate_row_ids", 0),
+            **_balance(
+                by_plan.get(plan.id, {}), left.get(start, {}), {n: r.get(start, {}) for n, r in right.items()}
+            ).measures(),
+            "left_filtered": left.get(start, {}).get("left_filtered", 0),
+            **landing,
+        }
+        rows += [
+            {"plan": plan.id, "interval": start, "name": name, "value": None if v is None else float(v)}
+            for name, v in numbers.items()
+        ]
+    return rows
+
+
+def _of_rows(pipeline: Pipeline, counts: Mapping[str, int]) -> dict[str, float | None]:
+    """Counts and rates of one candidate; a rate over no rows is null."""
+    rows = counts.get("rows", 0)
+    names = [
+        "positive", "negative", "unknown", "rows_outside_interval", "labels_outside_window",
+        "labels_out_of_order", "null_arrays", "state_contradictions", "null_event_time", "null_row_id",
+    ]  # fmt: skip
+    reasons = [name for name in counts if name.startswith("unknown.")]
+    known = counts.get("positive", 0) + counts.get("negative", 0)
+    nulls = {f"null_rate.{c}": _rate(counts.get(f"nulls.{c}", 0), rows) for c in pipeline.left.columns}
+    payload = [nulls[f"null_rate.{c}"] for c in pipeline.left.columns if c not in pipeline.left.key]
+    return {
+        **{name: counts.get(name, 0) for name in (*names, *reasons)},
+        "label_rate": _rate(counts.get("positive", 0), known),
+        "unknown_rate": _rate(counts.get("unknown", 0), rows),
+        "left_key_null_rate": _rate(counts.get("left_keyless", 0), rows),
+        **nulls,
+        "null_rate_max": max((r for r in payload if r is not None), default=None),
+    }
+
+
+def _rate(part: float, whole: float) -> float | None:
+    return part / whole if whole else None
+
+
+def _balance(
+    rows: Mapping[str, int], left: Mapping[str, int], right: Mapping[str, Mapping[str, int]]
+) -> Balance:
+    counts = ("read", "matched", "unmatched", "duplicate", "filtered")
+    return Balance(
+        LeftBalance(
+            landed=left.get("left_landed", 0),
+            emitted=rows.get("rows", 0),
+            duplicate=left.get("left_duplicate", 0),
+            unpaired=rows.get("left_unpaired", 0),
+        ),
+        {name: RightBalance(**{c: side.get(c, 0) for c in counts}) for name, side in right.items()},
+    )
+
+
+def landing_measures(seen: Observation) -> dict[str, float | None]:
+    """The landing balance of all topics, from the first offset on."""
+    total = {n: sum(row[n] for row in seen.rows) for n in ("read", "landed", "quarantined", "skipped")}
+    imbalance = total["read"] - total["landed"] - total["quarantined"] - total["skipped"]
+    return {
+        **{f"landing_{name}": value for name, value in total.items()},
+        "landing_imbalance": imbalance,
+        "landing_quarantine_rate": _rate(total["quarantined"], total["landed"] + total["quarantined"]),
+        "landing_duplicate_row_ids": sum(max(0, -row["skipped"]) for row in seen.rows),
+    }
+
+
+def _micros(frame: DataFrame) -> DataFrame:
+    """Instants leave Spark as microseconds: collected timestamps would be in the process's zone."""
+    return frame.withColumn(INTERVAL, F.unix_micros(INTERVAL))
+
+
+def _collected(frame: DataFrame, key: str) -> dict[Any, dict[str, Any]]:
+    """A small aggregate by its key: one row a plan or an interval."""
+    rows = [row.asDict() for row in frame.collect()]
+    if key != INTERVAL:
+        return {row[key]: row for row in rows}
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    return {epoch + timedelta(microseconds=row[INTERVAL]): row for row in rows}

@@ -1,0 +1,104 @@
+"""The rows of a run's intervals, read from the landing tables at the pins: only what closes is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import reduce
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from windrow.config import Pipeline, Stream
+from windrow.io import small
+from windrow.places import Places
+from windrow.schemas import BATCH, EVENT_TIME
+from windrow.semantics.clock import PartitionClock
+from windrow.semantics.intervals import Interval
+from windrow.semantics.plan import Plan
+from windrow.transforms.join import Facts, doubtful_rows, join
+from windrow.transforms.streams import StreamRows, rows_of
+
+_META_DDL = (
+    "_event_time timestamp, _topic string, _epoch int, _partition int, _offset bigint, _batch bigint, "
+    "_arrived_at timestamp, _record_at timestamp, _quarantined string, _raw binary"
+)
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What the join of a run's plans reads. `left` covers the span of the plans' intervals."""
+
+    left: StreamRows
+    rights: Mapping[str, StreamRows]
+    doubtful: Mapping[str, DataFrame]
+
+
+def inputs(spark: SparkSession, pipeline: Pipeline, places: Places, plans: tuple[Plan, ...]) -> Inputs:
+    """Rows for plans that share their pins. Intervals between the plans' are left out.
+
+    Labels are read once for all intervals, from `start - before` to `end + after`.
+    """
+    lo, hi = plans[0].interval.start, plans[-1].interval.end
+    pins = plans[0].pins
+    wanted = reduce(lambda a, b: a | b, (_inside(plan.interval) for plan in plans))
+
+    def landing(stream: Stream) -> DataFrame:
+        return _landing(spark, pipeline, places, stream, pins)
+
+    left = rows_of(landing(pipeline.left).where(wanted), pipeline.left, lo, hi, ends_in=False)
+    rights, doubtful = {}, {}
+    for stream in pipeline.right:
+        begin, end = lo - stream.window.before, hi + stream.window.after
+        rights[stream.name] = rows_of(landing(stream), stream, begin, end, ends_in=True)
+        if stream.role == "label":
+            doubtful[stream.name] = doubtful_rows(landing(stream), stream, pipeline, end)
+    return Inputs(left, rights, doubtful)
+
+
+def joined(pipeline: Pipeline, plans: tuple[Plan, ...], read: Inputs) -> DataFrame:
+    """The candidate rows of the plans."""
+    rights = {name: rows.kept for name, rows in read.rights.items()}
+    return join(read.left.kept, rights, read.doubtful, pipeline, facts_of(pipeline, plans))
+
+
+def facts_of(pipeline: Pipeline, plans: tuple[Plan, ...]) -> Facts:
+    """What the plans say about the label side. All plans of a run are made from one clock observation."""
+    vector = plans[0].watermark
+    label_topics = {topic for stream in pipeline.label_streams for topic in stream.topics}
+    label_clocks = [p.clock_at for p in vector if p.topic in label_topics]
+    return Facts(
+        plan_of={plan.interval.start: plan.id for plan in plans},
+        heard_until={s.name: _heard_until(pipeline, s, vector) for s in pipeline.label_streams},
+        observed_until=None if None in label_clocks else min(filter(None, label_clocks), default=None),
+        drained=plans[0].drained,
+    )
+
+
+def _heard_until(
+    pipeline: Pipeline, stream: Stream, vector: Iterable[PartitionClock]
+) -> datetime | None:
+    """The newest event clock of the stream's partitions."""
+    clocks = (p.event_clock(pipeline.out_of_orderness(p.topic)) for p in vector if p.topic in stream.topics)
+    return max((c for c in clocks if c is not None), default=None)
+
+
+def _inside(interval: Interval):  # type: ignore[no-untyped-def]
+    at = F.col(EVENT_TIME)
+    return (at >= F.lit(interval.start)) & (at < F.lit(interval.end))
+
+
+def _landing(
+    spark: SparkSession, pipeline: Pipeline, places: Places, stream: Stream, pins: Mapping[str, int]
+) -> DataFrame:
+    """The stream's landing rows up to the pins, of all its topics."""
+    frames = [
+        spark.read.format("delta").load(path).where(F.col(BATCH) <= pins[topic])
+        for topic in stream.topics
+        if small.opened(path := places.landing(pipeline.name, topic)) is not None
+    ]
+    payload = ", ".join(f"`{name}` {kind}" for name, kind in stream.columns.items())
+    empty = spark.createDataFrame([], f"{_META_DDL}, {payload}")
+    columns = empty.columns
+    return reduce(DataFrame.unionByName, [f.select(columns) for f in frames]) if frames else empty

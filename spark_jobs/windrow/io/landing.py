@@ -1,0 +1,284 @@
+"""Kafka topics into append-only landing tables: every offset exactly once, then the clock.
+
+    ask the broker ─▶ plan offsets ─▶ one Delta commit a topic ─▶ read it back ─▶ one clock commit for all
+                                       (the truth: its offsets                     (derived: repaired from the
+                                        stand in the commit)                        truth by the next run)
+
+The batch number is the transaction version of the landing table, so a batch is committed once or not at all.
+One process lands a pipeline at a time; the lock dies with its holder.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+
+from windrow.config import Pipeline
+from windrow.io import clocks, crash, kafka, small
+from windrow.io.locks import held
+from windrow.places import Places
+from windrow.semantics.balance import BalanceBroken
+from windrow.semantics.clock import PartitionClock, advance, topic_clock
+from windrow.transforms.decode import decode
+
+APP_ID = "windrow.landing"
+RECORDS_PER_FILE = 250_000
+RECORDS_PER_PARTITION = 2_000_000
+"""How much of one partition a batch takes at most, so that a backlog is landed in steps that can be kept."""
+
+
+class OffsetsGone(RuntimeError):
+    """The broker deleted offsets before they were landed. Trying again does not help; a person decides."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One landing commit, as it is written into the commit itself."""
+
+    topic: str
+    topic_id: str
+    epoch: int
+    number: int
+    landed_at: datetime
+    ranges: Mapping[int, tuple[int, int, int]]
+    """partition → (first offset, offset after the last, end offset of the partition)"""
+
+    @property
+    def has_records(self) -> bool:
+        return any(until > start for start, until, _ in self.ranges.values())
+
+    @property
+    def size(self) -> int:
+        return sum(until - start for start, until, _ in self.ranges.values())
+
+    def to_json(self) -> str:
+        return json.dumps({**self.__dict__, "landed_at": self.landed_at.isoformat(), "windrow": "landing"})
+
+    @classmethod
+    def from_json(cls, text: str) -> Batch:
+        seen = json.loads(text)
+        seen.pop("windrow")
+        ranges = {int(p): tuple(r) for p, r in seen.pop("ranges").items()}
+        return cls(**{**seen, "landed_at": datetime.fromisoformat(seen["landed_at"]), "ranges": ranges})
+
+
+def land(
+    spark: SparkSession, pipeline: Pipeline, places: Places, now: Callable[[], datetime]
+) -> clocks.Observation:
+    """Land what every topic of the pipeline has, and record the clock.
+
+    Raises:
+        OffsetsGone, kafka.BrokerUnreachable, kafka.TopicMissing, BalanceBroken, locks.Locked
+    """
+    with held(places.lock(pipeline.name, "landing")):
+        previous = clocks.observe(pipeline, places)
+        landed_at = now()
+        topics = kafka.describe(places.kafka, pipeline.topics)
+        rows = [
+            row
+            for name in pipeline.topics
+            for row in _land_topic(spark, pipeline, places, topics[name], landed_at, previous.of_topic(name))
+        ]
+        seen = clocks.record(pipeline, places, previous.number + 1, rows)
+        crash.point("land.after_clock")
+        return seen
+
+
+Rows = tuple[Mapping[str, Any], ...]
+
+
+def _land_topic(
+    spark: SparkSession,
+    pipeline: Pipeline,
+    places: Places,
+    topic: kafka.Topic,
+    landed_at: datetime,
+    previous: Rows,
+) -> Rows:
+    path = places.landing(pipeline.name, topic.name)
+    previous = _repaired(spark, pipeline, path, topic.name, previous)
+    batch = _plan(topic, landed_at, previous)
+    crash.point("land.offsets_planned")
+    if not batch.has_records:
+        return _clock_rows(pipeline, batch, previous, counted={})
+    _commit(spark, pipeline, places, path, batch)
+    crash.point("land.after_commit")
+    return _clock_rows(pipeline, batch, previous, _count(spark, pipeline, path, batch))
+
+
+def _plan(topic: kafka.Topic, landed_at: datetime, previous: Rows) -> Batch:
+    """Which offsets come next. A partition without a position starts at its earliest offset."""
+    epoch, number = 0, 1
+    if previous:
+        same = previous[0]["topic_id"] == topic.id
+        epoch = previous[0]["epoch"] + (not same)
+        number = previous[0]["batch"] + 1
+        previous = previous if same else ()
+    positions = {row["partition"]: row["next_offset"] for row in previous}
+    ranges = {}
+    for p in topic.partitions:
+        start = positions.get(p.number, p.begin)
+        if start < p.begin or start > p.end:
+            gone = f"[{start}, {p.begin})" if start < p.begin else f"[{p.end}, {start})"
+            raise OffsetsGone(
+                f"topic {topic.name} partition {p.number}: offsets {gone} are gone from the broker; the next "
+                f"to land is {start}, the broker has [{p.begin}, {p.end}). Nothing was landed. Lengthen the "
+                "topic's retention; a lost range must be accepted by a person before landing can go on."
+            )
+        ranges[p.number] = (start, min(p.end, start + RECORDS_PER_PARTITION), p.end)
+    return Batch(topic.name, topic.id, epoch, number, landed_at, ranges)
+
+
+def _commit(spark: SparkSession, pipeline: Pipeline, places: Places, path: str, batch: Batch) -> None:
+    """One Delta commit; read back, because a commit of a known version would be skipped in silence."""
+    records = kafka.read(
+        spark, places.kafka, batch.topic, {p: (start, until) for p, (start, until, _) in batch.ranges.items()}
+    )
+    delivered = Observation()
+    rows = decode(
+        records.observe(delivered, F.count(F.lit(1)).alias("records")),
+        pipeline,
+        batch.topic,
+        epoch=batch.epoch,
+        batch=batch.number,
+        landed_at=F.lit(batch.landed_at),
+    )
+    crash.point("land.before_commit")
+    (
+        _in_few_files(rows, batch.size)
+        .write.format("delta")
+        .mode("append")
+        .option("mergeSchema", "true")
+        .option("txnAppId", APP_ID)
+        .option("txnVersion", str(batch.number))
+        .option("userMetadata", batch.to_json())
+        .save(path)
+    )
+    written = _commit_of(path, batch.number)
+    if written != batch:
+        raise small.WriteSkipped(
+            f"{path}: batch {batch.number} in the table is not the one this run wrote; another writer was "
+            "faster. Run again: it will go on from what is there."
+        )
+    stored = spark.read.format("delta").load(path).where(F.col("_batch") == batch.number).count()
+    if stored != delivered.get["records"]:
+        raise BalanceBroken(
+            f"{path}: batch {batch.number} holds {stored} rows, but Kafka delivered "
+            f"{delivered.get['records']} records. The batch is committed and must not be trusted: keep the "
+            "table, and report this with its commit log."
+        )
+
+
+def _in_few_files(rows: DataFrame, size: int) -> DataFrame:
+    return rows.coalesce(max(1, -(-size // RECORDS_PER_FILE)))
+
+
+def _commit_of(path: str, number: int) -> Batch | None:
+    """The landing commit with this batch number; None where there is none."""
+    for text in small.commit_messages(path):
+        batch = Batch.from_json(text)
+        if batch.number <= number:
+            return batch if batch.number == number else None
+    return None
+
+
+def _repaired(spark: SparkSession, pipeline: Pipeline, path: str, topic: str, previous: Rows) -> Rows:
+    """The clock's rows, with the batch that a killed run committed and did not get to clock."""
+    clocked = previous[0]["batch"] if previous else 0
+    for number in range(clocked + 1, max(0, small.version_of(path, APP_ID)) + 1):
+        batch = _commit_of(path, number)
+        if batch is None:
+            raise RuntimeError(
+                f"{path}: batch {number} of {topic} is in the table but its commit is not in the log any more, "
+                "so its offsets are unknown. Restore the table's _delta_log, or the clock table, from a backup."
+            )
+        previous = _clock_rows(pipeline, batch, previous, _count(spark, pipeline, path, batch))
+    return previous
+
+
+def _count(spark: SparkSession, pipeline: Pipeline, path: str, batch: Batch) -> dict[int, Mapping[str, Any]]:
+    """What a committed batch holds, by partition: one pass over a few narrow columns."""
+    good = F.col("_quarantined").isNull()
+    served = good & F.lit(batch.topic in pipeline.left.topics)
+    if pipeline.left.where and batch.topic in pipeline.left.topics:
+        served = served & F.expr(pipeline.left.where)
+    rows = (
+        spark.read.format("delta")
+        .load(path)
+        .where(F.col("_batch") == batch.number)
+        .groupBy("_partition")
+        .agg(
+            F.count_if(good).alias("landed"),
+            F.count_if(~good).alias("quarantined"),
+            F.count_if(served & (F.col("_event_time") < F.lit(pipeline.start))).alias("before_start"),
+            F.unix_micros(F.max(F.when(good, F.col("_event_time")))).alias("newest"),
+        )
+        .collect()  # one row a partition
+    )
+    return {row["_partition"]: row.asDict() for row in rows}
+
+
+def _clock_rows(
+    pipeline: Pipeline, batch: Batch, previous: Rows, counted: Mapping[int, Mapping[str, Any]]
+) -> Rows:
+    """Rule 2, 5 and 6: the clock after the batch, from the clock before it. Counts go on from the last row."""
+    moved = batch.number if batch.has_records else batch.number - 1
+    held_at = topic_clock([clocks.partition_clock(row) for row in previous])
+    same = {row["partition"]: row for row in previous if row["topic_id"] == batch.topic_id}
+    rows = []
+    for partition, (start, until, end) in batch.ranges.items():
+        last, count = same.get(partition), counted.get(partition, {})
+        newest = _newest(last, count.get("newest"))
+        ooo = pipeline.out_of_orderness(batch.topic)
+        clock = advance(
+            clocks.partition_clock(last) if last else None,
+            topic=batch.topic,
+            epoch=batch.epoch,
+            partition=partition,
+            next_offset=until,
+            end_offset=end,
+            newest_at=newest,
+            landed_at=batch.landed_at,
+            out_of_orderness=ooo,
+            idle=pipeline.idle_policy,
+            topic_clock=held_at,
+        )
+        landed, quarantined = count.get("landed", 0), count.get("quarantined", 0)
+        grown = {
+            "read": until - start,
+            "landed": landed,
+            "quarantined": quarantined,
+            "skipped": until - start - landed - quarantined,
+            "before_start": count.get("before_start", 0),
+        }
+        rows.append(
+            {
+                "topic": batch.topic,
+                "topic_id": batch.topic_id,
+                "epoch": batch.epoch,
+                "partition": partition,
+                "batch": moved,
+                "next_offset": until,
+                "end_offset": end,
+                "newest_at": newest,
+                "clock_at": clock.clock_at,
+                "idle": clock.clock_at is not None and clock.clock_at != clock.event_clock(ooo),
+                "landed_at": batch.landed_at,
+                **{name: value + (last[name] if last else 0) for name, value in grown.items()},
+                "gap": None,
+            }
+        )
+    return tuple(rows)
+
+
+def _newest(last: Mapping[str, Any] | None, micros: int | None) -> datetime | None:
+    seen = [last["newest_at"]] if last and last["newest_at"] is not None else []
+    if micros is not None:
+        seen.append(datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros))
+    return max(seen, default=None)

@@ -1,0 +1,54 @@
+"""Judgements that were made: rows of the `quality` table, and what they mean for a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from windrow.config import Pipeline
+from windrow.io import small
+from windrow.io.locks import held
+from windrow.places import Places
+from windrow.schemas import QUALITY
+
+Standing = Literal["passed", "warned", "blocked"]
+
+
+def record(pipeline: Pipeline, places: Places, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Append judged measures in one commit."""
+    with held(places.lock(pipeline.name, "quality")):
+        small.append_once(places.table(pipeline.name, "quality"), QUALITY, rows)
+
+
+def of_plans(pipeline: Pipeline, places: Places, plan_ids: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+    """The last judgement of each plan that has one, by plan id."""
+    rows = small.read(
+        places.table(pipeline.name, "quality"), filters=[("plan", "in", list(plan_ids))]
+    )
+    newest = {plan: max(r["judged_at"] for r in rows if r["plan"] == plan) for plan in {r["plan"] for r in rows}}
+    return {
+        plan: [r for r in rows if r["plan"] == plan and r["judged_at"] == at] for plan, at in newest.items()
+    }
+
+
+def blocked_intervals(pipeline: Pipeline, places: Places) -> set[Any]:
+    """Starts of intervals whose last judgement blocked them."""
+    columns = ["interval", "severity", "verdict", "judged_at"]
+    rows = small.read(places.table(pipeline.name, "quality"), columns=columns)
+    newest: dict[Any, Any] = {}
+    for row in rows:
+        newest[row["interval"]] = max(row["judged_at"], newest.get(row["interval"], row["judged_at"]))
+    return {r["interval"] for r in rows if r["judged_at"] == newest[r["interval"]] and blocks(r)}
+
+
+def blocks(row: Mapping[str, Any]) -> bool:
+    """Whether a judged measure keeps its interval from being published."""
+    return row["verdict"] == "error" or (row["verdict"] == "failed" and row["severity"] == "critical")
+
+
+def standing(rows: Sequence[Mapping[str, Any]]) -> Standing:
+    """What one judgement says: an empty one blocks."""
+    if not rows or any(blocks(row) for row in rows):
+        return "blocked"
+    failed = any(row["verdict"] == "failed" and row["severity"] == "warning" for row in rows)
+    return "warned" if failed else "passed"

@@ -1,0 +1,45 @@
+"""The Spark session: UTC, Delta, and gone when nobody waits for it any more.
+
+What the session needs (jars, the Delta extension, JVM options) stands in one spark-defaults.conf that
+spark-submit and an in-process session both read; only the name, and the master of an in-process session,
+are said here.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+
+from pyspark.sql import SparkSession
+
+
+def session(app: str, master: str) -> SparkSession:
+    """Start, or join, the session of this process. Under spark-submit the master is the submitter's."""
+    builder = SparkSession.builder.appName(app)
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        builder = builder.master(master)
+    spark = builder.getOrCreate()
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    if zone != "UTC":
+        raise RuntimeError(
+            f"the Spark session runs in time zone {zone}, not UTC: set SPARK_CONF_DIR to Windrow's folder "
+            "(`windrow up` makes it) or add spark.sql.session.timeZone=UTC to yours"
+        )
+    return spark
+
+
+def leave_with_parent(leave: Callable[[int], None] = os._exit) -> None:
+    """Exit when the process that started this one is gone.
+
+    On a kill of spark-submit the JVM dies and the Python driver lives on; it must not work for nobody.
+    """
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        leave(137)
+
+    threading.Thread(target=watch, name="leave-with-parent", daemon=True).start()

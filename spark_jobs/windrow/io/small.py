@@ -1,0 +1,98 @@
+"""Small Delta tables, read and written without a JVM (delta-rs).
+
+A write names its app id and version; a second write of the same version is refused here, loudly, because
+Delta itself would skip it in silence. Writers hold the table's lock (see `locks`), so reading the version
+before the commit is not a race.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake.exceptions import TableNotFoundError
+
+Filter = tuple[str, str, Any]
+
+
+class WriteSkipped(RuntimeError):
+    """A commit of this app id and version is already in the table: the writer's view is outdated."""
+
+
+def opened(path: str) -> DeltaTable | None:
+    """The table, or None where there is none yet."""
+    if not os.path.isdir(path):  # delta-rs would create the folder of a table that is only asked for
+        return None
+    try:
+        return DeltaTable(path)
+    except TableNotFoundError:
+        return None
+
+
+def read(
+    path: str, columns: Sequence[str] | None = None, filters: Sequence[Filter] | None = None
+) -> list[dict[str, Any]]:
+    """Rows of a small table as dicts, none where the table is missing."""
+    table = opened(path)
+    if table is None:
+        return []
+    return table.to_pyarrow_table(
+        columns=list(columns) if columns else None, filters=list(filters) if filters else None
+    ).to_pylist()
+
+
+def version_of(path: str, app_id: str) -> int:
+    """Last committed transaction version of an app id, -1 where there is none."""
+    table = opened(path)
+    found = table.transaction_version(app_id) if table is not None else None
+    return -1 if found is None else int(found)
+
+
+def commit_messages(path: str) -> Iterator[str]:
+    """The JSON text that Windrow's Spark commits carry, newest first; commits of maintenance have none."""
+    return (text for _, text in versioned_messages(path))
+
+
+def versioned_messages(path: str) -> Iterator[tuple[int, str]]:
+    """The same with each commit's table version. Reads the log in growing steps: the newest is cheap."""
+    table = opened(path)
+    seen, step = 0, 8
+    while table is not None:
+        commits = table.history(limit=step)
+        for commit in commits[seen:]:
+            if text := commit.get("userMetadata"):
+                yield int(commit["version"]), text
+        if len(commits) < step:
+            return
+        seen, step = step, step * 4
+
+
+def append_once(
+    path: str,
+    schema: pa.Schema,
+    rows: Iterable[Mapping[str, Any]],
+    *,
+    app_id: str | None = None,
+    version: int | None = None,
+) -> None:
+    """Append rows in one commit; with an app id, exactly once per version.
+
+    Raises:
+        WriteSkipped: the version is not newer than the table's last one.
+    """
+    transactions = None
+    if app_id is not None and version is not None:
+        last = version_of(path, app_id)
+        if version <= last:
+            raise WriteSkipped(
+                f"{path}: version {version} of {app_id} is not newer than {last}; another writer was faster. "
+                "Start the job again: it will see what is there."
+            )
+        transactions = [Transaction(app_id, version)]
+    data = pa.Table.from_pylist([{name: row.get(name) for name in schema.names} for row in rows], schema)
+    write_deltalake(
+        path, data, mode="append", commit_properties=CommitProperties(app_transactions=transactions)
+    )

@@ -1,0 +1,89 @@
+"""check: Great Expectations judges the measures of a run's candidates. No Spark, no rows.
+
+A blocked interval stays a candidate and does not hold the others of its run back.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from windrow.io import candidates, crash, plans, publications, quality
+from windrow.jobs.run import BadRequest, Blocked, Context, instant, job
+from windrow.semantics.plan import Plan
+
+HISTORY = 24
+"""How many earlier publications a label rate is compared with."""
+
+
+def check(ctx: Context, planned: tuple[Plan, ...]) -> dict[str, str]:
+    """Judge every plan that is not judged yet; returns what stands in the way, by plan id (empty: nothing)."""
+    judged = quality.of_plans(ctx.pipeline, ctx.places, [plan.id for plan in planned])
+    waiting = [plan for plan in planned if plan.id not in judged or quality.standing(judged[plan.id]) == "blocked"]
+    explained = _judge(ctx, waiting) if waiting else {}
+    crash.point("check.after_verdict")
+    return explained
+
+
+def _judge(ctx: Context, waiting: list[Plan]) -> dict[str, str]:
+    from windrow.quality import report  # Great Expectations takes seconds to import
+    from windrow.quality.gate import Gate, explain_failure
+    from windrow.quality.suites import suites_for
+
+    measured = candidates.measures_of(ctx.pipeline, ctx.places, [plan.id for plan in waiting])
+    history = publications.standing(publications.registered(ctx.pipeline, ctx.places))
+    gate = Gate(suites_for(ctx.places.expectations, ctx.pipeline.suite))
+    explained, rows = {}, []
+    for plan in waiting:
+        numbers = {row["name"]: row["value"] for row in measured if row["plan"] == plan.id}
+        judgement = gate.judge(
+            {**numbers, **_against_history(plan, numbers, history)},
+            pipeline=ctx.pipeline.name,
+            interval=plan.interval,
+            plan=plan.id,
+            report_folder=ctx.places.reports(ctx.pipeline.name),
+            judged_at=ctx.now(),
+        )
+        rows += report.rows(judgement)
+        if not judgement.may_publish:
+            explained[plan.id] = explain_failure(judgement)
+    crash.point("check.before_verdict")
+    quality.record(ctx.pipeline, ctx.places, rows)
+    return explained
+
+
+def _against_history(
+    plan: Plan, numbers: Mapping[str, float | None], history: Mapping[datetime, Mapping[str, Any]]
+) -> dict[str, float | None]:
+    from windrow.quality.history import label_rate_history
+
+    earlier = [
+        (row["positive"], row["negative"])
+        for start, row in sorted(history.items())
+        if start < plan.interval.start and row["config_hash"] == plan.config_hash
+    ][-HISTORY:]
+    found = label_rate_history(earlier, int(numbers["positive"] or 0), int(numbers["negative"] or 0))
+    return {"label_rate_history": found.mean, "label_rate_z": found.z}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of spark_jobs/check.py."""
+
+    def declare(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--run", required=True, help="key of the run whose candidates are judged")
+        parser.add_argument("--interval", help="the run's own interval: the run fails only if this is blocked")
+
+    def execute(ctx: Context, args: argparse.Namespace) -> Mapping[str, Any]:
+        planned = plans.of_run(ctx.pipeline, ctx.places, args.run)
+        if not planned:
+            raise BadRequest(f"run {args.run!r} has recorded no plan; the join comes first")
+        blocked = check(ctx, planned)
+        own = {p.id for p in planned if args.interval is None or p.interval.start == instant(args.interval)}
+        if own & blocked.keys():
+            raise Blocked("\n".join(blocked.values()))
+        passed = [plan.interval.start for plan in planned if plan.id not in blocked]
+        return {"passed": passed, "blocked": list(blocked.values())}
+
+    return job(__doc__ or "", declare, execute, argv)

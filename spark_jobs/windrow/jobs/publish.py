@@ -1,0 +1,99 @@
+"""publish: every passed candidate of a run becomes visible, one atomic commit an interval."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
+from typing import Any
+
+from windrow.io import candidates, plans, publications, quality, training
+from windrow.jobs.run import BadRequest, Context, job
+from windrow.jobs.spark import spark_for
+from windrow.semantics.balance import Balance
+from windrow.semantics.plan import Plan
+
+
+def publish(
+    ctx: Context,
+    planned: tuple[Plan, ...],
+    *,
+    override: tuple[str, str] | None = None,
+    each: Callable[[dict[str, Any]], None] = lambda row: None,
+) -> list[dict[str, Any]]:
+    """Publish the plans that passed, or with `override` = (who, why) a blocked one; returns register rows.
+
+    Raises:
+        BalanceBroken: the counts do not add up; nothing overrides that.
+        Superseded: an interval was published by somebody else since.
+    """
+    judged = quality.of_plans(ctx.pipeline, ctx.places, [plan.id for plan in planned])
+    ready = [p for p in planned if override or quality.standing(judged.get(p.id, [])) != "blocked"]
+    rows = [row for plan in ready if (row := _already(ctx, plan))]
+    missing = [plan for plan in ready if plan.id not in {row["plan_id"] for row in rows}]
+    facts = _facts(ctx, missing, judged, override)
+    if missing:
+        spark = spark_for(f"publish {ctx.pipeline.name}", ctx.places)
+    for plan in missing:
+        row = training.publish(spark, ctx.pipeline, ctx.places, plan, facts[plan.id], ctx.now)
+        rows.append(row)
+        each(row)
+    if missing:
+        candidates.discard(ctx.pipeline, ctx.places, [plan.id for plan in missing])
+    return sorted(rows, key=lambda row: row["interval"])
+
+
+def _already(ctx: Context, plan: Plan) -> dict[str, Any] | None:
+    row = publications.published(ctx.pipeline, ctx.places, plan.interval.start)
+    return row if row is not None and row["plan_id"] == plan.id else None
+
+
+def _facts(
+    ctx: Context,
+    ready: Sequence[Plan],
+    judged: Mapping[str, Sequence[Mapping[str, Any]]],
+    override: tuple[str, str] | None,
+) -> dict[str, dict[str, Any]]:
+    """What the register says about each plan besides its identity. The balance is checked here, exactly."""
+    measured = candidates.measures_of(ctx.pipeline, ctx.places, [plan.id for plan in ready])
+    facts = {}
+    for plan in ready:
+        numbers = {row["name"]: row["value"] for row in measured if row["plan"] == plan.id}
+        balance = Balance.from_measures(numbers, [stream.name for stream in ctx.pipeline.right])
+        balance.check()
+        judgement = judged.get(plan.id, [])
+        facts[plan.id] = {
+            "code_version": version("windrow"),
+            "rows": balance.left.emitted,
+            "left_landed": balance.left.landed,
+            "left_duplicate": balance.left.duplicate,
+            "left_unpaired": balance.left.unpaired,
+            **{name: int(numbers[name] or 0) for name in ("positive", "negative", "unknown")},
+            "balance": balance.to_json(),
+            "verdict": "overridden" if override else quality.standing(judgement),
+            "overridden_by": override[0] if override else None,
+            "override_reason": override[1] if override else None,
+            "report": judgement[0]["report"] if judgement else None,
+        }
+    return facts
+
+
+def brief(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What a DAG or a person wants to see of a publication."""
+    names = ("number", "interval", "rows", "positive", "negative", "unknown", "verdict", "training_version")
+    return {name: row[name] for name in names}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of spark_jobs/publish.py."""
+
+    def declare(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--run", required=True, help="key of the run whose candidates are published")
+
+    def execute(ctx: Context, args: argparse.Namespace) -> Mapping[str, Any]:
+        planned = plans.of_run(ctx.pipeline, ctx.places, args.run)
+        if not planned:
+            raise BadRequest(f"run {args.run!r} has recorded no plan; the join comes first")
+        return {"publications": [brief(row) for row in publish(ctx, planned)]}
+
+    return job(__doc__ or "", declare, execute, argv)

@@ -1,0 +1,129 @@
+"""The local platform: a real Kafka broker and a real Airflow on this machine, with only Java and Python.
+
+`up` starts what does not run and waits until it answers; `down` leaves no process behind and loses nothing;
+everything stands under `<home>/platform`, so two homes on two sets of ports do not meet.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from typing import Any
+
+from windrow.places import Places
+from windrow.platform import jars
+from windrow.platform.airflow import Airflow, Login
+from windrow.platform.airflow_api import AirflowApi, AirflowDoesNotAnswer, AirflowRefused
+from windrow.platform.broker import Broker
+from windrow.platform.conditions import (
+    DidNotStart,
+    DiskFull,
+    JarsMissing,
+    JavaMissing,
+    PlatformNotReady,
+    PortTaken,
+)
+from windrow.platform.disk import require_room
+from windrow.platform.processes import Background
+
+__all__ = [
+    "PARTS",
+    "Airflow",
+    "AirflowApi",
+    "AirflowDoesNotAnswer",
+    "AirflowRefused",
+    "Broker",
+    "DidNotStart",
+    "DiskFull",
+    "JarsMissing",
+    "JavaMissing",
+    "Login",
+    "Part",
+    "PlatformNotReady",
+    "PortTaken",
+    "down",
+    "status",
+    "up",
+]
+
+PARTS = ("kafka", "airflow")
+_HOME_BYTES = 1024 * 2**20
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One process of the platform as `windrow status` shows it."""
+
+    name: str
+    state: str
+    """running (it answers), starting (the process is there, it does not answer), stopped, elsewhere."""
+    pid: int | None
+    address: str
+    uptime: timedelta | None
+    log: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, for `--json`; uptime in seconds."""
+        return {**asdict(self), "uptime": self.uptime.total_seconds() if self.uptime else None}
+
+
+def up(places: Places, report: Report = print, only: Collection[str] = PARTS) -> None:
+    """Fetch what is missing, start what does not run, wait until it answers. Twice is once.
+
+    Raises:
+        PlatformNotReady: the condition, and the next move.
+    """
+    require_room(places.home, _HOME_BYTES, "WINDROW_HOME")
+    jars.ensure(places, report)
+    if "kafka" in only:
+        broker = Broker(places)
+        if not broker.is_up():
+            report(f"Starting the Kafka broker on {broker.address} …")
+        broker.start()
+        report(f"Kafka answers on {places.kafka}")
+    if "airflow" in only:
+        airflow = Airflow(places)
+        if not airflow.is_up():
+            report(
+                f"Starting Airflow on {airflow.url} (up to a minute; the first time it makes its database) …"
+            )
+        airflow.start()
+        report(f"Airflow answers on {airflow.url} (user admin, password in {airflow.login.password_file})")
+
+
+def down(places: Places, report: Report = print, only: Collection[str] = PARTS) -> None:
+    """Stop every process of this home's platform; records, tables, runs and logs stay."""
+    if "airflow" in only:
+        report("Airflow stopped" if Airflow(places).stop() else "Airflow was not running")
+    if "kafka" in only:
+        report("Kafka stopped" if Broker(places).stop() else "Kafka was not running")
+
+
+def status(places: Places) -> list[Part]:
+    """Every part, running or not."""
+    broker, airflow = Broker(places), Airflow(places)
+    unhealthy = airflow.unhealthy() if airflow.processes["api-server"].process() else ("api-server",)
+    parts = [_part("kafka", broker.process, places.kafka, broker.is_up())]
+    if not broker.is_ours:
+        state = "elsewhere" if broker.is_up() else "elsewhere, does not answer"
+        parts = [Part("kafka", state, None, places.kafka, None, "")]
+    for name, process in airflow.processes.items():
+        answers = "api-server" not in unhealthy and name not in unhealthy
+        address = airflow.url if name == "api-server" else ""
+        parts.append(_part(f"airflow {name}", process, address, answers))
+    return parts
+
+
+def environment(places: Places) -> dict[str, str]:
+    """os.environ as every process of the platform sees it (Spark, Airflow, places)."""
+    return Airflow(places, os.environ).environment()
+
+
+def _part(name: str, process: Background, address: str, answers: bool) -> Part:
+    running = process.process()
+    state = "stopped" if running is None else "running" if answers else "starting"
+    return Part(name, state, running.pid if running else None, address, process.uptime(), str(process.log))

@@ -1,0 +1,54 @@
+"""The platform without the `windrow` command: for `make setup` and for containers.
+
+python -m windrow.platform setup          jars and Spark configuration
+python -m windrow.platform run PART       kafka or airflow in the foreground, until a signal or its end
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from time import sleep
+from types import FrameType
+
+from windrow import platform
+from windrow.places import Places
+
+
+def main(argv: list[str]) -> int:
+    """Return 0, or 1 with one message when the machine lacks something."""
+    places = Places.from_env(os.environ)
+    try:
+        match argv:
+            case ["setup"]:
+                platform.jars.ensure(places)
+            case ["run", ("kafka" | "airflow") as part]:
+                return _run(places, part)
+            case _:
+                print(__doc__, file=sys.stderr)
+                return 2
+    except platform.PlatformNotReady as missing:
+        print(missing, file=sys.stderr)
+        return 1
+    return 0
+
+
+def _run(places: Places, part: str) -> int:
+    """Stay while all processes of the part live; then end all of them."""
+
+    def leave(_signal: int, _frame: FrameType | None) -> None:
+        raise SystemExit(0)
+
+    signal.signal(signal.SIGTERM, leave)
+    try:
+        platform.up(places, only=(part,))
+        while all(one.pid for one in platform.status(places) if one.name.startswith(part)):
+            sleep(5)
+    finally:
+        platform.down(places, only=(part,))
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

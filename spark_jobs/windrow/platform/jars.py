@@ -1,0 +1,177 @@
+"""Fetches every jar once and writes the one Spark configuration that all Spark starts read.
+
+    <cache>/jars-<hash of ivy.xml>/{spark,kafka}   complete or absent: filled beside, then renamed
+    <cache>/spark/conf                             spark-defaults.conf, log4j2.properties
+
+The jars go onto the class path (`extraClassPath`), not into `spark.jars`: a local session starts a second
+sooner, because nothing is copied and nothing is loaded through a second class loader. On a cluster the same
+cache folder must therefore stand at the same path on every worker; docker/ bakes it into the image.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+from filelock import FileLock
+
+from windrow.places import Places
+from windrow.platform.conditions import JarsMissing
+from windrow.platform.disk import require_room
+from windrow.platform.java import find_java, java_home
+
+IVY = Path(__file__).with_name("ivy.xml")
+_TEMPLATES = Path(__file__).with_name("conf")
+_SETS = {"spark": 11, "kafka": 46}
+"""Jar sets of ivy.xml and about how many jars each has (only for the progress lines)."""
+_NEEDED_BYTES = 600 * 1024 * 1024
+
+Report = Callable[[str], None]
+
+
+def spark_home() -> Path:
+    """Folder of the pip package: its jars, its bin/spark-submit."""
+    spec = find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise JarsMissing("PySpark is not installed in this environment.", "run `make setup`.")
+    return Path(spec.origin).parent
+
+
+def folder(places: Places) -> Path:
+    """Where the jars of this version of ivy.xml are, or will be."""
+    digest = hashlib.sha256(IVY.read_bytes()).hexdigest()[:12]
+    return places.cache / f"jars-{digest}"
+
+
+def ensure(places: Places, report: Report = print) -> None:
+    """Make sure that jars and Spark configuration are there; quick when they are, safe to call from anywhere.
+
+    Raises:
+        JavaMissing, DiskFull, JarsMissing: with the next move; a retry goes on where the last one stopped.
+    """
+    java = find_java(os.environ)
+    target = folder(places)
+    require_room(places.cache, 0 if target.is_dir() else _NEEDED_BYTES, "WINDROW_CACHE")
+    with FileLock(places.cache / "jars.lock"):
+        if not target.is_dir():
+            _fetch(java, target, report)
+        _configure(places, target)
+
+
+def environment(places: Places) -> dict[str, str]:
+    """Variables under which every Spark process of this project runs; to be merged over os.environ."""
+    home = spark_home()
+    variables = {
+        "SPARK_HOME": str(home),
+        "SPARK_CONF_DIR": str(places.spark_conf),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "JAVA_HOME": str(java_home(find_java(os.environ))),
+        "TZ": "UTC",
+    }
+    if places.spark_master.startswith("local"):
+        variables["SPARK_LOCAL_IP"] = "127.0.0.1"
+    return variables
+
+
+def kafka_class_path(places: Places) -> str:
+    """Class path of the broker."""
+    jars = folder(places) / "kafka"
+    if not jars.is_dir():
+        raise JarsMissing(f"The broker's jars are not in {jars}.", "run `make setup`.")
+    return f"{jars}/*"
+
+
+def _fetch(java: Path, target: Path, report: Report) -> None:
+    """Both sets at once (a resolve waits for the network, not for a core), then one rename."""
+    report(f"Fetching Spark's connectors and the broker into {target} (once, about a minute) …")
+    downloads = target.with_name(target.name.replace("jars-", "ivy-"))
+    staging = Path(tempfile.mkdtemp(prefix=f"{target.name}.", dir=target.parent))
+    problems: list[str] = []
+    try:
+        threads = [
+            threading.Thread(target=_fetch_set, args=(java, name, downloads, staging, report, problems))
+            for name in _SETS
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if problems:
+            raise JarsMissing(
+                "The jars could not be fetched:\n    " + "\n    ".join(problems),
+                "check that this machine reaches a Maven repository (behind a mirror, name an Ivy settings "
+                "file in WINDROW_IVY_SETTINGS) and run it again: what has arrived is kept.",
+            )
+        staging.chmod(0o755)
+        staging.rename(target)
+        shutil.rmtree(downloads, ignore_errors=True)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+    report(f"Jars are ready in {target}")
+
+
+def _fetch_set(
+    java: Path, name: str, downloads: Path, staging: Path, report: Report, problems: list[str]
+) -> None:
+    cache = downloads / name
+    cache.mkdir(parents=True, exist_ok=True)
+    ivy = next((spark_home() / "jars").glob("ivy-*.jar"))
+    command = [str(java), *_proxy_options(os.environ), "-jar", str(ivy), "-ivy", str(IVY), "-confs", name]
+    command += ["-settings", os.environ.get("WINDROW_IVY_SETTINGS") or str(_settings(cache))]
+    command += ["-cache", str(cache), "-retrieve", f"{staging}/[conf]/[artifact]-[revision].[ext]"]
+    tail: list[str] = []
+    arrived = 0
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as ivy_run:
+        assert ivy_run.stdout is not None
+        for line in ivy_run.stdout:
+            if line.strip(" .\n"):
+                tail = [*tail[-200:], line.rstrip()]
+            if "[SUCCESSFUL" in line and ".jar" in line:
+                arrived += 1
+                if arrived % 5 == 0:
+                    report(f"  {name}: {arrived} of about {_SETS[name]} jars")
+    if ivy_run.returncode != 0 or not any((staging / name).glob("*.jar")):
+        reasons = [line.strip() for line in tail if re.search("UNRESOLVED|FAILED|Exception|not found", line)]
+        problems.append(f"{name}: " + "; ".join(list(dict.fromkeys(reasons or tail))[-4:]))
+
+
+def _settings(cache: Path) -> Path:
+    """Ivy's own notion of the public Maven repository, and nothing else."""
+    file = cache / "settings.xml"
+    file.write_text(
+        '<ivysettings><settings defaultResolver="public"/>'
+        '<resolvers><ibiblio name="public" m2compatible="true"/></resolvers></ivysettings>\n'
+    )
+    return file
+
+
+def _proxy_options(environ: Mapping[str, str]) -> list[str]:
+    """Java does not read the usual proxy variables; hand them on."""
+    options = []
+    for scheme in ("http", "https"):
+        value = environ.get(f"{scheme}_proxy") or environ.get(f"{scheme}_proxy".upper()) or ""
+        if match := re.match(r"(?:https?://)?([^:/@]+):(\d+)/?$", value):
+            options += [f"-D{scheme}.proxyHost={match[1]}", f"-D{scheme}.proxyPort={match[2]}"]
+    return options
+
+
+def _configure(places: Places, jars: Path) -> None:
+    """Write the configuration when it differs; a reader never sees half a file."""
+    places.spark_conf.mkdir(parents=True, exist_ok=True)
+    for template in sorted(_TEMPLATES.iterdir()):
+        text = template.read_text().replace("{jars}", f"{jars}/spark/*")
+        file = places.spark_conf / template.name
+        if not file.exists() or file.read_text() != text:
+            beside = file.with_name(f".{file.name}.{os.getpid()}")
+            beside.write_text(text)
+            beside.replace(file)

@@ -1,0 +1,229 @@
+"""Background processes: they outlive the command that starts them, and never the command that stops them.
+
+A process is known by its pid *and* its start time or our mark in its environment: a pid that the system has
+given to somebody else since is never signalled. Each one leads a session of its own, so Ctrl-C in the terminal
+does not reach it. It is stopped with all its descendants, orphans too: they carry the same mark.
+
+    <folder>/<name>.pid    {"pid": …, "created": …, "started_at": …}, written as soon as the process exists
+    <folder>/<name>.log    its standard output and error, appended
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from time import monotonic, sleep
+
+import psutil
+
+from windrow.platform.conditions import DidNotStart, PortTaken
+
+MARK = "WINDROW_PLATFORM_PART"
+"""Environment variable that every process of a part inherits: `<folder>/<name>`."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a part listens."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> Address:
+        """First of the comma-separated `host:port`s."""
+        host, _, port = text.split(",")[0].strip().rpartition(":")
+        if not host or not port.isdigit():
+            raise ValueError(f"{text!r} is not host:port")
+        return cls(host, int(port))
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True)
+class Background:
+    """One background process: where its pid and log files are, and what may be asked of it."""
+
+    folder: Path
+    name: str
+
+    @property
+    def log(self) -> Path:
+        """Output of the process, all starts one after the other."""
+        return self.folder / f"{self.name}.log"
+
+    @property
+    def pid_file(self) -> Path:
+        """Who it is; present exactly while it should be running."""
+        return self.folder / f"{self.name}.pid"
+
+    @property
+    def mark(self) -> str:
+        """Value of MARK in the environment of the process and of all its descendants."""
+        return str(self.folder / self.name)
+
+    def process(self) -> psutil.Process | None:
+        """Return the running process, or None when there is none or its pid belongs to somebody else now."""
+        try:
+            record = json.loads(self.pid_file.read_text())
+            process = psutil.Process(record["pid"])
+            same = abs(process.create_time() - record["created"]) < 1.0 or _mark_of(process) == self.mark
+            return process if same and process.status() != psutil.STATUS_ZOMBIE else None
+        except (OSError, ValueError, KeyError, TypeError, psutil.Error):
+            return None
+
+    def uptime(self) -> timedelta | None:
+        """How long it has been running."""
+        process = self.process()
+        if process is None:
+            return None
+        return datetime.now(UTC) - datetime.fromtimestamp(process.create_time(), UTC)
+
+    def start(self, command: Sequence[str | Path], environ: Mapping[str, str], cwd: Path) -> None:
+        """Start it unless it runs; what a crashed predecessor left behind is stopped first."""
+        if self.process() is not None:
+            return
+        self.stop()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        _keep_log_small(self.log)
+        with self.log.open("ab") as log:
+            started = subprocess.Popen(
+                [str(word) for word in command],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**environ, MARK: self.mark},
+                cwd=cwd,
+                start_new_session=True,
+            )
+        record = {
+            "pid": started.pid,
+            "created": psutil.Process(started.pid).create_time(),
+            "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+        beside = self.pid_file.with_suffix(".pid.new")
+        beside.write_text(json.dumps(record))
+        beside.replace(self.pid_file)
+
+    def stop(self, patience: timedelta = timedelta(seconds=20)) -> bool:
+        """Stop it with all its descendants, ask first and kill after `patience`; True if anything ran."""
+        leader = self.process()
+        tree = self.tree()
+        if leader is not None:
+            with suppress(psutil.Error):
+                leader.terminate()
+            psutil.wait_procs([leader], timeout=patience.total_seconds())
+        _end({*tree, *self.tree()}, timedelta(seconds=5))
+        self.pid_file.unlink(missing_ok=True)
+        return bool(tree)
+
+    def tree(self) -> set[psutil.Process]:
+        """All its living processes: the leader, its descendants, and orphans that carry its mark."""
+        found = set(_marked(self.mark))
+        leader = self.process()
+        if leader is not None:
+            found.add(leader)
+            with suppress(psutil.Error):
+                found.update(leader.children(recursive=True))
+        return {one for one in found if _alive(one)}
+
+    def wait(self, answers: Callable[[], bool], patience: timedelta, hint: str) -> None:
+        """Wait until it answers.
+
+        Raises:
+            DidNotStart: it ended, or did not answer within `patience`; the message shows the end of its log.
+        """
+        deadline = monotonic() + patience.total_seconds()
+        while not answers():
+            if self.process() is None:
+                raise DidNotStart(f"{self.name} ended while starting:\n{self.last_words()}", hint)
+            if monotonic() > deadline:
+                seconds = int(patience.total_seconds())
+                raise DidNotStart(
+                    f"{self.name} did not answer within {seconds} s:\n{self.last_words()}", hint
+                )
+            sleep(0.2)
+
+    def last_words(self, lines: int = 12) -> str:
+        """Last lines of its log, indented."""
+        try:
+            text = self.log.read_text(errors="replace")
+        except OSError:
+            return f"    (no log at {self.log})"
+        return "\n".join(f"    {line}" for line in text.splitlines()[-lines:])
+
+
+def require_port(address: Address, part: str, variable: str) -> None:
+    """Refuse to go on when somebody else listens on the port.
+
+    Raises:
+        PortTaken: names the port, who holds it and the variable that moves ours.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address.host, address.port))
+        except OSError:
+            raise PortTaken(
+                f"Port {address.port}, wanted by {part}, is in use by {_holder(address.port)}.",
+                f"stop that process, or set {variable} to a free one.",
+            ) from None
+
+
+def _holder(port: int) -> str:
+    """Name and pid of whoever listens, as far as this user may see."""
+    with suppress(psutil.Error, OSError):
+        for connection in psutil.net_connections(kind="tcp"):
+            if connection.status == psutil.CONN_LISTEN and connection.laddr and connection.laddr.port == port:
+                if connection.pid is None:
+                    break
+                process = psutil.Process(connection.pid)
+                command = " ".join(process.cmdline())
+                return (
+                    f"{process.name()} (pid {process.pid}: {command[:90]}{'…' if len(command) > 90 else ''})"
+                )
+    return "a process of another user"
+
+
+def _marked(mark: str) -> Iterable[psutil.Process]:
+    return (process for process in psutil.process_iter() if _mark_of(process) == mark)
+
+
+def _mark_of(process: psutil.Process) -> str | None:
+    """The mark survives a changed system clock, which a start time does not."""
+    with suppress(psutil.Error, OSError):
+        return process.environ().get(MARK)
+    return None
+
+
+def _alive(process: psutil.Process) -> bool:
+    with suppress(psutil.Error):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
+
+
+def _end(processes: Iterable[psutil.Process], patience: timedelta) -> None:
+    living = [one for one in processes if _alive(one) and one.pid != os.getpid()]
+    for process in living:
+        with suppress(psutil.Error):
+            process.terminate()
+    _, stubborn = psutil.wait_procs(living, timeout=patience.total_seconds())
+    for process in stubborn:
+        with suppress(psutil.Error):
+            process.kill()
+    psutil.wait_procs(stubborn, timeout=5)
+
+
+def _keep_log_small(log: Path, limit: int = 20 * 2**20) -> None:
+    """One older generation is kept, so a long-lived home does not fill the disk."""
+    with suppress(OSError):
+        if log.stat().st_size > limit:
+            log.replace(log.with_suffix(".log.1"))

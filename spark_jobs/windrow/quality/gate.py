@@ -1,0 +1,316 @@
+"""Great Expectations judges the measures of one interval: one row, one batch, one validation for each suite.
+
+    measures (name → number)                      ┌▶ results, worst of them the verdict
+        │  one pandas row      validate           │
+        └──────────────────▶  landing_rows   ─────┤
+                              training_rows       └▶ Data Docs: a page for each suite, and their index
+
+What it guarantees:
+
+- Only `passed` means passed. A measure that is absent or not a number, an expectation that raises, one that
+  Great Expectations gives no answer about: each is an error of the gate, and an error blocks.
+- A null measure says "nothing to measure here" (a rate of no rows). Types that look at each value
+  (`expect_column_values_…`) skip a null, types that look at the column (`expect_column_max_to_be_between`)
+  fail on it: a suite says by its type whether a null is right.
+- The context lives in memory, belongs to the gate and is never shared. Nothing leaves the machine.
+
+The import of Great Expectations takes seconds, judging an interval a fraction of one: make one `Gate` for
+all intervals of a run. A gate keeps its results in memory, so make a new one for the next run.
+"""
+
+from __future__ import annotations
+
+import logging
+import operator
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from math import isnan
+from pathlib import Path
+from typing import Any
+
+from windrow.config.problems import Problem
+from windrow.quality import docs, pages
+from windrow.quality.suites import Expectation, Suite, SuiteInvalid, Where
+from windrow.quality.verdicts import (
+    ExpectationsFailed,
+    Judgement,
+    Outcome,
+    Result,
+    Verdict,
+    explain_failure,
+    number,
+    verdict_of,
+)
+from windrow.semantics.intervals import Interval
+
+__all__ = [
+    "ExpectationsFailed",
+    "Gate",
+    "Judgement",
+    "Outcome",
+    "Result",
+    "Verdict",
+    "explain_failure",
+    "judge",
+]
+
+Measures = Mapping[str, float | None]
+
+_SHOWN = {"result_format": "SUMMARY", "partial_unexpected_count": 1}
+"""A value in the report is a measure, never a row's: the batch holds nothing else."""
+
+
+@dataclass(frozen=True)
+class _Item:
+    """An entry of a suite file about one measure: a pattern makes one for each."""
+
+    entry: Expectation
+    column: str
+
+
+class Gate:
+    """The suites of one pipeline, ready to judge any number of its intervals.
+
+    Raises SuiteInvalid where an entry's kwargs are not what its type takes.
+    """
+
+    def __init__(self, suites: Sequence[Suite]) -> None:
+        names = [suite.name for suite in suites]
+        if not suites or len(set(names)) < len(names):
+            raise ValueError(f"a gate takes at least one suite, each once, not {names}")
+        self._suites = tuple(suites)
+        self._context = _context()
+        self._validations: dict[tuple[str, tuple[str, ...]], Any] = {}
+        for suite in suites:
+            _check_kwargs(suite)
+
+    def judge(
+        self,
+        measures: Measures,
+        *,
+        pipeline: str,
+        interval: Interval,
+        plan: str,
+        report_folder: Path,
+        judged_at: datetime,
+    ) -> Judgement:
+        """Judge one interval; its report goes under `report_folder`/data_docs. No verdict is raised."""
+        numbers, unusable = _numbers(measures)
+        results: list[Result] = []
+        shown: dict[str, str] = {}
+        for suite in self._suites:
+            items = [_Item(e, column) for e in suite.expectations for column in e.columns(measures)]
+            answers, trouble = {}, ""
+            try:
+                answered = self._validated(suite, items, numbers, interval, judged_at)
+                answers = _by_position(answered)
+                shown[suite.name] = docs.data_docs(answered, suite.name)
+            except Exception as broken:  # whatever broke inside is an error of the gate, never a pass
+                trouble = f"Great Expectations raised {type(broken).__name__}: {_first_line(broken)}"
+            for position, item in enumerate(items):
+                outcome, detail = _outcome(item, measures, unusable, answers.get(position), trouble)
+                results.append(_result(suite, item, numbers.get(item.column), outcome, detail))
+        judgement = Judgement(
+            pipeline,
+            interval,
+            plan,
+            verdict_of(results),
+            tuple(results),
+            pages.place(Path(report_folder), interval, plan),
+            judged_at.astimezone(UTC),
+        )
+        pages.write(judgement, shown, numbers, Path(report_folder))
+        return judgement
+
+    def _validated(
+        self, suite: Suite, items: Sequence[_Item], numbers: Measures, interval: Interval, judged_at: datetime
+    ) -> Any:
+        import pandas as pd
+        from great_expectations.core.run_identifier import RunIdentifier
+
+        frame = pd.DataFrame([dict(numbers)], dtype="float64")
+        key = (suite.name, tuple(item.column for item in items))
+        if key not in self._validations:
+            self._validations[key] = self._validation(suite, items)
+        return self._validations[key].run(
+            batch_parameters={"dataframe": frame},
+            result_format=_SHOWN,
+            run_id=RunIdentifier(run_name=f"{interval.start:%Y-%m-%dT%H:%M:%SZ}", run_time=judged_at),
+        )
+
+    def _validation(self, suite: Suite, items: Sequence[_Item]) -> Any:
+        """A suite of the context about exactly these measures.
+
+        Answers come shuffled: the position in `meta` ties each to its entry.
+        """
+        import great_expectations as gx
+
+        known = sum(1 for name, _ in self._validations if name == suite.name)
+        name = f"{suite.name}-{known + 1}" if known else suite.name
+        expectations = [_expectation(item.entry, item.column, n) for n, item in enumerate(items)]
+        batch = (
+            self._context.data_sources.add_pandas(name)
+            .add_dataframe_asset("measures")
+            .add_batch_definition_whole_dataframe("interval")
+        )
+        added = self._context.suites.add(gx.ExpectationSuite(name=name, expectations=expectations))
+        return self._context.validation_definitions.add(
+            gx.ValidationDefinition(name=name, data=batch, suite=added)
+        )
+
+
+def judge(
+    suites: Sequence[Suite],
+    measures: Measures,
+    *,
+    pipeline: str,
+    interval: Interval,
+    plan: str,
+    report_folder: Path,
+    judged_at: datetime,
+) -> Judgement:
+    """Judge one interval. For several, make a `Gate` and keep it."""
+    return Gate(suites).judge(
+        measures,
+        pipeline=pipeline,
+        interval=interval,
+        plan=plan,
+        report_folder=report_folder,
+        judged_at=judged_at,
+    )
+
+
+def bound_text(kwargs: Mapping[str, Any], type_: str) -> str:
+    """What an expectation allows, as people write it.
+
+    >>> bound_text({"min_value": 0, "max_value": 0}, "expect_column_max_to_be_between")
+    '= 0'
+    """
+    if not type_.endswith("_to_be_between"):
+        words = [type_.removeprefix("expect_column_").replace("_", " ")]
+        return " ".join(words + [f"{name} {value}" for name, value in kwargs.items()])
+    low, high = kwargs.get("min_value"), kwargs.get("max_value")
+    if low is not None and low == high:
+        return f"= {_plain(low)}"
+    above = ">" if kwargs.get("strict_min") else ">="
+    below = "<" if kwargs.get("strict_max") else "<="
+    sides = [f"{above} {_plain(low)}"] if low is not None else []
+    sides += [f"{below} {_plain(high)}"] if high is not None else []
+    return " and ".join(sides)
+
+
+def _plain(value: Any) -> str:
+    return number(float(value)) if isinstance(value, int | float) else str(value)
+
+
+def _context() -> Any:
+    os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
+    import great_expectations as gx
+    from great_expectations.data_context.types.base import ProgressBarsConfig
+
+    logging.getLogger("great_expectations").setLevel(logging.WARNING)
+    context = gx.get_context(mode="ephemeral")
+    context.enable_analytics(enable=False)
+    context.variables.progress_bars = ProgressBarsConfig(globally=False)
+    return context
+
+
+def _expectation(entry: Expectation, column: str, position: int) -> Any:
+    from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
+    from great_expectations.expectations.metadata_types import FailureSeverity
+
+    condition = {"row_condition": _condition(entry.where)} if entry.where else {}
+    return ExpectationConfiguration(
+        type=entry.type,
+        kwargs={**entry.kwargs, **condition, "column": column},
+        severity=FailureSeverity(entry.severity),
+        meta={"position": position},
+        notes=entry.notes,
+    ).to_domain_obj()
+
+
+def _condition(where: Where) -> Any:
+    from great_expectations.expectations.row_conditions import Column
+
+    compare = {">=": operator.ge, "<=": operator.le, "==": operator.eq, ">": operator.gt, "<": operator.lt}
+    return compare[where.operator](Column(where.measure), where.value)
+
+
+def _check_kwargs(suite: Suite) -> None:
+    problems = []
+    for entry in suite.expectations:
+        try:
+            _expectation(entry, entry.column, 0)
+        except Exception as wrong:
+            text = "; ".join(line.strip() for line in str(wrong).splitlines()[1:5]) or str(wrong)
+            problems.append((entry.path, Problem(entry.line, f"{entry.type} about {entry.column}", text)))
+    if problems:
+        path = problems[0][0]
+        raise SuiteInvalid(path, [problem for at, problem in problems if at == path])
+
+
+def _numbers(measures: Measures) -> tuple[dict[str, float | None], dict[str, str]]:
+    """Measures as floats or None, and why the others cannot be judged."""
+    numbers: dict[str, float | None] = {}
+    unusable: dict[str, str] = {}
+    for name, value in measures.items():
+        try:
+            numbers[name] = None if value is None else float(value)
+        except (TypeError, ValueError):
+            numbers[name], unusable[name] = None, f"a {type(value).__name__}, not a number"
+        if isinstance(numbers[name], float) and isnan(numbers[name] or 0.0):
+            numbers[name], unusable[name] = None, "NaN, not a number (nothing to measure is null)"
+    return numbers, unusable
+
+
+def _by_position(answered: Any) -> dict[int, Any]:
+    return {answer.expectation_config.meta["position"]: answer for answer in answered.results}
+
+
+def _outcome(
+    item: _Item, measures: Measures, unusable: Mapping[str, str], answer: Any, trouble: str
+) -> tuple[Outcome, str]:
+    if item.column not in measures:
+        what = "no measure matches this pattern" if item.entry.is_pattern else "the measure is absent"
+        return "error", what
+    if item.column in unusable:
+        return "error", unusable[item.column]
+    where = item.entry.where
+    if where is not None and (where.measure in unusable or measures.get(where.measure) is None):
+        return "error", f"nobody can say whether {where}: that measure is absent, null or no number"
+    if answer is None:
+        return "error", trouble or "Great Expectations gave no answer"
+    raised = _raised(answer.exception_info)
+    if raised:
+        return "error", f"the expectation raised: {raised}"
+    return ("passed", "") if answer.success is True else ("failed", "")
+
+
+def _raised(info: Mapping[str, Any] | None) -> str:
+    """The first exception of an answer: it stands at the top or one level down, by metric."""
+    info = info or {}
+    if "raised_exception" in info:
+        return _first_line(info.get("exception_message") or "unknown") if info["raised_exception"] else ""
+    inner: Iterable[Any] = info.values()
+    return next((text for one in inner if isinstance(one, Mapping) for text in [_raised(one)] if text), "")
+
+
+def _first_line(what: object) -> str:
+    return (str(what).strip().splitlines() or ["no message"])[0][:300]
+
+
+def _result(suite: Suite, item: _Item, observed: float | None, outcome: Outcome, detail: str) -> Result:
+    entry = item.entry
+    return Result(
+        suite=suite.name,
+        expectation=entry.type,
+        metric=item.column,
+        observed=observed,
+        bound=bound_text(entry.kwargs, entry.type) + (f" where {entry.where}" if entry.where else ""),
+        severity=entry.severity,
+        verdict=outcome,
+        notes=entry.notes,
+        detail=detail,
+    )

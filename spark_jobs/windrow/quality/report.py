@@ -1,0 +1,27 @@
+"""Rows of the `quality` table: one for each judged measure of an interval. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windrow.quality.verdicts import Judgement
+
+
+def rows(judgement: Judgement) -> list[dict[str, Any]]:
+    """A judgement as rows of `schemas.QUALITY`."""
+    return [
+        {
+            "plan": judgement.plan,
+            "interval": judgement.interval.start,
+            "suite": result.suite,
+            "expectation": result.expectation,
+            "metric": result.metric,
+            "value": result.observed,
+            "bound": result.bound,
+            "severity": result.severity,
+            "verdict": result.verdict,
+            "report": str(judgement.report),
+            "judged_at": judgement.judged_at,
+        }
+        for result in judgement.results
+    ]

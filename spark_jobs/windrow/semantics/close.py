@@ -1,0 +1,34 @@
+"""Closing: the one predicate that says that nothing more can be added to an interval.
+
+              interval              after            grace
+        [--------------------)|<--------------->|<----------->|
+    ----+--------------------+------------------+-------------+----------> event time
+      start                 end                             closes_at
+                             F  =  W - after - grace  <-------  W
+
+An interval `[start, end)` is closed when `end <= F`. Its rows have `l.t < end`, so each of them satisfies
+`l.t + after + grace < W`, strictly: a row at 0 with after 100 and grace 10 is open at W = 110 and, in an
+interval [0, 1), closed at W = 111. `after` is the largest of the pipeline's right streams. F never goes back
+because W never does.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from windrow.semantics.intervals import Interval, shifted
+
+
+def frontier(watermark: datetime | None, after: timedelta, grace: timedelta) -> datetime | None:
+    """F: the event time before which every window has closed. None when there is no watermark yet."""
+    return None if watermark is None else shifted(watermark, -after - grace)
+
+
+def is_closed(interval: Interval, frontier: datetime | None) -> bool:
+    """The close predicate. It stands here and nowhere else."""
+    return frontier is not None and interval.end <= frontier
+
+
+def closes_at(interval: Interval, after: timedelta, grace: timedelta) -> datetime:
+    """The least watermark at which the interval is closed."""
+    return shifted(interval.end, after + grace)

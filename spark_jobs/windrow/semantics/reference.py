@@ -1,0 +1,211 @@
+"""The reference join: the whole contract in plain loops. Slow, obvious; every engine must agree with it.
+
+    landed records ──▶ once per row id ──▶ where ──▶ one row per event ──▶ left rows of the interval
+      (batch <= pin)       (replayed)    (filtered)     (duplicate)          each with all its right rows:
+                                                                             one JoinedRow, in row order
+
+Every left row of the interval leaves exactly once, with all its matches or with none, except those that an
+`inner` stream finds no match for (`unpaired`). Nothing here knows Kafka, files, Spark or the pipeline file.
+The clock comes in as values: which interval is closed is asked of `close`, how far labels have come of
+`JoinSpec.event_clocks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from windrow.semantics.balance import Balance, LeftBalance, RightBalance
+from windrow.semantics.history import Gap, JoinSpec, Left, Predicate, Record, Right, RowId
+from windrow.semantics.intervals import Interval, interval_of, shifted, utc
+from windrow.semantics.labels import is_side_silent, label_state
+from windrow.semantics.match import key_of, matches
+
+
+@dataclass(frozen=True)
+class JoinedRow:
+    """A left row with all it met: by right stream, in row order, empty where there is none."""
+
+    row_id: RowId
+    event_at: datetime
+    values: Mapping[str, Any]
+    matches: Mapping[str, tuple[Record, ...]]
+    label_state: str
+    label_reason: str | None
+
+
+@dataclass(frozen=True)
+class Joined:
+    """One interval. `not_taken`: matches that `take` left out; `conflict`: see `Side`. By stream."""
+
+    interval: Interval
+    rows: tuple[JoinedRow, ...]
+    balance: Balance
+    not_taken: Mapping[str, int]
+    conflict: Mapping[str, int]
+
+
+def reference_join(
+    records: Iterable[Record], spec: JoinSpec, interval: Interval, pins: Mapping[str, int]
+) -> Joined:
+    """One interval, from what has landed by the pins (a batch number for each topic)."""
+    if interval != interval_of(interval.start, spec.start, spec.interval) or interval.start < utc(spec.start):
+        raise ValueError(f"{interval} is not on the grid of {spec.interval} from {spec.start}")
+    landed, _ = landed_once(records, pins)
+    left = side_of(landed, spec.left, lambda t: interval.contains(t))
+    rights = {r.name: side_of(landed, r, _read_for(interval, r)) for r in spec.right}
+    met_ever: dict[str, set[RowId]] = {r.name: set() for r in spec.right}
+    not_taken = dict.fromkeys(met_ever, 0)
+    rows: list[JoinedRow] = []
+    for row in left.rows:
+        met = {r.name: _met(row, rights[r.name].rows, spec.left, r) for r in spec.right}
+        for name, found in met.items():
+            met_ever[name].update(m.row_id for m in found)
+        if any(r.join == "inner" and not met[r.name] for r in spec.right):
+            continue
+        taken = {r.name: _take(met[r.name], r.take) for r in spec.right}
+        for name in taken:
+            not_taken[name] += len(met[name]) - len(taken[name])
+        has_label = any(taken[r.name] for r in spec.labels)
+        state = label_state(has_label=has_label, doubts=_doubts(row, landed, spec), drained=spec.drained)
+        event_at, row_id = row.order
+        rows.append(JoinedRow(row_id, event_at, row.values, taken, state.state, state.reason))
+    balance = Balance(
+        LeftBalance(len(left.rows) + left.duplicate, len(rows), left.duplicate, len(left.rows) - len(rows)),
+        {
+            name: RightBalance(
+                side.read,
+                len(met_ever[name]),
+                len(side.rows) - len(met_ever[name]),
+                side.duplicate,
+                side.filtered,
+            )
+            for name, side in rights.items()
+        },
+    )
+    conflict = {spec.left.name: left.conflict} | {name: side.conflict for name, side in rights.items()}
+    return Joined(interval, tuple(rows), balance, not_taken, conflict)
+
+
+def event_clocks(
+    records: Iterable[Record], pins: Mapping[str, int], out_of_orderness: Mapping[str, timedelta]
+) -> dict[str, tuple[datetime | None, ...]]:
+    """By topic, the event clock of every partition that landed an event; quarantined ones show none."""
+    landed, _ = landed_once(records, pins)
+    newest: dict[tuple[str, int, int], datetime] = {}
+    for r in landed:
+        if r.event_at is not None and not r.quarantined:
+            p = (r.row_id.topic, r.row_id.epoch, r.row_id.partition)
+            newest[p] = max(newest.get(p, r.event_at), r.event_at)
+    return {
+        topic: tuple(shifted(at, -disorder) for p, at in sorted(newest.items()) if p[0] == topic)
+        for topic, disorder in out_of_orderness.items()
+    }
+
+
+@dataclass(frozen=True)
+class Side:
+    """A stream's rows in row order, one for each event, and what is not among them.
+
+    conflict: duplicates whose payload is not that of the row that won, and rows whose event id also stands
+    at another event time (all but one of them).
+    """
+
+    rows: tuple[Record, ...]
+    read: int
+    filtered: int
+    duplicate: int
+    conflict: int
+
+
+def landed_once(records: Iterable[Record], pins: Mapping[str, int]) -> tuple[list[Record], int]:
+    """Each offset once, as it landed first, and how many landings of the same offset came to nothing."""
+    by_pin = [r for r in records if r.row_id.topic in pins and r.batch <= pins[r.row_id.topic]]
+    first: dict[RowId, Record] = {}
+    for r in sorted(by_pin, key=lambda r: (r.row_id, r.batch)):
+        first.setdefault(r.row_id, r)
+    return list(first.values()), len(by_pin) - len(first)
+
+
+def side_of(landed: list[Record], stream: Left | Right, is_read: Callable[[datetime], bool]) -> Side:
+    read = [
+        r
+        for r in landed
+        if r.row_id.topic in stream.topics
+        and not r.quarantined
+        and (passes(r, stream.where) or r.event_at is not None)
+        and is_read(r.order[0])
+    ]
+    kept = [r for r in read if passes(r, stream.where)]
+    winners: dict[Any, Record] = {}
+    conflict = 0
+    for r in sorted(kept, key=lambda r: r.row_id):
+        event_id = r.values.get(stream.event_id) if stream.event_id else None
+        event = r.row_id if event_id is None else (event_id, r.event_at)
+        winner = winners.setdefault(event, r)
+        conflict += _payload(winner) != _payload(r)
+    ids = [event[0] for event in winners if not isinstance(event, RowId)]
+    conflict += len(ids) - len(set(ids))
+    rows = tuple(sorted(winners.values(), key=lambda r: r.order))
+    return Side(rows, len(read), len(read) - len(kept), len(kept) - len(rows), conflict)
+
+
+def _read_for(interval: Interval, right: Right) -> Callable[[datetime], bool]:
+    first, last = shifted(interval.start, -right.before), shifted(interval.end, right.after)
+    return lambda t: first <= t <= last
+
+
+def _met(row: Record, rights: tuple[Record, ...], left: Left, right: Right) -> tuple[Record, ...]:
+    key = key_of(row.values, left.key)
+    return tuple(
+        r
+        for r in rights
+        if key is not None
+        and key == key_of(r.values, right.key)
+        and matches(row.order[0], r.order[0], right.before, right.after)
+    )
+
+
+def _take(found: tuple[Record, ...], take: str) -> tuple[Record, ...]:
+    return {"all": found, "first": found[:1], "last": found[-1:]}[take]
+
+
+def _doubts(row: Record, landed: list[Record], spec: JoinSpec) -> set[str]:
+    """Why this row's labels may be incomplete: of all label streams, everything that applies."""
+    at, doubts = row.order[0], set()
+    key = key_of(row.values, spec.left.key)
+    if key is None:
+        doubts.add("null_key")
+    for right in spec.labels:
+        if any(_overlaps(gap, at, right) for gap in spec.gaps if gap.topic in right.topics):
+            doubts.add("offset_gap")
+        bad = [r for r in landed if r.quarantined and r.row_id.topic in right.topics]
+        same = [r for r in bad if key is not None and key == key_of(r.values, right.key)]
+        if any(_could_have_matched(at, r, right, spec.max_skew) for r in same):
+            doubts.add("label_quarantined")
+        clocks = [c for topic in right.topics for c in spec.event_clocks.get(topic, ())]
+        if right.silence == "unknown" and is_side_silent(at, right.after, clocks):
+            doubts.add("side_silent")
+    return doubts
+
+
+def _could_have_matched(left_at: datetime, bad: Record, right: Right, max_skew: timedelta) -> bool:
+    """By its own time where that is trusted; else because nothing is logged before it has happened."""
+    if bad.event_at is not None:
+        return matches(left_at, bad.event_at, right.before, right.after)
+    return bad.record_at is None or shifted(left_at, -right.before) <= shifted(bad.record_at, max_skew)
+
+
+def _overlaps(gap: Gap, left_at: datetime, right: Right) -> bool:
+    begins_in_time = gap.start_at is None or utc(gap.start_at) <= shifted(left_at, right.after)
+    return begins_in_time and (gap.end_at is None or utc(gap.end_at) >= shifted(left_at, -right.before))
+
+
+def passes(record: Record, where: Predicate | None) -> bool:
+    return where is None or where(record.values) is True
+
+
+def _payload(record: Record) -> str:
+    return repr(sorted(record.values.items()))

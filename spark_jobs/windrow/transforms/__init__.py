@@ -1,0 +1,1 @@
+"""DataFrame in, DataFrame out. No session, no path, no clock, no randomness."""

@@ -1,0 +1,161 @@
+"""Kafka records to landing rows: every record comes out exactly once, readable or quarantined with a reason.
+
+    record ─▶ tombstone? too large? bad UTF-8? ─▶ JSON object of the declared types?
+           ─▶ selected by a stream's `where`? ─▶ trusted event time? ─▶ key, where a label needs one
+           ─▶ landing row; `_quarantined` is null, or the first reason that applies and `_raw` the bytes
+
+A record that no stream's `where` selects is landed as it is, whatever it lacks: it counts as filtered.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from windrow.config import Pipeline, RightStream
+from windrow.schemas import LANDING_META, RAW
+
+_ISO = r"^[+-]?\d{4,6}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?\s*(Z|UTC|[+-]\d{2}:?\d{2})?$"
+_SECONDS = r"^-?\d{1,12}(\.\d{1,9})?$"
+
+
+def decode(
+    records: DataFrame, pipeline: Pipeline, topic: str, *, epoch: int, batch: int, landed_at: Column
+) -> DataFrame:
+    """Landing rows of one topic.
+
+    Args:
+        records: columns of Spark's Kafka source (key, value, topic, partition, offset, timestamp, timestampType).
+        epoch: which topic of this name it is.
+        batch: number of the landing commit.
+        landed_at: landing time, a timestamp literal.
+    Returns:
+        `LANDING_META`, `_raw`, then the union of the columns of the streams that read the topic.
+    """
+    declared = pipeline.topic_columns(topic)
+    event_time = pipeline.streams_of(topic)[0].event_time
+    parsed = _parse(records, declared, pipeline.max_record_bytes)
+    row = F.col("_parsed.row")
+    typed = parsed.select(
+        "*",
+        *[_typed(row.getField(name), kind).alias(name) for name, kind in declared.items()],
+        *[(_is_wrong_time(row.getField(n)) if k == "timestamp" else F.lit(False)).alias(f"_wrong_{i}")
+          for i, (n, k) in enumerate(declared.items())],
+    )
+    trusted_until = (
+        F.when(F.col("timestampType") == 1, F.col("timestamp")).otherwise(landed_at)
+        + F.lit(pipeline.max_skew)
+    )
+    ahead = F.coalesce(F.col(event_time) > trusted_until, F.lit(False))
+    judged = typed.withColumn(
+        "_quarantined", _reason(pipeline, topic, declared, F.col(event_time), ahead)
+    )
+    meta = {
+        "_event_time": F.when(~ahead, F.col(event_time)),
+        "_topic": F.col("topic"),
+        "_epoch": F.lit(epoch).cast("int"),
+        "_partition": F.col("partition").cast("int"),
+        "_offset": F.col("offset"),
+        "_batch": F.lit(batch).cast("bigint"),
+        "_arrived_at": landed_at,
+        "_record_at": F.col("timestamp"),
+        "_quarantined": F.col("_quarantined"),
+    }
+    return judged.select(
+        *[meta[name].alias(name) for name in LANDING_META],
+        F.when(F.col("_quarantined").isNotNull(), F.col("value")).alias(RAW),
+        *[F.col(name) for name in declared],
+    )
+
+
+def _parse(records: DataFrame, declared: dict[str, str], max_bytes: int) -> DataFrame:
+    """Adds `_unreadable` (a reason or null), `_parsed.row` and `_parsed._corrupt`.
+
+    The text is wrapped into an outer object, so that whatever follows the first JSON value is an error and not
+    ignored. Timestamps are parsed as text first: Spark's own reading would take "12:30" for today.
+    """
+    fields = ", ".join(f"`{n}`: {'string' if k == 'timestamp' else k}" for n, k in declared.items())
+    schema = f"row struct<{fields}>, _corrupt string"
+    text = F.col("value").cast("string")
+    unreadable = (
+        F.when(F.col("value").isNull(), "tombstone")
+        .when(F.octet_length("value") > max_bytes, "too_large")
+        .when(~F.is_valid_utf8(text), "bad_utf8")
+    )
+    parsed = F.from_json(
+        F.when(F.col("_unreadable").isNull(), _wrapped(text)),
+        schema,
+        {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt", "allowNonNumericNumbers": "false"},
+    )
+    return records.withColumn("_unreadable", unreadable).withColumn("_parsed", parsed)
+
+
+def _wrapped(text: Column) -> Column:
+    return F.concat(F.lit('{"row":'), text, F.lit("}"))
+
+
+def _typed(value: Column, kind: str) -> Column:
+    return _instant(value) if kind == "timestamp" else value
+
+
+def _instant(text: Column) -> Column:
+    """ISO 8601 (without a zone: UTC), or a number of seconds since 1970 as Spark's JSON reader takes it."""
+    seconds = text.try_cast("decimal(18,6)")
+    return (
+        F.when(text.rlike(_ISO), text.try_cast("timestamp"))
+        .when(text.rlike(_SECONDS), F.timestamp_micros((seconds * 1_000_000).cast("bigint")))
+    )
+
+
+def _is_wrong_time(text: Column) -> Column:
+    return text.isNotNull() & _instant(text).isNull()
+
+
+def _reason(
+    pipeline: Pipeline, topic: str, declared: dict[str, str], event_time: Column, ahead: Column
+) -> Column:
+    """The first reason to quarantine, or null."""
+    streams = pipeline.streams_of(topic)
+    selected = [F.coalesce(F.expr(s.where), F.lit(False)) if s.where else F.lit(True) for s in streams]
+    wrong = [F.col(f"_wrong_{i}") for i in range(len(declared))]
+    keyless = [
+        _any([F.col(k).isNull() for k in s.key]) if isinstance(s, RightStream) else F.lit(False)
+        for s in streams
+    ]
+    accepted_by_none = _all([~chosen | lost for chosen, lost in zip(selected, keyless, strict=True)])
+    corrupt = F.col("_parsed._corrupt").isNotNull()
+    text = F.col("value").cast("string")
+    not_an_object = F.json_object_keys(text).isNull() | F.json_object_keys(_wrapped(text)).isNull()
+    return (
+        F.when(F.col("_unreadable").isNotNull(), F.col("_unreadable"))
+        .when(F.when(corrupt, not_an_object).otherwise(F.col("_parsed.row").isNull()), "malformed")
+        .when(ahead, "event_time_ahead")
+        .when(~_any(selected), F.lit(None))
+        .when(corrupt | _any(wrong), "wrong_type")
+        .when(_any([_not_finite(F.col(n), k) for n, k in declared.items()]), "not_finite")
+        .when(event_time.isNull(), "event_time_missing")
+        .when(accepted_by_none, "null_key")
+    )
+
+
+def _not_finite(value: Column, kind: str) -> Column:
+    """Infinity by overflow: JSON itself has no word for it, and a model no use."""
+
+    def infinite(x: Column) -> Column:
+        return x.isin(float("inf"), float("-inf")) | F.isnan(x)
+
+    if kind in ("float", "double"):
+        return F.coalesce(infinite(value), F.lit(False))
+    if kind in ("array<float>", "array<double>"):
+        return F.coalesce(infinite(F.array_max(value)) | infinite(F.array_min(value)), F.lit(False))
+    return F.lit(False)
+
+
+def _any(conditions: list[Column]) -> Column:
+    return reduce(lambda a, b: a | b, conditions, F.lit(False))
+
+
+def _all(conditions: list[Column]) -> Column:
+    return reduce(lambda a, b: a & b, conditions, F.lit(True))

@@ -1,0 +1,210 @@
+"""The feature-label left join of closed intervals: one row per left row, with all its labels, none, one or many.
+
+    right rows ─▶ grouped by key into one array in row order ─┐
+    left rows  ───────────────────────────────────────────────┴▶ one equi-join ─▶ the array cut to the window
+                                                                  ─▶ label state ─▶ derived labels
+
+A left row meets at most one right row (the group of its key), so nothing multiplies and nothing wide is
+grouped. Agrees with `semantics.reference` on every generated stream; that one is slow and obvious.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from windrow.config import Pipeline, RightStream
+from windrow.schemas import (
+    ARRIVED_AT,
+    BATCH,
+    ELEMENT_META,
+    EVENT_TIME,
+    INTERVAL,
+    OBSERVED_UNTIL,
+    PAIRED,
+    PLAN,
+    QUARANTINED,
+    REASON,
+    RECORD_AT,
+    ROW_ORDER,
+    STATE,
+)
+from windrow.transforms.streams import selected
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the plans of one run fix, besides the rows: the same landed rows and facts give the same result."""
+
+    plan_of: Mapping[datetime, str]
+    """interval start → plan id"""
+    heard_until: Mapping[str, datetime | None]
+    """label stream → newest event clock of its partitions: beyond it, only silence speaks"""
+    observed_until: datetime | None
+    """the label side's clock at the pin"""
+    drained: bool = False
+
+
+def join(
+    left: DataFrame,
+    rights: Mapping[str, DataFrame],
+    doubtful: Mapping[str, DataFrame],
+    pipeline: Pipeline,
+    facts: Facts,
+) -> DataFrame:
+    """Candidate rows of the intervals in `facts.plan_of`.
+
+    Args:
+        left: kept left rows of the intervals (landing columns).
+        rights: stream name → kept right rows of the intervals' windows.
+        doubtful: label stream name → its quarantined rows whose key could be read.
+    Returns:
+        the training columns (without publication number and date), `_plan`, `_paired` (false where an `inner`
+        stream has no match), and `_all_<stream>` for streams with `take`: the matches before one was taken.
+    """
+    rows = left.select(
+        *[F.col(name) for name in pipeline.left.columns],
+        *[F.col(name) for name in (*ROW_ORDER, BATCH, ARRIVED_AT)],
+        _interval_of(F.col(EVENT_TIME), pipeline.interval).alias(INTERVAL),
+    )
+    for stream in pipeline.right:
+        rows = _with_matches(rows, rights[stream.name], doubtful.get(stream.name), stream, pipeline)
+    rows = _with_state(rows, pipeline, facts)
+    for stream in pipeline.right:
+        rows = _taken(rows, stream)
+    for name, expression in pipeline.labels.items():
+        known = F.col(STATE) != "unknown"
+        rows = rows.withColumn(name, F.when(known, F.expr(expression)))
+    return rows.select(
+        *pipeline.left.columns,
+        *[stream.name for stream in pipeline.right],
+        *pipeline.labels,
+        STATE,
+        REASON,
+        *ROW_ORDER,
+        BATCH,
+        ARRIVED_AT,
+        INTERVAL,
+        F.lit(facts.observed_until).cast("timestamp").alias(OBSERVED_UNTIL),
+        *[f"_all_{s.name}" for s in pipeline.right if s.take != "all"],
+        _all([F.col(f"_has_{s.name}") for s in pipeline.right if s.join == "inner"]).alias(PAIRED),
+        _lookup(F.col(INTERVAL), facts.plan_of).alias(PLAN),
+    )
+
+
+def doubtful_rows(landing: DataFrame, stream: RightStream, pipeline: Pipeline, hi: datetime) -> DataFrame:
+    """Quarantined labels whose key could be read: they make rows of that key unknown (rule 10).
+
+    Not bounded below in event time: what could not be read has none. Files without a quarantined row are
+    skipped by statistics.
+    """
+    at = F.coalesce(F.col(EVENT_TIME), F.lit(hi))
+    meant = F.coalesce(F.expr(stream.where), F.lit(True)) if stream.where else F.lit(True)
+    keyed = _all([F.col(k).isNotNull() for k in stream.key])
+    return landing.where(F.col(QUARANTINED).isNotNull() & keyed & meant & (at <= F.lit(hi)))
+
+
+def _interval_of(at: Column, length: timedelta) -> Column:
+    """Start of the interval on the UTC grid that holds an instant."""
+    micros = F.unix_micros(at)
+    step = F.lit(length // timedelta(microseconds=1)).cast("bigint")
+    return F.timestamp_micros(micros - F.pmod(micros, step))
+
+
+def _with_matches(
+    rows: DataFrame, right: DataFrame, doubts: DataFrame | None, stream: RightStream, pipeline: Pipeline
+) -> DataFrame:
+    """Adds the stream's array in row order, `_has_<stream>`, and `_doubt_<stream>` for a label stream."""
+    keys = {f"_key_{i}": name for i, name in enumerate(stream.key)}
+    element = F.struct(*ELEMENT_META, *stream.columns)
+    doubt = F.struct(F.col(EVENT_TIME).alias("at"), F.col(RECORD_AT).alias("logged_at"))
+    columns = [F.col(name).alias(alias) for alias, name in keys.items()]
+    sided = right.select(*columns, element.alias("_e"), F.lit(None).alias("_d"))
+    if doubts is not None:
+        sided = sided.unionByName(doubts.select(*columns, F.lit(None).alias("_e"), doubt.alias("_d")))
+    grouped = sided.groupBy(*keys).agg(
+        F.array_sort(F.collect_list("_e")).alias("_group"), F.collect_list("_d").alias("_doubts")
+    )
+    on = [
+        F.col(f"_left.{name}") == F.col(f"_right.{alias}")
+        for name, alias in zip(pipeline.left.key, keys, strict=True)
+    ]
+    met = rows.alias("_left").join(grouped.alias("_right"), on=on, how="left")
+    lo = F.col(EVENT_TIME) - F.lit(stream.window.before)
+    hi = F.col(EVENT_TIME) + F.lit(stream.window.after)
+    inside = F.filter("_group", lambda e: (e[EVENT_TIME] >= lo) & (e[EVENT_TIME] <= hi))
+    matches = F.coalesce(inside, F.array().cast(_array_type(grouped)))
+    result = met.select("_left.*", matches.alias(stream.name), "_doubts").withColumn(
+        f"_has_{stream.name}", F.size(stream.name) > 0
+    )
+    if doubts is None:
+        return result.drop("_doubts")
+    logged_by = lo - F.lit(pipeline.max_skew)
+    doubted = F.exists(
+        "_doubts",
+        lambda d: F.when(d["at"].isNull(), d["logged_at"] >= logged_by).otherwise(
+            (d["at"] >= lo) & (d["at"] <= hi)
+        ),
+    )
+    return result.withColumn(f"_doubt_{stream.name}", F.coalesce(doubted, F.lit(False))).drop("_doubts")
+
+
+def _array_type(grouped: DataFrame) -> str:
+    return grouped.schema["_group"].dataType.simpleString()
+
+
+def _with_state(rows: DataFrame, pipeline: Pipeline, facts: Facts) -> DataFrame:
+    """Rule 10, the same decision as `semantics.labels.label_state`."""
+    labels = pipeline.label_streams
+    has_label = _any([F.col(f"_has_{s.name}") for s in labels])
+    keyless = _any([F.col(k).isNull() for k in pipeline.left.key])
+    quarantined = _any([F.col(f"_doubt_{s.name}") for s in labels])
+    silent = _any([_is_silent(s, facts) for s in labels if s.silence == "unknown"])
+    doubt = (
+        F.when(keyless, "null_key")
+        .when(quarantined, "label_quarantined")
+        .when(silent, "drained" if facts.drained else "side_silent")
+    )
+    state = (
+        F.when(has_label, "positive")
+        .when(doubt.isNotNull() & (doubt != "drained"), "unknown")
+        .otherwise("negative")
+    )
+    return rows.withColumn(STATE, state).withColumn(REASON, doubt)
+
+
+def _is_silent(stream: RightStream, facts: Facts) -> Column:
+    """No partition's events reach beyond the window's end."""
+    heard = facts.heard_until[stream.name]
+    if heard is None:
+        return F.lit(True)
+    return F.col(EVENT_TIME) >= F.lit(heard) - F.lit(stream.window.after)
+
+
+def _taken(rows: DataFrame, stream: RightStream) -> DataFrame:
+    """`take: first` and `last` keep one match; what was matched before stays for the balance."""
+    if stream.take == "all":
+        return rows
+    every = F.col(stream.name)
+    one = F.slice(every, 1 if stream.take == "first" else -1, 1)
+    return rows.withColumn(f"_all_{stream.name}", every).withColumn(
+        stream.name, F.when(F.size(every) > 1, one).otherwise(every)
+    )
+
+
+def _lookup(at: Column, values: Mapping[datetime, str]) -> Column:
+    pairs = [F.lit(x) for item in sorted(values.items()) for x in item]
+    return F.element_at(F.create_map(*pairs), at)
+
+
+def _any(conditions: list[Column]) -> Column:
+    return reduce(lambda a, b: a | b, conditions, F.lit(False))
+
+
+def _all(conditions: list[Column]) -> Column:
+    return reduce(lambda a, b: a & b, conditions, F.lit(True))

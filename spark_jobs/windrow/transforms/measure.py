@@ -1,0 +1,155 @@
+"""Numbers about candidates, by plan: what the gate judges and the balance adds up. Aggregates only, no rows.
+
+Nothing is counted where it was made: emitted rows are read back from the candidate as written, landed rows
+from the landing tables, matched labels from the candidate's arrays, read labels from the landing tables. So
+a row that a join lost or doubled shows as an imbalance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from windrow.config import Pipeline, RightStream
+from windrow.schemas import EVENT_TIME, INTERVAL, PAIRED, PLAN, REASON, ROW_ID, STATE
+from windrow.semantics.labels import REASONS
+from windrow.transforms.streams import StreamRows
+
+
+def candidate_measures(candidates: DataFrame, pipeline: Pipeline) -> DataFrame:
+    """One row a plan: counts as columns named like the measures; null rates as counts `nulls.<column>`."""
+    out = F.col(PAIRED)
+
+    def counted(condition: Column) -> Column:
+        return F.count_if(out & F.coalesce(condition, F.lit(False)))
+
+    at, start = F.col(EVENT_TIME), F.col(INTERVAL)
+    sizes = {
+        "rows": counted(F.lit(True)),
+        "left_unpaired": F.count_if(~out),
+        "positive": counted(F.col(STATE) == "positive"),
+        "negative": counted(F.col(STATE) == "negative"),
+        "unknown": counted(F.col(STATE) == "unknown"),
+        "rows_outside_interval": counted((at < start) | (at >= start + F.lit(pipeline.interval))),
+        "labels_outside_window": _total(out, [_outside(s) for s in pipeline.right]),
+        "labels_out_of_order": _total(out, [_disordered(s) for s in pipeline.right]),
+        "null_arrays": counted(_any([F.col(s.name).isNull() for s in pipeline.right])),
+        "state_contradictions": counted(_contradiction(pipeline)),
+        "null_event_time": counted(at.isNull()),
+        "null_row_id": counted(_any([F.col(c).isNull() for c in ROW_ID])),
+        "left_keyless": counted(_any([F.col(k).isNull() for k in pipeline.left.key])),
+    }
+    reasons = {
+        f"unknown.{r}": counted((F.col(STATE) == "unknown") & (F.col(REASON) == r)) for r in REASONS
+    }
+    nulls = {f"nulls.{c}": counted(F.col(c).isNull()) for c in pipeline.left.columns}
+    return candidates.groupBy(PLAN).agg(*[c.alias(n) for n, c in {**sizes, **reasons, **nulls}.items()])
+
+
+def repeated_row_ids(candidates: DataFrame) -> DataFrame:
+    """One row a plan that holds a row id more than once: `duplicate_row_ids` counts the surplus rows."""
+    times = candidates.groupBy(PLAN, *ROW_ID).agg(F.count(F.lit(1)).alias("_times"))
+    return times.where(F.col("_times") > 1).groupBy(PLAN).agg(F.sum(F.col("_times") - 1).alias("duplicate_row_ids"))
+
+
+def left_counts(left: StreamRows, intervals: Sequence[datetime], length: timedelta) -> DataFrame:
+    """By interval start: `left_landed` (after `where`), `left_duplicate`, `left_filtered`."""
+    landed = left.read.select(EVENT_TIME, "_filtered").withColumn("_n", F.lit("landed"))
+    duplicate = left.duplicates.select(EVENT_TIME).withColumn("_filtered", F.lit(False))
+    rows = landed.unionByName(duplicate.withColumn("_n", F.lit("duplicate")))
+    starts = _starts(intervals, lambda s: (F.col(EVENT_TIME) >= s) & (F.col(EVENT_TIME) < s + F.lit(length)))
+    return (
+        rows.select("*", F.explode(starts).alias(INTERVAL))
+        .groupBy(INTERVAL)
+        .agg(
+            F.count_if((F.col("_n") == "landed") & ~F.col("_filtered")).alias("left_landed"),
+            F.count_if(F.col("_n") == "duplicate").alias("left_duplicate"),
+            F.count_if((F.col("_n") == "landed") & F.col("_filtered")).alias("left_filtered"),
+        )
+    )
+
+
+def right_counts(
+    right: StreamRows,
+    candidates: DataFrame,
+    stream: RightStream,
+    intervals: Sequence[datetime],
+    length: timedelta,
+) -> DataFrame:
+    """By interval start: `read`, `matched`, `unmatched`, `duplicate`, `filtered` of one right stream.
+
+    A right row counts in every interval whose windows can hold it. `matched` comes from the candidate alone:
+    a match that was never read shows as an imbalance.
+    """
+    at = F.col(EVENT_TIME)
+    starts = _starts(
+        intervals,
+        lambda s: (at >= s - F.lit(stream.window.before))
+        & (at <= s + F.lit(length) + F.lit(stream.window.after)),
+    )
+    identity = F.struct(*ROW_ID).alias("_id")
+    lost = right.duplicates.select(identity, F.lit(True).alias("_duplicate"))
+    read = (
+        right.read.select(identity, "_filtered", F.explode(starts).alias(INTERVAL))
+        .join(lost, on="_id", how="left")
+        .withColumn("_read", F.lit(True))
+    )
+    every = stream.name if stream.take == "all" else f"_all_{stream.name}"
+    ids = [F.col(f"_m.{c}") for c in ROW_ID]
+    matched = (
+        candidates.select(INTERVAL, F.explode(every).alias("_m"))
+        .select(INTERVAL, F.struct(*ids).alias("_id"))
+        .distinct()
+        .withColumn("_matched", F.lit(True))
+    )
+    both = read.join(matched, on=[INTERVAL, "_id"], how="full_outer")
+    was = {c: F.coalesce(F.col(c), F.lit(False)) for c in ("_read", "_matched", "_filtered", "_duplicate")}
+    unused = was["_read"] & ~was["_filtered"] & ~was["_duplicate"] & ~was["_matched"]
+    return both.groupBy(INTERVAL).agg(
+        F.count_if(was["_read"]).alias("read"),
+        F.count_if(was["_matched"]).alias("matched"),
+        F.count_if(unused).alias("unmatched"),
+        F.count_if(was["_duplicate"]).alias("duplicate"),
+        F.count_if(was["_filtered"]).alias("filtered"),
+    )
+
+
+def _outside(stream: RightStream) -> Column:
+    lo = F.col(EVENT_TIME) - F.lit(stream.window.before)
+    hi = F.col(EVENT_TIME) + F.lit(stream.window.after)
+    return F.size(F.filter(stream.name, lambda e: (e[EVENT_TIME] < lo) | (e[EVENT_TIME] > hi)))
+
+
+def _disordered(stream: RightStream) -> Column:
+    return (F.col(stream.name) != F.array_sort(stream.name)).cast("int")
+
+
+def _contradiction(pipeline: Pipeline) -> Column:
+    """A state that the row itself disproves."""
+    has_label = _any([F.size(s.name) > 0 for s in pipeline.label_streams])
+    state, reason = F.col(STATE), F.col(REASON)
+    derived = _any([F.col(name).isNotNull() for name in pipeline.labels])
+    return (
+        (has_label & (state != "positive"))
+        | (~has_label & (state == "positive"))
+        | ((state == "unknown") & (reason.isNull() | derived))
+        | ~state.isin("positive", "negative", "unknown")
+        | state.isNull()
+    )
+
+
+def _total(out: Column, sizes: list[Column]) -> Column:
+    per_row = reduce(lambda a, b: a + b, [F.coalesce(s, F.lit(0)) for s in sizes])
+    return F.coalesce(F.sum(F.when(out, per_row)), F.lit(0))
+
+
+def _starts(intervals: Sequence[datetime], holds) -> Column:  # type: ignore[no-untyped-def]
+    return F.filter(F.array(*[F.lit(i) for i in intervals]), holds)
+
+
+def _any(conditions: list[Column]) -> Column:
+    return reduce(lambda a, b: a | b, conditions, F.lit(False))

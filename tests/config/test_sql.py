@@ -1,0 +1,124 @@
+"""Expressions of a pipeline file: what reads one row always in the same way, and everything else refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from windrow.config.column_types import ColumnType, parse_type
+from windrow.config.sql import Scope, problems_of
+
+_COLUMNS: dict[str, ColumnType | None] = {
+    name: parse_type(kind)
+    for name, kind in {
+        "a": "int",
+        "b": "string",
+        "m": "map<string,int>",
+        "s": "struct<x:int,y:array<struct<z:int>>>",
+        "served_at": "timestamp",
+        "clicks": "array<struct<price:double,action:string,_event_time:timestamp,_arrived_at:timestamp>>",
+        "likes": "array<struct<item_id:bigint>>",
+    }.items()
+}
+SCOPE = Scope(
+    _COLUMNS, refused={"_batch": "an audit column"}, refused_fields={"_arrived_at": "an audit column"}
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "size(clicks) > 0",
+        "SIZE(CLICKS) > 0 AND A IS NOT NULL",
+        "exists(clicks, c -> c.action = 'buy' and c.price > a)",
+        "size(filter(clicks, C -> c.price > 1))",
+        "aggregate(clicks, 0D, (total, c) -> total + c.price, total -> total / 2)",
+        "aggregate(clicks, named_struct('n', 0), (t, c) -> named_struct('n', t.n + 1), t -> t.n)",
+        "array_max(transform(clicks, (c, i) -> c.price + i))",
+        "filter(clicks, c -> exists(likes, l -> l.item_id = c.price))",
+        "array_sort(clicks, (l, r) -> case when l.price < r.price then -1 else 1 end)[0].price",
+        "clicks[0].price + element_at(clicks, 1).price + get(clicks, 0).price",
+        "arrays_overlap(clicks.price, likes.item_id)",
+        "s.y.z",
+        "s.y[0].z",
+        "m.anything + m['anything']",
+        "timestampdiff(SECOND, served_at, clicks[0]._event_time) < 60",
+        "served_at >= timestamp '2026-01-01 00:00:00' + interval 5 minutes",
+        "unix_timestamp(served_at) > 0",
+        "b like '%;--now()%' or b = 'today' or b rlike '^x{2}'",
+        'b = "text" and `a` in (1, 2)',
+        "case when a > 1 then 1 else null end",
+        "from_json(b, 'x int').x",
+        "cast(a as decimal(10,2))",
+        "true",
+    ],
+)
+def test_an_expression_over_one_row_is_right(text: str) -> None:
+    assert problems_of(text, SCOPE) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        # columns and fields, with the near miss
+        ("size(cliks) > 0", "unknown column 'cliks'; did you mean 'clicks'?"),
+        ("zzz = 1", "unknown column 'zzz'; columns are: a, b, clicks, likes, m, s, served_at"),
+        ("clicks.prise", "'clicks' has no field 'prise'; did you mean 'price'?"),
+        ("clicks[0].prise", "'clicks[0]' has no field 'prise'"),
+        ("exists(clicks, c -> c.actoin = 'buy')", "'c' has no field 'actoin'; did you mean 'action'?"),
+        ("exists(clicks, c -> c.price > prise)", "unknown column 'prise'"),
+        ("aggregate(clicks, 0D, (t, c) -> t + c.prise)", "'c' has no field 'prise'"),
+        ("forall(clicks, c -> c.prise > 1)", "'c' has no field 'prise'"),
+        ("filter(clicks, c -> true)[0].prise", "has no field 'prise'"),
+        ("s.y[0].w", "'s.y[0]' has no field 'w'; fields are: z"),
+        ("a.x", "'a' is int and has no field 'x'"),
+        ("c.price", "unknown column 'c'"),
+        ("_batch > 3", "column '_batch': an audit column"),
+        ("clicks[0]._arrived_at > served_at", "field '_arrived_at': an audit column"),
+        # not the same at every reading
+        *(
+            (f"{f}() is null", f"{f}() gives another value")
+            for f in ("rand", "uuid", "now", "current_timestamp")
+        ),
+        *((f"{f}() > 0", f"{f}() gives another") for f in ("monotonically_increasing_id", "unix_timestamp")),
+        ("RAND (5) > 0.5", "rand() gives another value at every reading"),
+        ("current_date > served_at", "current_date gives another value"),
+        ("size(shuffle(clicks)) > 0", "shuffle() gives another value"),
+        ("served_at > timestamp 'now'", "'now' gives another value"),
+        ("served_at > cast('today' as date)", "'today' gives another value"),
+        # not one row, not one expression
+        ("a in (select x from y)", "holds a subquery"),
+        ("exists(select 1)", "holds a subquery"),
+        ("select 1", "must be one expression"),
+        ("a = 1, b = 2", "must be one expression"),
+        ("max(a)", "max() aggregates over rows"),
+        ("any(a)", "any() aggregates over rows"),
+        ("count(*)", "count() aggregates over rows"),
+        ("row_number() over (order by a)", "holds a window function"),
+        ("explode(clicks)", "explode() makes several rows of one"),
+        ("a as b", "must be one value without a name"),
+        ("clicks.*", "holds a *"),
+        ("1; drop table x", "holds a semicolon"),
+        ("a > 1 from t", "does not parse near 'from'"),
+        ("a > 1 -- why", "holds a comment"),
+        ("a > 1 /* why */", "holds a comment"),
+        ("a = :p", "holds a parameter"),
+        ("a = ${p}", "holds a parameter"),
+        # syntax
+        ("", "is empty"),
+        ("size(clicks) >", "does not parse: something is missing"),
+        ("1) + (2", "a ) without its ("),
+        ("((a)", "a ( is not closed"),
+        ("b = 'abc", "a quote or comment is not closed"),
+        ("(" * 3_000 + "a" + ")" * 3_000, "is nested too deeply"),
+        ("a + " * 5_000 + "a", "is longer than 10000 characters"),
+    ],
+)
+def test_what_cannot_give_a_row_its_value_says_why(text: str, says: str) -> None:
+    found = problems_of(text, SCOPE)
+    assert says in " | ".join(found)
+    assert all(len(problem) < 300 for problem in found)
+
+
+def test_a_column_may_be_called_what_elsewhere_is_a_clock() -> None:
+    assert problems_of("user = 'x'", Scope({"user": ColumnType("string")})) == []
+    assert problems_of("user = 'x'", Scope({})) != []

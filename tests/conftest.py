@@ -1,0 +1,63 @@
+"""What tests share, started once: a real broker and one Spark session. Every test has its own home folder."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+os.environ["TZ"] = "America/New_York"  # nothing may depend on the zone of the process
+time.tzset()
+
+from windrow.places import Places  # noqa: E402 - after the zone is set
+
+
+def _free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])
+
+
+@pytest.fixture(scope="session")
+def session_places(tmp_path_factory: pytest.TempPathFactory) -> Places:
+    """Places of the session's broker; the jar cache is the user's own."""
+    home = tmp_path_factory.mktemp("session")
+    return replace(
+        Places.from_env({**os.environ, "WINDROW_HOME": str(home)}), kafka=f"127.0.0.1:{_free_port()}"
+    )
+
+
+@pytest.fixture(scope="session")
+def broker(session_places: Places) -> Iterator[object]:
+    """A real Kafka broker; `.bootstrap` is its address."""
+    from windrow.platform import jars
+    from windrow.platform.broker import Broker
+
+    jars.ensure(session_places)
+    running = Broker(session_places)
+    running.start()
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="session")
+def spark(session_places: Places) -> Iterator[object]:
+    """The one Spark session of the suite."""
+    from windrow.jobs.spark import spark_for
+
+    started = spark_for("tests", replace(session_places, spark_master="local[2]"))
+    yield started
+    started.stop()
+
+
+@pytest.fixture
+def places(session_places: Places, tmp_path: Path) -> Places:
+    """Places with an empty home and a folder for this test's pipeline files."""
+    pipelines = tmp_path / "pipelines"
+    pipelines.mkdir()
+    return replace(session_places, home=tmp_path / "home", pipelines=(pipelines,), spark_master="local[2]")

@@ -1,0 +1,377 @@
+"""The gate: each critical expectation fails when its measure is broken, and passes at its boundary."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from windrow.quality.gate import ExpectationsFailed, Gate, Judgement, bound_text, explain_failure, judge
+from windrow.quality.suites import SuiteInvalid, load, suites_for
+
+from .conftest import EXPECTATIONS, JUDGED_AT, interval
+
+Measures = dict[str, float | None]
+Judge = Callable[..., Judgement]
+
+# measure, the last value that passes, the first that does not
+CRITICAL = [
+    ("rows", 0.0, -1.0),
+    ("left_imbalance", 0.0, 1.0),
+    ("left_imbalance", 0.0, -1.0),
+    ("right_imbalance", 0.0, 1.0),
+    ("clicks.imbalance", 0.0, 1.0),
+    ("buys.imbalance", 0.0, -1.0),
+    ("duplicate_row_ids", 0.0, 1.0),
+    ("null_row_id", 0.0, 1.0),
+    ("null_event_time", 0.0, 1.0),
+    ("null_arrays", 0.0, 1.0),
+    ("rows_outside_interval", 0.0, 1.0),
+    ("labels_outside_window", 0.0, 1.0),
+    ("labels_out_of_order", 0.0, 1.0),
+    ("state_contradictions", 0.0, 1.0),
+    ("label_rate", 1.0, 1.01),
+    ("label_rate", 0.0, -0.01),
+    ("label_rate_z", -8.0, -8.01),
+    ("label_rate_z", 20.0, 20.01),
+    ("null_rate_max", 0.999, 1.0),
+    ("landing_imbalance", 0.0, 1.0),
+    ("landing_duplicate_row_ids", 0.0, 1.0),
+    ("landing_read", 1000.0, -1.0),
+    ("landing_landed", 0.0, -1.0),
+    ("landing_quarantined", 0.0, -1.0),
+    ("landing_skipped", 0.0, -1.0),
+    ("landing_quarantine_rate", 0.9, 0.91),
+]
+WARNING = [
+    ("label_rate_z", -4.0, -4.01),
+    ("label_rate_z", 4.0, 4.01),
+    ("unknown_rate", 0.2, 0.21),
+    ("left_key_null_rate", 0.05, 0.06),
+    ("null_rate_max", 0.5, 0.51),
+    ("landing_quarantine_rate", 0.01, 0.011),
+]
+COUNTS = [name for name, *_ in CRITICAL if "rate" not in name]
+
+
+def names(judgement: Judgement) -> set[str]:
+    return {result.metric for result in judgement.blocking}
+
+
+def test_a_sound_candidate_passes_and_every_expectation_was_answered(
+    judged: Judge, measures: Measures
+) -> None:
+    judgement = judged(measures)
+
+    assert judgement.verdict == "passed"
+    assert judgement.may_publish
+    assert {result.verdict for result in judgement.results} == {"passed"}
+    entries = sum(len(suite.expectations) for suite in suites_for(EXPECTATIONS, "training_rows"))
+    assert (
+        len(judgement.results) == entries + 2
+    )  # two right streams, two left columns: a pattern is one for each
+
+
+@pytest.mark.parametrize(("measure", "passes", "fails"), CRITICAL)
+def test_a_critical_expectation_blocks_beyond_its_boundary_and_not_at_it(
+    judged: Judge, measures: Measures, measure: str, passes: float, fails: float
+) -> None:
+    assert judged({**measures, measure: passes}).may_publish
+
+    broken = judged({**measures, measure: fails})
+
+    assert broken.verdict == "blocked"
+    assert not broken.may_publish
+    assert names(broken) == {measure}
+    assert {result.observed for result in broken.blocking} == {fails}
+
+
+def test_the_table_above_names_every_critical_expectation_of_both_suites() -> None:
+    entries = [e for suite in suites_for(EXPECTATIONS, "training_rows") for e in suite.expectations]
+    critical = {entry.column for entry in entries if entry.severity == "critical"}
+
+    assert critical == {m for m, *_ in CRITICAL if not m.endswith(".imbalance")} | {"*.imbalance"}
+
+
+@pytest.mark.parametrize(("measure", "passes", "warns"), WARNING)
+def test_a_warning_is_published_and_said(
+    judged: Judge, measures: Measures, measure: str, passes: float, warns: float
+) -> None:
+    assert judged({**measures, measure: passes}).verdict == "passed"
+
+    judgement = judged({**measures, measure: warns})
+
+    assert judgement.verdict == "warned"
+    assert judgement.may_publish
+    assert [result.metric for result in judgement.warnings] == [measure]
+
+
+def test_a_failed_info_is_noted_and_changes_nothing(judged: Judge, measures: Measures) -> None:
+    judgement = judged({**measures, "null_rate.position": 0.9})
+
+    assert judgement.verdict == "passed"
+    assert [r.metric for r in judgement.results if r.verdict == "failed"] == ["null_rate.position"]
+
+
+@pytest.mark.parametrize("measure", sorted({name for name, *_ in [*CRITICAL, *WARNING]} - {"buys.imbalance"}))
+def test_an_absent_measure_is_an_error_and_never_a_pass(
+    judged: Judge, measures: Measures, measure: str
+) -> None:
+    del measures[measure]
+    if measure == "clicks.imbalance":
+        del measures["buys.imbalance"]
+        measure = "*.imbalance"  # a pattern that stands for nothing
+
+    judgement = judged(measures)
+
+    assert judgement.verdict == "error"
+    assert not judgement.may_publish
+    assert measure in names(judgement)
+
+
+def test_no_measures_at_all_are_an_error(judged: Judge) -> None:
+    judgement = judged({})
+
+    assert judgement.verdict == "error"
+    assert not any(result.verdict == "passed" for result in judgement.results)
+
+
+def test_a_pattern_that_may_be_absent_is_no_error_without_a_measure(
+    judged: Judge, measures: Measures
+) -> None:
+    without = {name: value for name, value in measures.items() if not name.startswith("null_rate.")}
+
+    assert judged(without).verdict == "passed"
+
+
+def test_an_interval_without_left_rows_passes(judged: Judge, empty_measures: Measures) -> None:
+    assert empty_measures["label_rate"] is None
+
+    assert judged(empty_measures).verdict == "passed"
+
+
+@pytest.mark.parametrize(
+    "measure", ["left_imbalance", "right_imbalance", "clicks.imbalance", "landing_imbalance"]
+)
+def test_an_interval_without_left_rows_must_balance_all_the_same(
+    judged: Judge, empty_measures: Measures, measure: str
+) -> None:
+    assert judged({**empty_measures, measure: 1.0}).verdict == "blocked"
+
+
+@pytest.mark.parametrize("measure", sorted(set(COUNTS)))
+def test_a_count_that_is_null_does_not_pass(judged: Judge, measures: Measures, measure: str) -> None:
+    judgement = judged({**measures, measure: None})
+
+    assert judgement.verdict == "blocked"
+    assert measure in names(judgement)
+
+
+def test_without_history_the_label_rate_passes(judged: Judge, measures: Measures) -> None:
+    assert judged({**measures, "label_rate_history": None, "label_rate_z": None}).verdict == "passed"
+
+
+@pytest.mark.parametrize(("rows", "verdict"), [(99.0, "passed"), (100.0, "blocked")])
+def test_a_column_that_is_all_null_blocks_only_where_there_are_rows_enough_to_tell(
+    judged: Judge, measures: Measures, rows: float, verdict: str
+) -> None:
+    assert judged({**measures, "rows": rows, "null_rate_max": 1.0}).verdict == verdict
+
+
+@pytest.mark.parametrize(("read", "verdict"), [(999.0, "warned"), (1000.0, "blocked")])
+def test_poison_blocks_only_where_enough_was_read_to_tell(
+    judged: Judge, measures: Measures, read: float, verdict: str
+) -> None:
+    assert judged({**measures, "landing_read": read, "landing_quarantine_rate": 1.0}).verdict == verdict
+
+
+@pytest.mark.parametrize("value", [float("nan"), "many"])
+@pytest.mark.parametrize("measure", ["label_rate", "left_imbalance"])
+def test_what_is_no_number_is_an_error_and_no_null(
+    judged: Judge, measures: dict[str, Any], measure: str, value: object
+) -> None:
+    judgement = judged({**measures, measure: value})
+
+    assert judgement.verdict == "error"
+    assert names(judgement) == {measure}
+
+
+def test_infinity_is_beyond_every_boundary(judged: Judge, measures: Measures) -> None:
+    assert judged({**measures, "label_rate_z": float("inf")}).verdict == "blocked"
+
+
+def test_an_error_counts_above_a_failure_and_both_are_said(judged: Judge, measures: Measures) -> None:
+    del measures["null_row_id"]
+    judgement = judged({**measures, "rows_outside_interval": 3.0})
+
+    assert judgement.verdict == "error"
+    assert [r.metric for r in judgement.blocking] == ["null_row_id", "rows_outside_interval"]
+
+
+def own_suite(folder: Path, *entries: str) -> Gate:
+    text = "".join(f"  - {{type: {e}, notes: n}}\n" for e in entries)
+    (folder / "mine.yaml").write_text("expectations:\n" + text)
+    return Gate([load(folder, "mine")])
+
+
+def test_two_bounds_on_one_measure_are_both_judged(judged: Judge, tmp_path: Path) -> None:
+    gate = own_suite(
+        tmp_path,
+        "expect_column_max_to_be_between, kwargs: {column: rows, max_value: 100}, severity: critical",
+        "expect_column_max_to_be_between, kwargs: {column: rows, max_value: 10}, severity: warning",
+    )
+
+    assert [judged({"rows": n}, by=gate).verdict for n in (10.0, 11.0, 101.0)] == [
+        "passed",
+        "warned",
+        "blocked",
+    ]
+
+
+def test_another_type_of_expectation_is_judged_too(judged: Judge, tmp_path: Path) -> None:
+    gate = own_suite(
+        tmp_path,
+        "expect_column_values_to_be_in_set, kwargs: {column: rows, value_set: [5, 6]}, severity: critical",
+        "expect_column_values_to_not_be_null, kwargs: {column: label_rate}, severity: critical",
+    )
+
+    assert judged({"rows": 5.0, "label_rate": 0.0}, by=gate).verdict == "passed"
+    assert names(judged({"rows": 7.0, "label_rate": None}, by=gate)) == {"rows", "label_rate"}
+
+
+def test_an_expectation_that_raises_is_an_error(judged: Judge, tmp_path: Path) -> None:
+    gate = own_suite(
+        tmp_path,
+        "expect_column_values_to_match_regex, kwargs: {column: rows, regex: '['}, severity: info",
+    )
+    judgement = judged({"rows": 0.0}, by=gate)
+
+    assert judgement.verdict == "error"
+    assert "raised" in judgement.results[0].detail
+
+
+@pytest.mark.parametrize("rows", [None, float("nan")])
+def test_a_condition_that_nobody_can_decide_is_an_error(
+    judged: Judge, tmp_path: Path, rows: float | None
+) -> None:
+    gate = own_suite(
+        tmp_path,
+        "expect_column_max_to_be_between, kwargs: {column: a, max_value: 1}, where: rows > 1, severity: info",
+    )
+
+    assert judged({"a": 2.0, "rows": rows}, by=gate).verdict == "error"
+    assert judged({"a": 2.0}, by=gate).verdict == "error"
+
+
+@pytest.mark.parametrize(
+    ("where", "judged_at", "not_at"),
+    [("rows >= 5", 5, 4), ("rows > 5", 6, 5), ("rows < 5", 4, 5), ("rows <= 5", 5, 6), ("rows == 5", 5, 4)],
+)
+def test_an_expectation_is_judged_only_under_its_condition(
+    judged: Judge, tmp_path: Path, where: str, judged_at: int, not_at: int
+) -> None:
+    gate = own_suite(
+        tmp_path,
+        f"expect_column_values_to_be_between, kwargs: {{column: a, max_value: 1}}, where: {where}, severity: critical",
+    )
+
+    assert judged({"a": 2.0, "rows": float(judged_at)}, by=gate).verdict == "blocked"
+    assert judged({"a": 2.0, "rows": float(not_at)}, by=gate).verdict == "passed"
+
+
+def test_a_crash_of_great_expectations_is_an_error_of_every_expectation(
+    judged: Judge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = "expect_column_max_to_be_between, kwargs: {column: rows, min_value: 0}, severity: info"
+    gate = own_suite(tmp_path, entry)
+
+    def crash(*_: object) -> None:
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(gate, "_validated", crash)
+    judgement = judged({"rows": 1.0}, by=gate)
+
+    assert judgement.verdict == "error"
+    assert "MemoryError: no room" in explain_failure(judgement)
+    assert judgement.report.exists()
+
+
+def test_wrong_kwargs_are_refused_when_the_gate_is_made_with_the_line(tmp_path: Path) -> None:
+    with pytest.raises(SuiteInvalid, match=r"mine\.yaml:2: .*min_valu") as refused:
+        own_suite(
+            tmp_path, "expect_column_max_to_be_between, kwargs: {column: a, min_valu: 0}, severity: info"
+        )
+    assert refused.value.problems[0].line == 2
+
+
+def test_a_gate_without_a_suite_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one suite"):
+        Gate([])
+
+
+def test_one_gate_judges_pipelines_with_other_columns(judged: Judge, measures: Measures) -> None:
+    other = {name.replace("clicks", "likes"): value for name, value in measures.items()}
+
+    assert judged(measures).verdict == "passed"
+    assert names(judged({**other, "likes.imbalance": 2.0})) == {"likes.imbalance"}
+    assert names(judged({**measures, "clicks.imbalance": 2.0})) == {"clicks.imbalance"}
+
+
+def test_the_same_measures_get_the_same_judgement_from_a_new_gate(
+    judged: Judge, measures: Measures, tmp_path: Path
+) -> None:
+    broken = {**measures, "rows_outside_interval": 3.0}
+    again = judge(
+        suites_for(EXPECTATIONS, "training_rows"),
+        broken,
+        pipeline="feed",
+        interval=interval(),
+        plan="0123456789abcdef",
+        report_folder=tmp_path / "reports",
+        judged_at=JUDGED_AT,
+    )
+
+    assert judged(broken) == again
+
+
+def test_the_message_says_what_where_and_what_now(judged: Judge, measures: Measures) -> None:
+    judgement = judged({**measures, "rows_outside_interval": 3.0})
+    text = str(ExpectationsFailed(judgement))
+
+    assert "rows_outside_interval: observed 3, expected = 0" in text
+    assert "expect_column_max_to_be_between" in text
+    assert "0123456789abcdef" in text
+    assert "[2026-11-01T00:00:00Z, 2026-11-01T00:10:00Z)" in text
+    assert str(judgement.report) in text
+    assert "windrow train feed --interval 2026-11-01T00:00:00Z" in text
+    assert "windrow override feed --interval 2026-11-01T00:00:00Z" in text
+
+
+def test_a_broken_balance_is_never_offered_for_override(judged: Judge, measures: Measures) -> None:
+    judgement = judged({**measures, "clicks.imbalance": 2.0})
+
+    assert not judgement.may_override
+    assert "windrow override" not in explain_failure(judgement)
+    assert "cannot be overridden" in explain_failure(judgement)
+
+
+def test_the_error_travels_between_processes(judged: Judge, measures: Measures) -> None:
+    failed = ExpectationsFailed(judged({**measures, "rows": -1.0}))
+
+    assert str(pickle.loads(pickle.dumps(failed))) == str(failed)
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "text"),
+    [
+        ({"min_value": 0, "max_value": 0}, "= 0"),
+        ({"min_value": -8, "max_value": 20}, ">= -8 and <= 20"),
+        ({"max_value": 1, "strict_max": True}, "< 1"),
+        ({"min_value": 0.5, "strict_min": True}, "> 0.5"),
+    ],
+)
+def test_a_bound_reads_as_people_write_it(kwargs: dict[str, Any], text: str) -> None:
+    assert bound_text(kwargs, "expect_column_values_to_be_between") == text

@@ -1,0 +1,114 @@
+"""Plans keep their id through every text, and a balance that is off by one is refused by name."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from zoneinfo import ZoneInfo
+
+import pytest
+from tests.semantics.scenario import START, at
+
+from windrow.semantics.balance import Balance, BalanceBroken, LandingBalance, LeftBalance, RightBalance
+from windrow.semantics.clock import PartitionClock
+from windrow.semantics.intervals import Interval
+from windrow.semantics.plan import Plan
+
+PLAN = Plan(
+    pipeline="feed",
+    run="scheduled__1/clear-0",
+    interval=Interval(at(0), at(600)),
+    pins={"t.served": 7, "t.engagements": 9},
+    config_hash="c0ffee",
+    watermark=(
+        PartitionClock("t.served", 0, 1, 5, 9, at(700.000001), at(690)),
+        PartitionClock("t.engagements", 0, 0, 0, 0, None, None),
+    ),
+    supersedes=3,
+)
+
+
+def test_a_plan_survives_its_text_with_the_same_id() -> None:
+    again = Plan.from_json(PLAN.to_json())
+    assert again == PLAN
+    assert (again.id, hash(again)) == (PLAN.id, hash(PLAN))
+    assert Plan.from_json(json.dumps(json.loads(PLAN.to_json()), indent=2)).id == PLAN.id
+
+
+def test_a_plans_id_is_of_its_values_and_not_of_their_spelling() -> None:
+    berlin = ZoneInfo("Europe/Berlin")
+    same = replace(
+        PLAN,
+        pins={"t.engagements": 9, "t.served": 7},
+        watermark=tuple(reversed(PLAN.watermark)),
+        interval=Interval(START.astimezone(berlin), at(600).astimezone(berlin)),
+    )
+    assert same.id == PLAN.id
+    assert len(PLAN.id) == 16
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"run": "scheduled__1/clear-1"},
+        {"pins": {"t.served": 8, "t.engagements": 9}},
+        {"interval": Interval(at(600), at(1200))},
+        {"config_hash": "decaf"},
+        {"watermark": ()},
+        {"drained": True},
+        {"supersedes": None},
+        {"pipeline": "food"},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_a_plan_that_differs_in_anything_has_another_id(change: dict) -> None:
+    assert replace(PLAN, **change).id != PLAN.id
+
+
+GOOD = Balance(
+    LeftBalance(landed=10, emitted=7, duplicate=2, unpaired=1),
+    {"clicks": RightBalance(read=10, matched=4, unmatched=3, duplicate=2, filtered=1)},
+)
+
+
+def test_a_balance_that_holds_passes_and_states_its_measures() -> None:
+    GOOD.check()
+    measures = GOOD.measures()
+    assert (measures["rows"], measures["clicks.read"], measures["right_imbalance"]) == (7, 10, 0)
+    assert Balance.from_measures(measures, ["clicks"]) == GOOD
+    assert json.loads(GOOD.to_json()) == measures
+
+
+@pytest.mark.parametrize("count", ["landed", "emitted", "duplicate", "unpaired"])
+@pytest.mark.parametrize("off", [-1, 1])
+def test_a_left_count_that_is_off_by_one_is_refused(count: str, off: int) -> None:
+    broken = replace(GOOD, left=replace(GOOD.left, **{count: getattr(GOOD.left, count) + off}))
+    with pytest.raises(BalanceBroken, match="left: landed"):
+        broken.check()
+
+
+@pytest.mark.parametrize("count", ["read", "matched", "unmatched", "duplicate", "filtered"])
+@pytest.mark.parametrize("off", [-1, 1])
+def test_a_right_count_that_is_off_by_one_is_refused(count: str, off: int) -> None:
+    side = GOOD.right["clicks"]
+    broken = replace(GOOD, right={"clicks": replace(side, **{count: getattr(side, count) + off})})
+    assert broken.measures()["right_imbalance"] == 1
+    with pytest.raises(BalanceBroken, match="clicks: read"):
+        broken.check()
+
+
+def test_a_negative_count_is_refused_even_where_the_sum_is_right() -> None:
+    with pytest.raises(BalanceBroken, match="negative count in left"):
+        Balance(LeftBalance(landed=1, emitted=2, duplicate=-1)).check()
+
+
+def test_a_measure_that_is_absent_or_no_whole_number_breaks_the_balance() -> None:
+    for value in (None, 0.5):
+        with pytest.raises(BalanceBroken, match=r"clicks\.matched"):
+            Balance.from_measures({**GOOD.measures(), "clicks.matched": value}, ["clicks"])
+
+
+def test_a_landing_must_account_for_every_offset() -> None:
+    LandingBalance("t", 0, read=10, landed=7, quarantined=2, skipped=1).check()
+    with pytest.raises(BalanceBroken, match="landing t/0"):
+        LandingBalance("t", 0, read=10, landed=7, quarantined=2).check()
