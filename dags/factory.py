@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 
 from airflow.sdk import DAG, Asset, DeltaTriggerTimetable, get_parsing_context
 
-from windrow.config import Pipeline
+from windrow.config import Pipeline, duration_text
 from windrow.places import Places
 from windrow_airflow.close_sensor import WindowCloseSensor
 from windrow_airflow.job_operators import PythonJobOperator, SparkJobOperator
@@ -23,17 +23,23 @@ from windrow_airflow.pipeline_files import usable
 from windrow_airflow.run_identity import MACROS
 from windrow_airflow.window_timetable import WindowTimetable
 
+WARM = timedelta(minutes=10)
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 DEFAULTS = {"owner": "windrow", "retries": 2, "retry_delay": timedelta(seconds=30)}
 
 
 def land_dag(pipeline: Pipeline) -> DAG:
-    """Lands whatever the pipeline's `start` is: what comes before it is counted, and labels may."""
+    """Lands whatever the pipeline's `start` is: what comes before it is counted, and labels may.
+
+    Below a minute one run keeps its JVM warm and lands many times: starting it costs more than landing.
+    """
+    is_warm = pipeline.land_every < timedelta(minutes=1)
+    warm = ["--for", duration_text(WARM), "--every", duration_text(pipeline.land_every)]
     with DAG(
         f"{pipeline.name}.land",
         description=f"Land the topics of {pipeline.name} into Delta and advance its clock",
         doc_md=land_manual(pipeline),
-        schedule=DeltaTriggerTimetable(pipeline.land_every),
+        schedule=DeltaTriggerTimetable(WARM if is_warm else pipeline.land_every),
         start_date=LONG_AGO,
         catchup=False,
         max_active_runs=1,
@@ -41,7 +47,9 @@ def land_dag(pipeline: Pipeline) -> DAG:
         default_args=DEFAULTS,
         tags=["windrow", pipeline.name],
     ) as dag:
-        SparkJobOperator(task_id="land", job="land", pipeline=pipeline.name)
+        SparkJobOperator(
+            task_id="land", job="land", pipeline=pipeline.name, arguments=warm if is_warm else []
+        )
     return dag
 
 

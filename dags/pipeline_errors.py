@@ -10,7 +10,7 @@ from windrow.places import Places
 from windrow_airflow.pipeline_files import problems
 
 
-class PipelineFilesWrong(Exception):  # noqa: N818 - errors here are named for the condition
+class PipelineFilesWrong(Exception):
     """The last line of the import error, the one that people read."""
 
 

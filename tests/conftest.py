@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import socket
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -41,7 +43,7 @@ def broker(session_places: Places) -> Iterator[object]:
     jars.ensure(session_places)
     running = Broker(session_places)
     running.start()
-    yield running
+    yield SimpleNamespace(bootstrap=session_places.kafka, process=running)
     running.stop()
 
 
@@ -61,3 +63,12 @@ def places(session_places: Places, tmp_path: Path) -> Places:
     pipelines = tmp_path / "pipelines"
     pipelines.mkdir()
     return replace(session_places, home=tmp_path / "home", pipelines=(pipelines,), spark_master="local[2]")
+
+
+@pytest.fixture
+def world(broker: object, spark: object, places: Places, request: pytest.FixtureRequest) -> object:
+    """A home folder of its own on the session's broker and Spark session."""
+    from world import World
+
+    digest = hashlib.sha256(request.node.nodeid.encode()).hexdigest()[:10]
+    return World(places, f"t{digest}")

@@ -349,7 +349,10 @@ def _poison(rng: random.Random, topic: str) -> list[_Sent]:
         elif defect == 3:
             text = b'{"user_id": 1, "note": "\xff\xfe"}'
         elif defect == 4:
-            text = json.dumps({**value, EVENT_TIME[topic]: "2099-01-01T00:00:00Z"}).encode()
+            ahead: dict[str, str | None] = {EVENT_TIME[topic]: "2099-01-01T00:00:00Z"}
+            if topic == ENGAGEMENTS:  # ahead whatever it is, and a label unless it is certainly none
+                ahead["action"] = rng.choice(("click", "view", None))
+            text = json.dumps({**value, **ahead}).encode()
         elif defect == 5:
             text = json.dumps({**value, EVENT_TIME[topic]: None}).encode()
         elif defect == 6:

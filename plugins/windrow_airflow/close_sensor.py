@@ -81,7 +81,9 @@ class WindowCloseSensor(BaseSensorOperator):
         self.log.info(sentence)
         if self._is_over(window, context):
             self.log.info(
-                "Another run published it: what follows is skipped. To publish anew, backfill or clear."
+                "Another run published it: the rest is skipped. To publish anew, backfill or clear."
             )
             raise DownstreamTasksSkipped(tasks=sorted(self.downstream_task_ids))
+        if window.published is not None:
+            self.log.info("This run was backfilled or cleared: it plans anew, and publishes again.")
         return sentence

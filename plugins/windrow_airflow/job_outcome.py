@@ -55,8 +55,8 @@ def raise_for(job: str, code: int, result: Mapping[str, Any]) -> NoReturn:
         raise AirflowSkipException(f"{job}: nothing to do{said}")
     if code == BLOCKED:
         raise AirflowFailException(
-            f"{job}: blocked by expectations{said}. The interval stays invisible, and a retry would judge the "
-            "same rows: fix the cause and clear join with what follows, or override with a reason."
+            f"{job}: blocked by expectations{said}. The interval stays invisible, a retry judges the same "
+            "rows: fix the cause and clear join with what follows, or override with a reason."
         )
     if code == BAD_ARGUMENTS:
         raise AirflowFailException(

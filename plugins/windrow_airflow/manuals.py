@@ -15,7 +15,8 @@ nothing came. Rows of `<home>/tables/{name}/landing/<topic>` are never changed.
 
 * **Paused or failing:** nothing is lost while Kafka keeps the records, but the clock stands still, so no
   interval closes. Turn it on again, it goes on at the next offset.
-* **Run it now:** trigger it by hand, as often as you like.
+* **Run it now:** trigger it by hand, as often as you like. With `land_every` below a minute a run lasts ten
+  minutes and lands all the time, because starting a JVM costs more than landing.
 * **Exit 40, locked:** somebody lands on the command line; the next run goes on.
 * **Offsets are gone** (retention was faster): it fails and names partition and range. That is a decision for
   a person, and no retry helps.
@@ -36,11 +37,11 @@ A run starts {delay} after its interval's end, when the window should have close
 
 * **Green `wait`, the rest skipped:** another run, catching up after an outage, has published this interval.
 * **`wait` hangs:** its log names the partition that holds the clock and what is missing; then look at the DAG
-  `{name}.land`. Waiting is right: rows of a lagging
-  partition are never turned into false negatives. `windrow clock {name}` shows the same on the command line.
-* **`check` is red:** the log names the expectation, observed and expected value, and the report. The interval
-  is not visible, later ones go on without it. Fix the cause and clear `join` with what follows, or override with
-  a reason on the command line: `windrow override`.
+  `{name}.land`. Waiting is right: a lagging partition's labels are never turned into false negatives.
+  `windrow clock {name}` shows the same on the command line.
+* **`check` is red:** the log names expectation, observed and expected value, and the report. The interval
+  is not visible, later ones go on without it. Fix the cause and clear `join` with what follows, or override
+  with a reason on the command line: `windrow override`.
 * **Retry and clear differ:** a retry carries out the recorded plan again and does nothing where it is done. A
   clear plans anew with everything that has landed since, and publishes again. Clear `join` with downstream;
   clearing `check` alone judges the same candidate again.

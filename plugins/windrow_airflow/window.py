@@ -47,21 +47,22 @@ class Window:
 
     def describe(self, now: datetime) -> str:
         """One line for the log: where the clock is, which partition holds it, and what is missing."""
-        if self.published is not None:
-            return f"{self.interval} is published as number {self.published['number']}"
+        known = (
+            f" It is published as number {self.published['number']}." if self.published is not None else ""
+        )
         if self.is_closed:
             reached = _at(watermark(self.clocks))
-            return f"{self.interval} is closed: watermark {reached}, needed {_at(self.closes_at)}"
+            return f"{self.interval} is closed: watermark {reached}, needed {_at(self.closes_at)}.{known}"
         held = self.holder
         if held is None:
             return (
                 f"{self.interval} is open: nothing has been landed yet, so there is no clock. "
-                f"Is the DAG {self.pipeline.name}.land on, and is the broker up?"
+                f"Is the DAG {self.pipeline.name}.land on, and is the broker up?{known}"
             )
         return (
             f"{self.interval} is open: it closes at watermark {_at(self.closes_at)}, "
             f"which is at {_at(held.clock_at)}{_short_of(held.clock_at, self.closes_at)}. "
-            f"Held by {held.topic}/{held.partition}: {self._missing(held)}{self._stale(now)}"
+            f"Held by {held.topic}/{held.partition}: {self._missing(held)}{self._stale(now)}.{known}"
         )
 
     def _missing(self, held: PartitionClock) -> str:

@@ -6,7 +6,8 @@ Nothing here says what rows mean (that is the pipeline file) or what a run does 
     WINDROW_CACHE         fetched jars, shared by every home             default: ~/.cache/windrow
     WINDROW_KAFKA         bootstrap servers                              default: 127.0.0.1:19092
     WINDROW_SPARK_MASTER  Spark master                                   default: local[*]
-    WINDROW_PIPELINES     more folders of pipeline files, ':' separated
+    WINDROW_PIPELINES     more folders of pipeline files, ':' separated; dags/pipelines and
+                          <home>/pipelines are always looked at
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Places:
             cache=Path(environ.get("WINDROW_CACHE") or Path(xdg) / "windrow").expanduser().absolute(),
             kafka=environ.get("WINDROW_KAFKA") or cls.kafka,
             spark_master=environ.get("WINDROW_SPARK_MASTER") or cls.spark_master,
-            pipelines=(PROJECT / "dags" / "pipelines", *extra),
+            pipelines=(PROJECT / "dags" / "pipelines", home.expanduser().absolute() / "pipelines", *extra),
         )
 
     def table(self, pipeline: str, name: str) -> str:

@@ -91,6 +91,8 @@ def test_an_expression_over_one_row_is_right(text: str) -> None:
         ("select 1", "must be one expression"),
         ("a = 1, b = 2", "must be one expression"),
         ("max(a)", "max() aggregates over rows"),
+        ("mean(a)", "mean() aggregates over rows"),
+        ("inline_outer(clicks)", "inline_outer() makes several rows of one"),
         ("any(a)", "any() aggregates over rows"),
         ("count(*)", "count() aggregates over rows"),
         ("row_number() over (order by a)", "holds a window function"),

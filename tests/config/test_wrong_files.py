@@ -64,6 +64,8 @@ ONE_CHANGE = [
     ("interval: 10m", "interval: 0s", "3: interval: 0s is too short; at least 1s"),
     ("interval: 10m", "interval: 10", "3: interval: '10' has no unit; write 10s, 10m, 10h or 10ms"),
     ("grace: 1m", "grace: -1m", "33: grace: '-1m' is negative; a duration is 0s or more"),
+    ("grace: 1m", "grace: 1m\nland_every: 0s", "34: land_every: 0s cannot be a schedule; write 1s to 1d"),
+    ("grace: 1m", "grace: 1m\nland_every: 24h1s", "34: land_every: 1d1s cannot be a schedule; write 1s to 1d"),
     ("orderness: 30s", "orderness: -1s", "16: left.out_of_orderness: '-1s' is negative"),
     ("before: 0s", "before: -1ms", "32: right[0].window.before: '-1ms' is negative"),
     ("after: 30m", "after: 366d1ms", "32: right[0].window.after: '366d1ms' is too long; at most 366d"),

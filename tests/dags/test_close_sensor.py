@@ -130,7 +130,9 @@ def test_an_interval_published_by_another_run_skips_what_follows(sensor, land, p
 def test_a_cleared_or_backfilled_run_publishes_anew_and_skips_nothing(sensor, land, publish, run):
     land(0, served=at(0, 50), clicks=at(0, 50))
     publish(1)
-    assert sensor.execute(context(run))
+    said = sensor.execute(context(run))
+    assert "is closed" in said
+    assert "published as number 1" in said
 
 
 def test_a_backfill_of_an_open_interval_waits_even_where_it_is_published(sensor, land, publish):

@@ -61,6 +61,15 @@ def test_training_runs_by_schedule_and_backfill_only_and_landing_also_by_hand(ba
     assert {str(kind.value) for kind in dags["ads.land"].allowed_run_types} == {"scheduled", "manual"}
 
 
+def test_landing_more_often_than_a_jvm_starts_keeps_one_warm(bag, pipelines):
+    pipelines("slow")
+    fast = pipelines("fast")
+    fast.write_text(fast.read_text() + "land_every: 15s\n")
+    dags = bag().dags
+    assert dags["slow.land"].task_dict["land"].arguments == []
+    assert dags["fast.land"].task_dict["land"].arguments == ["--for", "10m", "--every", "15s"]
+
+
 def test_join_and_publish_are_single_in_the_whole_dag(bag, pipelines):
     pipelines("ads")
     training = bag().dags["ads.training"]

@@ -33,7 +33,7 @@ from windrow.semantics.close import frontier
 from windrow.semantics.history import Record
 from windrow.semantics.reference import Joined, reference_join
 
-FEW = settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+FEW = settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 SEEDS = st.integers(0, 10**6)
 EVERYTHING = START + timedelta(days=2)
 LEFTS = 25

@@ -10,6 +10,7 @@ from tests.semantics.scenario import (
     PINS,
     L,
     R,
+    as_of_pins,
     at,
     join_at,
     labels_of,
@@ -130,6 +131,11 @@ def test_the_least_row_id_that_has_landed_by_the_pin_wins() -> None:
         assert [m.row_id.partition for m in joined.rows[0].matches["labels"]] == [partition]
 
 
+def test_of_two_landings_of_one_offset_the_first_counts() -> None:
+    records = landed(L("k", 0), R("k", 5, offset=3, batch=2), R("k", 5, offset=3, batch=1))
+    assert [m.batch for m in join_at(0, records, spec()).rows[0].matches["labels"]] == [1]
+
+
 def test_a_filter_comes_before_a_duplicate() -> None:
     view, click = ({"id": "e", "action": a} for a in ("view", "click"))
     clicks = right(event_id="id", where=lambda v: v["action"] == "click")
@@ -190,6 +196,28 @@ def test_a_quarantined_label_marks_the_rows_that_it_could_have_matched(
 ) -> None:
     by = spec(right(before=seconds(before)), max_skew=seconds(skew))
     assert states_of(join_at(0, landed(L("k", 0), bad), by)) == [state]
+
+
+@pytest.mark.parametrize(
+    ("action", "state"),
+    [
+        ("click", ("unknown", "label_quarantined")),
+        (None, ("unknown", "label_quarantined")),
+        ("view", ("negative", None)),
+    ],
+)
+def test_a_quarantined_record_is_a_label_unless_where_says_for_certain_that_it_is_none(
+    action: str | None, state: tuple[str, str | None]
+) -> None:
+    clicks = right(where=lambda v: None if v["action"] is None else v["action"] == "click")
+    bad = replace(R("k", 5, values={"action": action}), quarantined="wrong_type")
+    assert states_of(join_at(0, landed(L("k", 0), bad), spec(clicks))) == [state]
+
+
+def test_a_quarantined_record_is_no_sign_of_life() -> None:
+    records = landed(R("k", 5), quarantined("k", 1000))
+    assert as_of_pins(records)["right"] == (at(5),)
+    assert as_of_pins(records, {"right": 0}) == {"right": (), "other": ()}, "nor is what landed above the pin"
 
 
 def test_a_quarantined_feature_is_no_doubt_about_labels() -> None:

@@ -118,7 +118,10 @@ def test_10_the_same_offset_twice_is_one_row() -> None:
         (("1", "12"), ("1", "12"), True),
         (("1", "12"), ("11", "2"), False),
         ((1, 12), ("1", "12"), False),
+        ((1, 12), (1, 12.0), False),
+        ((1, 1), (1, True), False),
         ((1, None), (1, None), False),
+        ((1, float("nan")), (1, float("nan")), True),
     ],
 )
 def test_11_keys_are_equal_by_column_and_by_type(left_key: tuple, right_key: tuple, is_met: bool) -> None:

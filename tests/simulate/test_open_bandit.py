@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import zipfile
 from collections import Counter
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from windrow.config import parse
+from windrow.places import Places
 from windrow.simulate import bandit_wheel
 from windrow.simulate.bandit_wheel import OpenBanditUnavailable, fetch, read
 from windrow.simulate.open_bandit import NOTE, Moved, messages, pipeline_yaml, recent, records, truth
@@ -130,6 +132,21 @@ def test_disorder_stays_within_the_promise_on_every_partition(wheel: Path) -> No
         newest[where] = max(newest.get(where, 0), r.event_us)
     assert worst > 1_000_000, "no disorder: the test shows nothing"
     assert used == {(topic, p) for topic, many in MOVED.topics.items() for p in range(many)}
+
+
+def test_the_published_data_gives_the_figures_of_the_demo() -> None:
+    real = fetch(Places.from_env(os.environ).cache)
+    assert fetch(real.parents[1]) == real, "the second time from the cache"
+    counts = truth(Moved(START), real).counts
+    assert counts.kinds["open_bandit.clicks"]["click"] == 149
+    assert (counts.total.rows, counts.total.positive) == (30_001, 142)
+    assert counts.landing("open_bandit.impressions") == {"read": 30_151, "landed": 30_143, "quarantined": 8}
+    assert counts.landing("open_bandit.clicks") == {"read": 172, "landed": 165, "quarantined": 7}
+    assert {str(reason) for reason in counts.total.unknown} == {
+        "side_silent",
+        "null_key",
+        "label_quarantined",
+    }
 
 
 def test_poison_is_counted_and_can_be_left_out(wheel: Path) -> None:

@@ -40,6 +40,12 @@ def _duration(value: object) -> timedelta:
     return text.parse_duration(value)
 
 
+def _schedule(value: timedelta) -> timedelta:
+    if not timedelta(seconds=1) <= value <= checks.DAY:
+        raise ValueError(f"{text.duration_text(value)} cannot be a schedule; write 1s to 1d")
+    return value
+
+
 def _instant(value: object) -> datetime:
     if isinstance(value, datetime):
         if value.tzinfo is None:
@@ -193,7 +199,7 @@ class Pipeline(Frozen):
     max_skew: Duration = timedelta(minutes=10)
     labels: Annotated[dict[ColumnName, Expression], Field(max_length=200)] = {}
     expectations: Name = "training_rows"
-    land_every: Duration = timedelta(minutes=2)
+    land_every: Annotated[Duration, AfterValidator(_schedule)] = timedelta(minutes=2)
     catch_up: Annotated[int, Field(ge=1, le=1_000)] = 24
     max_record_bytes: Annotated[int, Field(ge=1_024, le=256 * 1024 * 1024)] = 8 * 1024 * 1024
 

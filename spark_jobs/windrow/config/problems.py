@@ -28,7 +28,7 @@ class Problem:
         return ": ".join(str(part) for part in (place, self.field, self.message) if part)
 
 
-class PipelineInvalid(ValueError):  # noqa: N818 - errors here are named for the condition
+class PipelineInvalid(ValueError):
     """A pipeline file that cannot be used. `str()` is one line for each problem."""
 
     def __init__(self, path: Path | None, problems: Sequence[Problem]) -> None:
@@ -44,7 +44,7 @@ class PipelineUnknown(PipelineInvalid):
     """No file gives this name. `path` is None: there is no file to edit."""
 
 
-class Inconsistent(Exception):  # noqa: N818
+class Inconsistent(Exception):
     """Parts of a pipeline that do not fit together: pairs of a location and a message."""
 
     def __init__(self, findings: Sequence[tuple[Location, str]]) -> None:

@@ -30,15 +30,34 @@ _BARE = frozenset(
 _CHANGING = _BARE | {
     *("rand", "random", "randn", "uuid", "shuffle", "randstr", "uniform"),
     *("now", "curdate", "current_timezone", "session_user", "version"),
-    *("current_database", "current_schema", "current_catalog"),
+    *("current_database", "current_schema", "current_catalog", "current_path"),
     *("monotonically_increasing_id", "spark_partition_id"),
     *("input_file_name", "input_file_block_start", "input_file_block_length"),
     *("reflect", "java_method", "try_reflect", "ai_query"),
 }
 _CLOCK_WHEN_EMPTY = frozenset({"unix_timestamp", "to_unix_timestamp"})
 _CLOCK_TEXTS = frozenset({"now", "today", "yesterday", "tomorrow"})
-_AGGREGATES = frozenset({"any", "some", "every", "bool_and", "bool_or", "first", "last", "any_value"})
-_KNOWN = frozenset(name.lower() for name in Spark.Parser.FUNCTIONS)
+_AGGREGATES = frozenset(
+    {
+        *("any", "some", "every", "bool_and", "bool_or", "first", "last", "any_value", "mean", "std"),
+        *("try_sum", "try_avg", "histogram_numeric", "count_min_sketch", "bitmap_and_agg", "hll_sketch_agg"),
+    }
+)
+_GENERATORS = frozenset({"inline_outer", "json_tuple", "variant_explode", "variant_explode_outer"})
+_KNOWN = frozenset(name.lower() for name in Spark.Parser.FUNCTIONS) | {
+    *("arrays_overlap", "array_union", "array_repeat", "map_concat", "map_entries", "json_array_length"),
+    *("bround", "log1p", "pmod", "btrim", "position", "printf", "to_varchar", "to_time", "try_to_time"),
+    *(
+        "make_dt_interval",
+        "make_ym_interval",
+        "try_make_interval",
+        "try_make_timestamp",
+        "make_timestamp_ltz",
+    ),
+    *("make_timestamp_ntz", "to_timestamp_ltz", "to_timestamp_ntz", "try_to_timestamp", "try_to_date"),
+    *("try_to_binary", "try_to_number", "try_parse_json", "try_parse_url"),
+}
+"""The parser's functions, and Spark's own that it does not know and that look like one of them."""
 _ELEMENT_FIRST = (exp.ArrayFilter, exp.Transform, exp.Exists)
 
 
@@ -151,6 +170,8 @@ class _Reading:
                 yield self.changing(f"{word}()")
             elif called and word in _AGGREGATES:
                 yield self.aggregating(word)
+            elif called and word in _GENERATORS:
+                yield self.generating(word)
             elif word in _BARE and not called and word not in self.columns:
                 yield self.changing(word)
         if depth > 0:
@@ -167,6 +188,10 @@ class _Reading:
             "use size(), aggregate() or array_max() on an array"
         )
 
+    @staticmethod
+    def generating(name: str) -> str:
+        return f"{name}() makes several rows of one; every left row stays one row"
+
     def shape_problems(self, root: exp.Expr) -> Iterator[str]:
         for node in root.walk():
             if isinstance(node, exp.Exists) and isinstance(node.expression, exp.Lambda):
@@ -178,7 +203,7 @@ class _Reading:
             elif isinstance(node, exp.AggFunc):
                 yield self.aggregating(self.function(node))
             elif isinstance(node, (exp.UDTF, exp.Inline, exp.Stack)):
-                yield f"{self.function(node)}() makes several rows of one; every left row stays one row"
+                yield self.generating(self.function(node))
             elif isinstance(node, (exp.Alias, exp.Aliases, exp.Tuple)):
                 yield "must be one value without a name (no AS, no list); its name is the field's"
             elif isinstance(node, exp.Star):

@@ -87,7 +87,7 @@ def read_document(content: str, path: Path) -> Document:
     return document
 
 
-class _TooDeep(Exception):  # noqa: N818
+class _TooDeep(Exception):
     def __init__(self, line: int) -> None:
         self.line = line
         super().__init__(line)

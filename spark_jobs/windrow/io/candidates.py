@@ -107,9 +107,15 @@ def _measures(
     left = _collected(_micros(measure.left_counts(read.left, starts, pipeline.interval)), INTERVAL)
     right = {
         s.name: _collected(
-            _micros(measure.right_counts(read.rights[s.name], written, s, starts, pipeline.interval)), INTERVAL
+            _micros(measure.right_counts(read.rights[s.name], written, s, starts, pipeline.interval)),
+            INTERVAL,
         )
         for s in pipeline.right
+    }
+    sides = {"left": (read.left, pipeline.left), **{s.name: (read.rights[s.name], s) for s in pipeline.right}}
+    conflict = {
+        name: _collected(_micros(measure.conflicts(side, stream, starts, pipeline.interval)), INTERVAL)
+        for name, (side, stream) in sides.items()
     }
     rows = []
     for plan in plans:
@@ -120,6 +126,12 @@ def _measures(
             **_balance(
                 by_plan.get(plan.id, {}), left.get(start, {}), {n: r.get(start, {}) for n, r in right.items()}
             ).measures(),
+            **{
+                "left_conflict" if name == "left" else f"{name}.conflict": counts.get(start, {}).get(
+                    "conflict", 0
+                )
+                for name, counts in conflict.items()
+            },
             "left_filtered": left.get(start, {}).get("left_filtered", 0),
             **landing,
         }

@@ -72,9 +72,7 @@ def latest(pipeline: Pipeline, places: Places) -> tuple[PartitionClock, ...]:
 def record(pipeline: Pipeline, places: Places, number: int, rows: Iterable[Mapping[str, Any]]) -> Observation:
     """Append an observation, exactly once per number. The caller holds the landing lock."""
     stamped = [{**row, "observation": number} for row in rows]
-    small.append_once(
-        places.table(pipeline.name, "clock"), CLOCK, stamped, app_id=APP_ID, version=number
-    )
+    small.append_once(places.table(pipeline.name, "clock"), CLOCK, stamped, app_id=APP_ID, version=number)
     return Observation(number, pipeline.topics, _ordered(stamped))
 
 

@@ -76,9 +76,7 @@ def facts_of(pipeline: Pipeline, plans: tuple[Plan, ...]) -> Facts:
     )
 
 
-def _heard_until(
-    pipeline: Pipeline, stream: Stream, vector: Iterable[PartitionClock]
-) -> datetime | None:
+def _heard_until(pipeline: Pipeline, stream: Stream, vector: Iterable[PartitionClock]) -> datetime | None:
     """The newest event clock of the stream's partitions."""
     clocks = (p.event_clock(pipeline.out_of_orderness(p.topic)) for p in vector if p.topic in stream.topics)
     return max((c for c in clocks if c is not None), default=None)

@@ -89,9 +89,7 @@ def _offsets(admin: AdminClient, topic: str, numbers: Iterable[int], spec: Offse
     return {tp.partition: future.result().offset for tp, future in asked.items()}
 
 
-def read(
-    spark: SparkSession, bootstrap: str, topic: str, ranges: Mapping[int, tuple[int, int]]
-) -> DataFrame:
+def read(spark: SparkSession, bootstrap: str, topic: str, ranges: Mapping[int, tuple[int, int]]) -> DataFrame:
     """Records of exactly these offset ranges `{partition: (from, until)}`; fails where one was deleted."""
 
     def offsets(end: int) -> str:

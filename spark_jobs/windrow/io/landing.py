@@ -24,7 +24,7 @@ from windrow.io import clocks, crash, kafka, small
 from windrow.io.locks import held
 from windrow.places import Places
 from windrow.semantics.balance import BalanceBroken
-from windrow.semantics.clock import PartitionClock, advance, topic_clock
+from windrow.semantics.clock import advance, topic_clock
 from windrow.transforms.decode import decode
 
 APP_ID = "windrow.landing"

@@ -19,8 +19,6 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 
-
-
 class Locked(RuntimeError):
     """Another process holds the lock. Trying again later helps."""
 
@@ -51,7 +49,9 @@ def held(path: Path, *, wait_seconds: float = 600.0) -> Iterator[None]:
                 told = True
     try:
         holder.write_text(
-            json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": datetime.now(UTC).isoformat()})
+            json.dumps(
+                {"pid": os.getpid(), "host": socket.gethostname(), "since": datetime.now(UTC).isoformat()}
+            )
         )
         yield
     finally:

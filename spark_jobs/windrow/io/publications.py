@@ -1,7 +1,7 @@
 """The register of publications. Derived: the training table's commits are the truth, and it is repaired from them.
 
-    training commit n ──▶ register row n        killed between the two: the next reader under the lock
-    (carries row n in its userMetadata)         finds n missing here and writes it
+training commit n ──▶ register row n        killed between the two: the next reader under the lock
+(carries row n in its userMetadata)         finds n missing here and writes it
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """join: plan a run's intervals, then write their candidates and measures. Plans are recorded before work starts.
 
-    --mode publish     the interval if it is closed and unpublished, and up to --along closed unpublished ones
-    --mode republish   the interval alone, with new pins, whether it is published or not (backfill, cleared run)
+--mode publish     the interval if it is closed and unpublished, and up to --along closed unpublished ones
+--mode republish   the interval alone, with new pins, whether it is published or not (backfill, cleared run)
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from windrow.jobs.spark import spark_for
 from windrow.semantics.clock import drain as drained_watermark
 from windrow.semantics.clock import holder
 from windrow.semantics.close import closes_at, is_closed
-from windrow.semantics.intervals import Interval, on_grid
+from windrow.semantics.intervals import Interval, intervals_between, on_grid
 from windrow.semantics.plan import Plan
 
 Mode = Literal["publish", "republish"]
@@ -72,6 +72,23 @@ def plan_all(
     return record(ctx, run, chosen, seen, rows, drained=drain) if chosen else ()
 
 
+def plan_range(ctx: Context, run: str, begin: datetime, end: datetime) -> tuple[Plan, ...]:
+    """Plans for every interval of `[begin, end)`, published or not, with new pins.
+
+    Raises:
+        WindowStillOpen: the range reaches past the frontier.
+        BadRequest: its bounds are not interval bounds.
+    """
+    if end <= begin:
+        raise BadRequest(f"the range ends at {end}, at or before it begins at {begin}")
+    first, last = _interval(ctx, begin), _interval(ctx, end - ctx.pipeline.interval)
+    seen = clocks.observe(ctx.pipeline, ctx.places)
+    if not is_closed(last, seen.frontier(ctx.pipeline)):
+        raise WindowStillOpen(_why_open(ctx, last, seen))
+    chosen = list(intervals_between(first.start, last.end, ctx.pipeline.interval))
+    return record(ctx, run, chosen, seen, publications.registered(ctx.pipeline, ctx.places), drained=False)
+
+
 def record(
     ctx: Context,
     run: str,
@@ -108,7 +125,11 @@ def make_candidates(ctx: Context, planned: tuple[Plan, ...]) -> dict[str, Any]:
         spark = spark_for(f"join {ctx.pipeline.name}", ctx.places)
         landing = candidates.landing_measures(clocks.observe(ctx.pipeline, ctx.places))
         candidates.make(spark, ctx.pipeline, ctx.places, planned, landing)
-    return {"run": planned[0].run, "plans": [plan.id for plan in planned], "intervals": [plan.interval.start for plan in planned]}
+    return {
+        "run": planned[0].run,
+        "plans": [plan.id for plan in planned],
+        "intervals": [plan.interval.start for plan in planned],
+    }
 
 
 def _refuse_other_config(ctx: Context, planned: tuple[Plan, ...]) -> None:
@@ -134,7 +155,11 @@ def _interval(ctx: Context, at: datetime) -> Interval:
 def _why_open(ctx: Context, interval: Interval, seen: clocks.Observation) -> str:
     needed = closes_at(interval, ctx.pipeline.after, ctx.pipeline.grace)
     slowest = holder(seen.clocks)
-    who = f"{slowest.topic}/{slowest.partition}, {slowest.lag} records behind" if slowest else "nothing landed yet"
+    who = (
+        f"{slowest.topic}/{slowest.partition}, {slowest.lag} records behind"
+        if slowest
+        else "nothing landed yet"
+    )
     return (
         f"{interval} closes when the watermark is at {needed}; it is at {seen.watermark}, held by {who}. "
         f"`windrow clock {ctx.pipeline.name}` shows more; waiting helps."

@@ -9,7 +9,7 @@ from typing import Any
 
 from windrow.io import candidates, plans
 from windrow.jobs.check import check
-from windrow.jobs.join import Mode, make_candidates, plan_all, plan_interval
+from windrow.jobs.join import Mode, make_candidates, plan_all, plan_interval, plan_range
 from windrow.jobs.publish import publish
 from windrow.jobs.run import BadRequest, Context
 from windrow.semantics.plan import Plan
@@ -59,3 +59,10 @@ def override(ctx: Context, at: datetime, who: str, why: str) -> dict[str, Any]:
     if planned is None or not candidates.is_made(ctx.pipeline, ctx.places, (planned,)):
         raise BadRequest(f"no candidate of the interval at {at}; `windrow train` makes one")
     return publish(ctx, (planned,), override=(who, why))[0]
+
+
+def rebuild(
+    ctx: Context, run: str, begin: datetime, end: datetime, each: Callable[[dict[str, Any]], None]
+) -> Round:
+    """Publish the closed intervals of `[begin, end)` again in one join, with new pins (rule 16)."""
+    return _round(ctx, plan_range(ctx, run, begin, end), each)

@@ -155,6 +155,7 @@ class Airflow:
     def environment(self) -> dict[str, str]:
         """What Airflow's processes, and `airflow` run by hand, need around them."""
         places = self.places
+        usual = Places.from_env({"WINDROW_HOME": str(places.home)}).pipelines
         variables = {
             name: value for name, value in self._inherited.items() if not name.startswith("AIRFLOW__")
         }
@@ -166,7 +167,7 @@ class Airflow:
             "WINDROW_CACHE": str(places.cache),
             "WINDROW_KAFKA": places.kafka,
             "WINDROW_SPARK_MASTER": places.spark_master,
-            "WINDROW_PIPELINES": os.pathsep.join(str(path) for path in places.pipelines[1:]),
+            "WINDROW_PIPELINES": ":".join(str(path) for path in places.pipelines if path not in usual),
             "WINDROW_AIRFLOW_PORT": str(self.address.port),
             "PATH": os.pathsep.join([str(_bin()), self._inherited.get("PATH", os.defpath)]),
             "PYTHONPATH": os.pathsep.join(

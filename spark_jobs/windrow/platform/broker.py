@@ -39,6 +39,11 @@ class Broker:
         self.process = Background(self.folder, "broker")
 
     @property
+    def bootstrap(self) -> str:
+        """Address for clients."""
+        return self.places.kafka
+
+    @property
     def is_ours(self) -> bool:
         """Whether this command may start it: an address on another machine is somebody else's broker."""
         return self.address.host in ("127.0.0.1", "localhost")

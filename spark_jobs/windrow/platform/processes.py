@@ -1,7 +1,7 @@
 """Background processes: they outlive the command that starts them, and never the command that stops them.
 
 A process is known by its pid *and* its start time or our mark in its environment: a pid that the system has
-given to somebody else since is never signalled. Each one leads a session of its own, so Ctrl-C in the terminal
+given to somebody else since is never signalled. Each one leads a session of its own, so Ctrl-C in a terminal
 does not reach it. It is stopped with all its descendants, orphans too: they carry the same mark.
 
     <folder>/<name>.pid    {"pid": …, "created": …, "started_at": …}, written as soon as the process exists

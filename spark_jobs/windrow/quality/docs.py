@@ -23,6 +23,7 @@ i.fas{font-style:normal}.fa-check-circle::before{content:"\\2714"}.fa-times::bef
 .fa-exclamation-triangle::before{content:"\\26a0"}.card,a[data-toggle]{display:none}code{white-space:pre-wrap}
 """
 _ELEMENTS = re.compile(r"(?is)<(script|style|nav|footer)\b.*?</\1\s*>|</nav\s*>|<(?:link|img)\b[^>]*>")
+_ELSEWHERE = re.compile(r'(?is)<a\s[^>]*href="\.\./[^"]*"[^>]*>(.*?)</a\s*>')
 _HANDLERS = re.compile(r'(?i)\son[a-z]+="[^"]*"')
 
 
@@ -33,6 +34,9 @@ def data_docs(answered: Any, suite: str) -> str:
         _drop_tracebacks(answer.exception_info)
         answer.result = _plain(answer.result)
     page = view.render(renderer.render(answered), show_how_to_buttons=False)
+    for name in {answer.expectation_config.kwargs["column"] for answer in answered.results}:
+        if escape(name) != name:  # a column's name is a heading, which the view does not escape
+            page = page.replace(name, escape(name))
     return standing_alone(page, f"{suite}: Great Expectations")
 
 
@@ -47,7 +51,7 @@ def _renderer() -> tuple[Any, Any]:
 
 def standing_alone(page: str, title: str) -> str:
     """A page without scripts and without anything fetched from elsewhere, styled in itself."""
-    page = _HANDLERS.sub("", _ELEMENTS.sub("", page))
+    page = _ELSEWHERE.sub(r"\1", _HANDLERS.sub("", _ELEMENTS.sub("", page)))
     head = f"<title>{escape(title)}</title><style>{_CSS}</style>"
     page = re.sub(r"(?is)<title>.*?</title>", lambda _: head, page, count=1)
     back = '<p><a href="index.html">The interval</a></p>'

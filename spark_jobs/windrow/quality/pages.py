@@ -5,9 +5,10 @@
     <reports>/data_docs/2026-11-01/001000Z/<plan>/index.html  an interval under a plan: what, why, what now
     <reports>/data_docs/2026-11-01/001000Z/<plan>/<suite>.html Great Expectations' page of a suite
 
-The folders are the truth: a day's list is made from what lies in its folder, so two runs at once, a killed
-one or a clean-up leave nothing that the next page does not put right. Every page stands alone: no script,
-nothing fetched, so it opens from disk and behind any content policy. It shows measures, never rows.
+The folders are the truth: a day's list is made from what lies in its folder whenever an interval of that day
+is judged, so two runs at once or a killed one leave nothing that a retry does not put right. Who deletes old
+reports deletes whole days. Every page stands alone: no script, nothing fetched, so it opens from disk and
+behind any content policy. It shows measures, never rows.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ _NO_KWARGS = {
 }
 
 
-class SuiteInvalid(ValueError):  # noqa: N818 - errors here are named for the condition
+class SuiteInvalid(ValueError):
     """A suite file that cannot be used. `str()` is one line for each problem; a retry never helps."""
 
     def __init__(self, path: Path | str, problems: Sequence[Problem]) -> None:

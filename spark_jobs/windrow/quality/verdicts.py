@@ -83,7 +83,7 @@ class Judgement:
         return not self.may_publish and not any(r.is_balance for r in self.blocking)
 
 
-class ExpectationsFailed(RuntimeError):  # noqa: N818 - errors here are named for the condition
+class ExpectationsFailed(RuntimeError):
     """An interval that must not be published as it is. `str()` is the whole explanation."""
 
     def __init__(self, judgement: Judgement) -> None:
@@ -109,8 +109,7 @@ def explain_failure(judgement: Judgement) -> str:
     at = f"{judgement.interval.start:%Y-%m-%dT%H:%M:%SZ}"
     blocking = judgement.blocking
     lines = [
-        f"ExpectationsFailed: {judgement.pipeline} {judgement.interval} is not published: "
-        + _headline(judgement),
+        f"{judgement.pipeline} {judgement.interval} is not published: {_headline(judgement)}",
         *(line for result in blocking for line in _explained(result)),
         f"Plan {judgement.plan}. Report: {judgement.report}",
         "The candidate is kept, earlier publications stand, other intervals go on.",

@@ -13,7 +13,8 @@ from typing import Any, Literal
 from windrow.semantics.intervals import utc
 
 Predicate = Callable[[Mapping[str, Any]], bool | None]
-"""`where` over a record's columns. None (unknown, as in SQL) leaves the record out, like False."""
+"""`where` over a record's columns. None (unknown, as in SQL) leaves a landed record out, like False; a
+quarantined one, of which some columns may be absent, is left out by False alone."""
 
 ZERO = timedelta(0)
 

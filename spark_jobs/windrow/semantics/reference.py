@@ -181,7 +181,7 @@ def _doubts(row: Record, landed: list[Record], spec: JoinSpec) -> set[str]:
     for right in spec.labels:
         if any(_overlaps(gap, at, right) for gap in spec.gaps if gap.topic in right.topics):
             doubts.add("offset_gap")
-        bad = [r for r in landed if r.quarantined and r.row_id.topic in right.topics]
+        bad = [r for r in landed if r.quarantined and r.row_id.topic in right.topics and _is_meant(r, right)]
         same = [r for r in bad if key is not None and key == key_of(r.values, right.key)]
         if any(_could_have_matched(at, r, right, spec.max_skew) for r in same):
             doubts.add("label_quarantined")
@@ -189,6 +189,11 @@ def _doubts(row: Record, landed: list[Record], spec: JoinSpec) -> set[str]:
         if right.silence == "unknown" and is_side_silent(at, right.after, clocks):
             doubts.add("side_silent")
     return doubts
+
+
+def _is_meant(bad: Record, right: Right) -> bool:
+    """Whether a quarantined record may be one of the stream's: `where` does not say that it is none."""
+    return right.where is None or right.where(bad.values) is not False
 
 
 def _could_have_matched(left_at: datetime, bad: Record, right: Right, max_skew: timedelta) -> bool:

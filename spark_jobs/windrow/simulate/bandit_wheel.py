@@ -28,7 +28,7 @@ SHA256 = "87dec9caf4283c25ab13036532e0a24566f1c7bdcad1653a8ded43b2f5ef8208"
 FILES = ("random/all", "random/men", "random/women", "bts/all", "bts/men", "bts/women")
 
 
-class OpenBanditUnavailable(RuntimeError):  # noqa: N818 - errors here are named for the condition
+class OpenBanditUnavailable(RuntimeError):
     """The wheel could not be fetched, or is not the one that is expected."""
 
 

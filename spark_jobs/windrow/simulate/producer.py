@@ -21,13 +21,19 @@ from windrow.simulate.record import Message
 
 LARGEST = 12 * 1024 * 1024
 """Bytes of the largest record that topics made here, and this producer, accept."""
+_QUIET: dict[str, Any] = {"log_level": 2}
+"""What goes wrong comes back as an error; what is tried again (a coordinator that still loads) is no news."""
 
 
-class TopicUnfit(RuntimeError):  # noqa: N818 - errors here are named for the condition
+class TopicUnfit(RuntimeError):
     """A topic is there, and is not what is asked for."""
 
 
-class DeliveryFailed(RuntimeError):  # noqa: N818
+class BrokerUnreachable(ConnectionError):
+    """No broker answers at the bootstrap address. Trying again may help."""
+
+
+class DeliveryFailed(RuntimeError):
     """The broker did not take a message. What was delivered before it stays delivered."""
 
 
@@ -98,8 +104,8 @@ def create_topics(
     """Make the topics that are missing, and return their names; those that are there must fit.
 
     `append_time` stamps records with the broker's clock (LogAppendTime). Raises TopicUnfit where a topic
-    has another number of partitions or the other kind of timestamps, KafkaException where the broker does
-    not answer.
+    has another number of partitions or the other kind of timestamps, BrokerUnreachable where nobody
+    answers.
     """
     stamps = "LogAppendTime" if append_time else "CreateTime"
     settings = {
@@ -109,8 +115,14 @@ def create_topics(
         "message.timestamp.after.max.ms": str(2**63 - 1),
         **(config or {}),
     }
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    there = admin.list_topics(timeout=timeout_s).topics
+    admin = AdminClient({"bootstrap.servers": bootstrap, **_QUIET})
+    try:
+        there = admin.list_topics(timeout=timeout_s).topics
+    except KafkaException as problem:
+        raise BrokerUnreachable(
+            f"No Kafka broker answers at {bootstrap} ({problem.args[0].str()}). Is it up "
+            f"(`windrow status`), and is WINDROW_KAFKA its address? Then try again."
+        ) from problem
     missing = [name for name in topics if name not in there]
     for name in (name for name in topics if name in there):
         _must_fit(admin, name, len(there[name].partitions), topics[name], stamps, timeout_s)
@@ -145,6 +157,7 @@ def produce(
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,
+            **_QUIET,
             "enable.idempotence": True,
             "acks": "all",
             "linger.ms": 20,

@@ -41,17 +41,16 @@ def decode(
     typed = parsed.select(
         "*",
         *[_typed(row.getField(name), kind).alias(name) for name, kind in declared.items()],
-        *[(_is_wrong_time(row.getField(n)) if k == "timestamp" else F.lit(False)).alias(f"_wrong_{i}")
-          for i, (n, k) in enumerate(declared.items())],
+        *[
+            (_is_wrong_time(row.getField(n)) if k == "timestamp" else F.lit(False)).alias(f"_wrong_{i}")
+            for i, (n, k) in enumerate(declared.items())
+        ],
     )
-    trusted_until = (
-        F.when(F.col("timestampType") == 1, F.col("timestamp")).otherwise(landed_at)
-        + F.lit(pipeline.max_skew)
+    trusted_until = F.when(F.col("timestampType") == 1, F.col("timestamp")).otherwise(landed_at) + F.lit(
+        pipeline.max_skew
     )
     ahead = F.coalesce(F.col(event_time) > trusted_until, F.lit(False))
-    judged = typed.withColumn(
-        "_quarantined", _reason(pipeline, topic, declared, F.col(event_time), ahead)
-    )
+    judged = typed.withColumn("_quarantined", _reason(pipeline, topic, declared, F.col(event_time), ahead))
     meta = {
         "_event_time": F.when(~ahead, F.col(event_time)),
         "_topic": F.col("topic"),
@@ -60,7 +59,7 @@ def decode(
         "_offset": F.col("offset"),
         "_batch": F.lit(batch).cast("bigint"),
         "_arrived_at": landed_at,
-        "_record_at": F.col("timestamp"),
+        "_record_at": F.when(F.col("timestampType") >= 0, F.col("timestamp")),
         "_quarantined": F.col("_quarantined"),
     }
     return judged.select(
@@ -77,7 +76,7 @@ def _parse(records: DataFrame, declared: dict[str, str], max_bytes: int) -> Data
     ignored. Timestamps are parsed as text first: Spark's own reading would take "12:30" for today.
     """
     fields = ", ".join(f"`{n}`: {'string' if k == 'timestamp' else k}" for n, k in declared.items())
-    schema = f"row struct<{fields}>, _corrupt string"
+    schema = f"row struct<{fields}>, end int, _corrupt string"
     text = F.col("value").cast("string")
     unreadable = (
         F.when(F.col("value").isNull(), "tombstone")
@@ -93,7 +92,8 @@ def _parse(records: DataFrame, declared: dict[str, str], max_bytes: int) -> Data
 
 
 def _wrapped(text: Column) -> Column:
-    return F.concat(F.lit('{"row":'), text, F.lit("}"))
+    """The record inside an object that must go on after it: text that closes the wrapper itself is not whole."""
+    return F.concat(F.lit('{"row":'), text, F.lit(',"end":1}'))
 
 
 def _typed(value: Column, kind: str) -> Column:
@@ -103,9 +103,8 @@ def _typed(value: Column, kind: str) -> Column:
 def _instant(text: Column) -> Column:
     """ISO 8601 (without a zone: UTC), or a number of seconds since 1970 as Spark's JSON reader takes it."""
     seconds = text.try_cast("decimal(18,6)")
-    return (
-        F.when(text.rlike(_ISO), text.try_cast("timestamp"))
-        .when(text.rlike(_SECONDS), F.timestamp_micros((seconds * 1_000_000).cast("bigint")))
+    return F.when(text.rlike(_ISO), text.try_cast("timestamp")).when(
+        text.rlike(_SECONDS), F.timestamp_micros((seconds * 1_000_000).cast("bigint"))
     )
 
 
@@ -121,7 +120,9 @@ def _reason(
     selected = [F.coalesce(F.expr(s.where), F.lit(False)) if s.where else F.lit(True) for s in streams]
     wrong = [F.col(f"_wrong_{i}") for i in range(len(declared))]
     keyless = [
-        _any([F.col(k).isNull() for k in s.key]) if isinstance(s, RightStream) else F.lit(False)
+        _any([F.col(k).isNull() for k in s.key])
+        if isinstance(s, RightStream) and s.role == "label"
+        else F.lit(False)
         for s in streams
     ]
     accepted_by_none = _all([~chosen | lost for chosen, lost in zip(selected, keyless, strict=True)])
@@ -131,6 +132,7 @@ def _reason(
     return (
         F.when(F.col("_unreadable").isNotNull(), F.col("_unreadable"))
         .when(F.when(corrupt, not_an_object).otherwise(F.col("_parsed.row").isNull()), "malformed")
+        .when(F.col("_parsed.end").isNull(), "malformed")
         .when(ahead, "event_time_ahead")
         .when(~_any(selected), F.lit(None))
         .when(corrupt | _any(wrong), "wrong_type")

@@ -34,7 +34,6 @@ from windrow.schemas import (
     ROW_ORDER,
     STATE,
 )
-from windrow.transforms.streams import selected
 
 
 @dataclass(frozen=True)
@@ -147,7 +146,7 @@ def _with_matches(
     logged_by = lo - F.lit(pipeline.max_skew)
     doubted = F.exists(
         "_doubts",
-        lambda d: F.when(d["at"].isNull(), d["logged_at"] >= logged_by).otherwise(
+        lambda d: F.when(d["at"].isNull(), d["logged_at"].isNull() | (d["logged_at"] >= logged_by)).otherwise(
             (d["at"] >= lo) & (d["at"] <= hi)
         ),
     )

@@ -14,7 +14,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from windrow.config import Pipeline, RightStream
+from windrow.config import Pipeline, RightStream, Stream
 from windrow.schemas import EVENT_TIME, INTERVAL, PAIRED, PLAN, REASON, ROW_ID, STATE
 from windrow.semantics.labels import REASONS
 from windrow.transforms.streams import StreamRows
@@ -43,9 +43,7 @@ def candidate_measures(candidates: DataFrame, pipeline: Pipeline) -> DataFrame:
         "null_row_id": counted(_any([F.col(c).isNull() for c in ROW_ID])),
         "left_keyless": counted(_any([F.col(k).isNull() for k in pipeline.left.key])),
     }
-    reasons = {
-        f"unknown.{r}": counted((F.col(STATE) == "unknown") & (F.col(REASON) == r)) for r in REASONS
-    }
+    reasons = {f"unknown.{r}": counted((F.col(STATE) == "unknown") & (F.col(REASON) == r)) for r in REASONS}
     nulls = {f"nulls.{c}": counted(F.col(c).isNull()) for c in pipeline.left.columns}
     return candidates.groupBy(PLAN).agg(*[c.alias(n) for n, c in {**sizes, **reasons, **nulls}.items()])
 
@@ -53,7 +51,11 @@ def candidate_measures(candidates: DataFrame, pipeline: Pipeline) -> DataFrame:
 def repeated_row_ids(candidates: DataFrame) -> DataFrame:
     """One row a plan that holds a row id more than once: `duplicate_row_ids` counts the surplus rows."""
     times = candidates.groupBy(PLAN, *ROW_ID).agg(F.count(F.lit(1)).alias("_times"))
-    return times.where(F.col("_times") > 1).groupBy(PLAN).agg(F.sum(F.col("_times") - 1).alias("duplicate_row_ids"))
+    return (
+        times.where(F.col("_times") > 1)
+        .groupBy(PLAN)
+        .agg(F.sum(F.col("_times") - 1).alias("duplicate_row_ids"))
+    )
 
 
 def left_counts(left: StreamRows, intervals: Sequence[datetime], length: timedelta) -> DataFrame:
@@ -88,8 +90,9 @@ def right_counts(
     at = F.col(EVENT_TIME)
     starts = _starts(
         intervals,
-        lambda s: (at >= s - F.lit(stream.window.before))
-        & (at <= s + F.lit(length) + F.lit(stream.window.after)),
+        lambda s: (
+            (at >= s - F.lit(stream.window.before)) & (at <= s + F.lit(length) + F.lit(stream.window.after))
+        ),
     )
     identity = F.struct(*ROW_ID).alias("_id")
     lost = right.duplicates.select(identity, F.lit(True).alias("_duplicate"))
@@ -116,6 +119,45 @@ def right_counts(
         F.count_if(was["_duplicate"]).alias("duplicate"),
         F.count_if(was["_filtered"]).alias("filtered"),
     )
+
+
+def conflicts(
+    rows: StreamRows, stream: Stream, intervals: Sequence[datetime], length: timedelta
+) -> DataFrame:
+    """By interval start: `conflict`, rows that claim an event id in disagreement with another row (rule 11).
+
+    Duplicates with another payload than the row that won, and rows whose event id also stands at another event
+    time (all but one of them). A right row is looked at in every interval whose windows can hold it.
+    """
+    if stream.event_id is None:
+        return rows.duplicates.select(
+            F.lit(None).cast("timestamp").alias(INTERVAL), F.lit(0).alias("conflict")
+        )
+    before, after = (
+        (stream.window.before, stream.window.after)
+        if isinstance(stream, RightStream)
+        else (timedelta(0), timedelta(0))
+    )
+    at = F.col(EVENT_TIME)
+
+    def holds(start: Column) -> Column:
+        end = start + F.lit(length) + F.lit(after)
+        upper = at <= end if isinstance(stream, RightStream) else at < end
+        return (at >= start - F.lit(before)) & upper
+
+    named = rows.read.where(~F.col("_filtered") & F.col(stream.event_id).isNotNull()).select(
+        F.col(stream.event_id).alias("_event_id"),
+        EVENT_TIME,
+        F.struct(F.struct(*ROW_ID), F.hash(*stream.columns)).alias("_claim"),
+        F.explode(_starts(intervals, holds)).alias(INTERVAL),
+    )
+    events = named.groupBy(INTERVAL, "_event_id", EVENT_TIME).agg(F.collect_list("_claim").alias("_claims"))
+    payloads = F.transform("_claims", lambda claim: claim["col2"])
+    winner = F.array_min("_claims")["col2"]
+    other = F.size(F.filter(payloads, lambda payload: payload != winner))
+    ids = events.select(INTERVAL, "_event_id", other.alias("_other")).groupBy(INTERVAL, "_event_id")
+    per_id = ids.agg(F.sum("_other").alias("_other"), (F.count(F.lit(1)) - 1).alias("_times"))
+    return per_id.groupBy(INTERVAL).agg(F.sum(F.col("_other") + F.col("_times")).alias("conflict"))
 
 
 def _outside(stream: RightStream) -> Column:

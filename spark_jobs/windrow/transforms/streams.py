@@ -1,7 +1,7 @@
 """What one stream contributes: its readable rows of a stretch of event time, each event once.
 
-    landing rows ─▶ not quarantined, in the stretch ─▶ `where` ─▶ least row id of each (event id, event time)
-                                                      filtered     duplicate
+landing rows ─▶ not quarantined, in the stretch ─▶ `where` ─▶ least row id of each (event id, event time)
+                                                  filtered     duplicate
 """
 
 from __future__ import annotations
@@ -37,8 +37,10 @@ def rows_of(landing: DataFrame, stream: Stream, lo: datetime, hi: datetime, *, e
     )
     chosen = read.where(~F.col("_filtered")).drop("_filtered")
     duplicates = _duplicates(chosen, stream)
-    kept = chosen if stream.event_id is None else chosen.join(
-        duplicates.select(*ROW_ID), on=list(ROW_ID), how="left_anti"
+    kept = (
+        chosen
+        if stream.event_id is None
+        else chosen.join(duplicates.select(*ROW_ID), on=list(ROW_ID), how="left_anti")
     )
     return StreamRows(read, kept, duplicates)
 

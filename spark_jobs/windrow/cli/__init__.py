@@ -1,0 +1,57 @@
+"""The `windrow` command: on a laptop exactly the jobs that Airflow runs, and a look at what they did.
+
+Exit codes: 0 done, 2 bad arguments or pipeline file, 20 window still open, 30 blocked by expectations,
+40 another writer was faster or holds the lock, 50 a figure is off (demo), 60 the platform is not ready, 1 anything else.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from windrow.cli import demo, jobs, listings, local, pipelines
+from windrow.jobs.run import code_of
+from windrow.platform.conditions import PlatformNotReady
+
+FIGURE_OFF, NOT_READY = 50, 60
+
+app = typer.Typer(
+    help=__doc__,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+app.add_typer(pipelines.app, name="pipeline")
+for name, command in {
+    **local.COMMANDS,
+    "demo": demo.demo,
+    **jobs.COMMANDS,
+    **listings.COMMANDS,
+}.items():
+    app.command(name)(command)
+
+
+def main() -> None:
+    """Entry point: a known failure is one message and its exit code, an unknown one a traceback."""
+    try:
+        app()
+    except BrokenPipeError:  # `windrow … | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except Exception as error:
+        code = _code(error)
+        if code == 1 and os.environ.get("WINDROW_DEBUG"):
+            raise
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        if code == 1:
+            print("(WINDROW_DEBUG=1 shows the traceback)", file=sys.stderr)
+        sys.exit(code)
+
+
+def _code(error: Exception) -> int:
+    if isinstance(error, demo.FigureOff):
+        return FIGURE_OFF
+    return NOT_READY if isinstance(error, PlatformNotReady) else code_of(error)

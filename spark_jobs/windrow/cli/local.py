@@ -1,0 +1,50 @@
+"""up, down, status: the local platform."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from windrow import platform
+from windrow.cli.show import AsJson, console, span
+from windrow.places import Places
+
+
+def up() -> None:
+    """Start the local platform: a real Kafka broker and a real Airflow with this project's DAGs."""
+    places = Places.from_env(os.environ)
+    platform.up(places, console.print)
+    airflow = platform.Airflow(places)
+    console.print(f"Airflow: {airflow.url}  user {airflow.login.user}, password: `windrow status --password`")
+
+
+def down() -> None:
+    """Stop the local platform. No process is left behind and nothing is lost: `windrow up` goes on from here."""
+    platform.down(Places.from_env(os.environ), console.print)
+
+
+def status(
+    as_json: AsJson = False,
+    password: Annotated[bool, typer.Option("--password", help="Also print Airflow's password.")] = False,
+) -> None:
+    """What runs, where, since when. Exit code 0 also when nothing runs."""
+    places = Places.from_env(os.environ)
+    parts = platform.status(places)
+    if as_json:
+        print(json.dumps([part.to_json() for part in parts], indent=2))
+        return
+    table = Table("part", "state", "pid", "address", "up for", "log", box=None)
+    for part in parts:
+        table.add_row(part.name, part.state, str(part.pid or ""), part.address, span(part.uptime), part.log)
+    console.print(table)
+    console.print(f"home {places.home}")
+    if password:
+        login = platform.Airflow(places).login
+        console.print(f"Airflow user {login.user}, password {login.password}")
+
+
+COMMANDS = {"up": up, "down": down, "status": status}

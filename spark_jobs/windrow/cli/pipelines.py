@@ -1,0 +1,41 @@
+"""pipeline check, pipeline list."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from windrow.cli.show import AsJson, as_json, console
+from windrow.config import check as check_file
+from windrow.config import discover, duration_text
+from windrow.places import Places
+
+app = typer.Typer(help="Pipeline files.", no_args_is_help=True)
+
+
+@app.command()
+def check(file: Annotated[Path, typer.Argument(help="The pipeline file.")]) -> None:
+    """Check a pipeline file: each problem with its line, its field and what would be right. Exit code 2 if any."""
+    pipeline, warnings = check_file(file, Places.from_env(os.environ).expectations)
+    for warning in warnings:
+        console.print(f"warning: {warning}", markup=False)
+    delay = pipeline.after + pipeline.grace
+    console.print(
+        f"{pipeline.name} is fine: {', '.join(pipeline.topics)}; an interval of {duration_text(pipeline.interval)} closes "
+        f"{duration_text(delay)} of watermark after its end; config {pipeline.config_hash[:12]}",
+        markup=False,
+    )
+
+
+@app.command("list")
+def list_(json: AsJson = False) -> None:
+    """Every pipeline that is found, and its file."""
+    found = discover(Places.from_env(os.environ).pipelines)
+    if json:
+        as_json({name: str(path) for name, path in found.items()})
+        return
+    for name, path in sorted(found.items()):
+        console.print(f"{name}  {path}")

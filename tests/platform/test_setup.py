@@ -1,0 +1,139 @@
+"""What is fetched and configured once: complete or absent, one for every Spark start, told when missing."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import stat
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from windrow import platform
+from windrow.places import PROJECT, Places
+from windrow.platform import Airflow, DiskFull, JarsMissing, JavaMissing, jars
+from windrow.platform.airflow import port_of
+from windrow.platform.java import find_java
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Places:
+    return Places.from_env({"WINDROW_HOME": f"{tmp_path}/home", "WINDROW_CACHE": f"{tmp_path}/cache"})
+
+
+def test_pyspark_and_its_client_are_the_same_version_because_they_own_the_same_files() -> None:
+    assert version("pyspark") == version("pyspark-client")
+
+
+def test_no_registry_host_stands_in_the_jar_files() -> None:
+    texts = [jars.IVY.read_text(), Path(jars.__file__).read_text()]
+    assert [found for text in texts for found in re.findall(r"https?://[\w.-]+\.\w+", text)] == []
+
+
+def test_a_folder_of_jars_appears_whole_or_not_at_all(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def half(
+        _java: Path, name: str, _cache: Path, staging: Path, _report: object, problems: list[str]
+    ) -> None:
+        (staging / name).mkdir()
+        (staging / name / "first.jar").touch()
+        problems.append("the network went away")
+
+    monkeypatch.setattr(jars, "_fetch_set", half)
+    with pytest.raises(JarsMissing, match="the network went away"):
+        jars.ensure(places, report=lambda _: None)
+    assert list(places.cache.glob("jars-*")) == []
+
+
+def test_the_configuration_is_written_once_and_repaired_when_changed(places: Places) -> None:
+    (jars.folder(places) / "spark").mkdir(parents=True)
+    jars.ensure(places)
+    file = places.spark_conf / "spark-defaults.conf"
+    assert f"{jars.folder(places)}/spark/*" in file.read_text()
+    assert re.search(r"spark.sql.session.timeZone\s+UTC", file.read_text())
+    first = file.stat().st_mtime_ns
+    jars.ensure(places)
+    assert file.stat().st_mtime_ns == first
+    file.write_text("spark.sql.session.timeZone Europe/Paris\n")
+    jars.ensure(places)
+    assert "Paris" not in file.read_text()
+
+
+def test_every_spark_start_gets_the_one_configuration_in_utc(places: Places) -> None:
+    variables = jars.environment(places)
+    assert variables["SPARK_CONF_DIR"] == str(places.spark_conf)
+    assert variables["TZ"] == "UTC"
+    assert Path(variables["SPARK_HOME"], "bin", "spark-submit").exists()
+    assert "SPARK_LOCAL_IP" not in jars.environment(replace(places, spark_master="spark://master:7077"))
+
+
+def test_a_java_that_is_too_old_is_named_with_the_next_move(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = tmp_path / "java"
+    old.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
+    old.chmod(0o755)
+    monkeypatch.setattr("windrow.platform.java._USUAL_PLACES", ())
+    with pytest.raises(JavaMissing, match=r"is Java 11.*\n.*install it"):
+        find_java({"PATH": str(tmp_path)})
+
+
+def test_a_full_disk_is_told_before_anything_is_started(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=5 * 2**20))
+    with pytest.raises(DiskFull, match=r"5 MB free.*\n.*WINDROW_HOME"):
+        platform.up(places, report=lambda _: None)
+    assert not (places.home / "platform").exists()
+
+
+def test_airflow_keeps_its_secrets_to_the_owner_and_makes_them_once(places: Places) -> None:
+    first = _configured(places)
+    second = _configured(places)
+    for name in ("secrets.json", "passwords.json", "airflow.cfg"):
+        assert stat.S_IMODE((first.folder / name).stat().st_mode) == 0o600, name
+    assert first.login.password == second.login.password
+    assert len(first.login.password) >= 16
+    secret = json.loads((first.folder / "secrets.json").read_text())
+    assert not set(secret.values()) & set(first.environment().values())
+
+
+def test_airflow_reads_this_projects_dags_and_nothing_else(places: Places) -> None:
+    text = (_configured(places).folder / "airflow.cfg").read_text()
+    assert f"dags_folder = {PROJECT}/dags\n" in text
+    assert f"plugins_folder = {PROJECT}/plugins\n" in text
+    assert "load_examples = False" in text
+
+
+def test_airflows_tasks_see_the_same_places_as_the_command(places: Places, tmp_path: Path) -> None:
+    places = replace(
+        places, pipelines=(*places.pipelines, tmp_path / "more"), spark_master="spark://master:7077"
+    )
+    environ = Airflow(places, {"HOME": str(tmp_path), "PATH": os.defpath}).environment()
+    assert Places.from_env(environ) == places
+    assert json.loads(environ["AIRFLOW_CONN_WINDROW_SPARK"])["host"] == "spark://master:7077"
+
+
+@pytest.mark.parametrize("text", ["x", "0", "70000", "-1"])
+def test_a_port_that_is_none_is_refused_by_name(text: str) -> None:
+    with pytest.raises(ValueError, match="WINDROW_AIRFLOW_PORT"):
+        port_of({"WINDROW_AIRFLOW_PORT": text})
+
+
+def test_status_of_a_platform_that_never_ran_is_stopped(places: Places) -> None:
+    parts = platform.status(replace(places, kafka="127.0.0.1:9"))
+    assert {part.name for part in parts} >= {"kafka", "airflow scheduler", "airflow triggerer"}
+    assert {part.state for part in parts} == {"stopped"}
+
+
+def _configured(places: Places) -> Airflow:
+    airflow = Airflow(places, {"PATH": os.defpath})
+    airflow.folder.mkdir(parents=True, exist_ok=True)
+    airflow._configure()
+    return airflow
