@@ -23,7 +23,7 @@ from windrow_airflow.pipeline_files import usable
 from windrow_airflow.run_identity import MACROS
 from windrow_airflow.window_timetable import WindowTimetable
 
-WARM = timedelta(minutes=10)
+MINUTE, WARM = timedelta(minutes=1), timedelta(minutes=10)
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 DEFAULTS = {"owner": "windrow", "retries": 2, "retry_delay": timedelta(seconds=30)}
 
@@ -33,13 +33,13 @@ def land_dag(pipeline: Pipeline) -> DAG:
 
     Below a minute one run keeps its JVM warm and lands many times: starting it costs more than landing.
     """
-    is_warm = pipeline.land_every < timedelta(minutes=1)
+    is_warm = pipeline.land_every < MINUTE
     warm = ["--for", duration_text(WARM), "--every", duration_text(pipeline.land_every)]
     with DAG(
         f"{pipeline.name}.land",
         description=f"Land the topics of {pipeline.name} into Delta and advance its clock",
         doc_md=land_manual(pipeline),
-        schedule=DeltaTriggerTimetable(WARM if is_warm else pipeline.land_every),
+        schedule=DeltaTriggerTimetable(max(pipeline.land_every, MINUTE)),  # one at a time: a long run delays the next
         start_date=LONG_AGO,
         catchup=False,
         max_active_runs=1,
@@ -47,9 +47,7 @@ def land_dag(pipeline: Pipeline) -> DAG:
         default_args=DEFAULTS,
         tags=["windrow", pipeline.name],
     ) as dag:
-        SparkJobOperator(
-            task_id="land", job="land", pipeline=pipeline.name, arguments=warm if is_warm else []
-        )
+        SparkJobOperator(task_id="land", job="land", pipeline=pipeline.name, arguments=warm if is_warm else [])
     return dag
 
 

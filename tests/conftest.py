@@ -29,9 +29,7 @@ def _free_port() -> int:
 def session_places(tmp_path_factory: pytest.TempPathFactory) -> Places:
     """Places of the session's broker; the jar cache is the user's own."""
     home = tmp_path_factory.mktemp("session")
-    return replace(
-        Places.from_env({**os.environ, "WINDROW_HOME": str(home)}), kafka=f"127.0.0.1:{_free_port()}"
-    )
+    return replace(Places.from_env({**os.environ, "WINDROW_HOME": str(home)}), kafka=f"127.0.0.1:{_free_port()}")
 
 
 @pytest.fixture(scope="session")

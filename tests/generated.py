@@ -307,9 +307,7 @@ def _engagements(rng: random.Random, served_at: list[datetime], count: int) -> l
     return sent + _poison(rng, ENGAGEMENTS)
 
 
-def _with_retries(
-    rng: random.Random, topic: str, at: datetime, value: dict[str, Any], event_id: str
-) -> list[_Sent]:
+def _with_retries(rng: random.Random, topic: str, at: datetime, value: dict[str, Any], event_id: str) -> list[_Sent]:
     """The event, now and then sent again: as it was, with another payload, or with another time."""
     sent = [_send(rng, topic, at, json.dumps(value).encode())]
     if rng.random() < 0.12:

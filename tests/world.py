@@ -61,9 +61,7 @@ class World:
 
         for topic, partition, value, at in records:
             stamp = {"timestamp": int(at.timestamp() * 1000)} if at else {}
-            producer.produce(
-                f"{self.name}.{topic}", value, partition=partition, on_delivery=acknowledged, **stamp
-            )
+            producer.produce(f"{self.name}.{topic}", value, partition=partition, on_delivery=acknowledged, **stamp)
             producer.poll(0)
         producer.flush(60)
         assert not failed, failed[:3]

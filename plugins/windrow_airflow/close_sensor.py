@@ -52,9 +52,7 @@ class WindowCloseSensor(BaseSensorOperator):
     def _look(self, context: Context) -> Window:
         begin, end = context["data_interval_start"], context["data_interval_end"]
         if begin is None or end is None:
-            raise AirflowFailException(
-                "this run has no data interval: only scheduled and backfill runs work here"
-            )
+            raise AirflowFailException("this run has no data interval: only scheduled and backfill runs work here")
         try:
             return look(self.pipeline, Interval(plain(begin), plain(end)))
         except PipelineInvalid as invalid:
@@ -80,9 +78,7 @@ class WindowCloseSensor(BaseSensorOperator):
         sentence = window.describe(utc_now())
         self.log.info(sentence)
         if self._is_over(window, context):
-            self.log.info(
-                "Another run published it: the rest is skipped. To publish anew, backfill or clear."
-            )
+            self.log.info("Another run published it: the rest is skipped. To publish anew, backfill or clear.")
             raise DownstreamTasksSkipped(tasks=sorted(self.downstream_task_ids))
         if window.published is not None:
             self.log.info("This run was backfilled or cleared: it plans anew, and publishes again.")

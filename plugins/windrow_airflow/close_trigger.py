@@ -23,9 +23,7 @@ SAY_AGAIN_AFTER = timedelta(minutes=5)
 class WindowCloseTrigger(BaseTrigger):
     """Fires once, when the interval is closed or, where that ends the wait, published."""
 
-    def __init__(
-        self, pipeline: str, start: str, end: str, poke_seconds: float, until_published: bool
-    ) -> None:
+    def __init__(self, pipeline: str, start: str, end: str, poke_seconds: float, until_published: bool) -> None:
         super().__init__()
         self.pipeline = pipeline
         self.start = start

@@ -40,7 +40,6 @@ class _Job:
     """What both operators share: the command before, the outcome after."""
 
     template_fields: Sequence[str] = ("run_key", "arguments")
-    operator_extra_links = (ReportLink(),)
 
     job: str
     pipeline: str
@@ -60,9 +59,7 @@ class _Job:
         run = ["--run", self.run_key] if self.run_key else []
         return str(script), [self.pipeline, *run, *self.arguments]
 
-    def _settle(
-        self, code: int, result: dict[str, Any], outlets: Sequence[Any], context: Context
-    ) -> dict[str, Any]:
+    def _settle(self, code: int, result: dict[str, Any], outlets: Sequence[Any], context: Context) -> dict[str, Any]:
         self.result = result
         if code:
             raise_for(f"{self.pipeline} {self.job}", code, result)
@@ -79,6 +76,7 @@ class SparkJobOperator(_Job, SparkSubmitOperator):
     """
 
     template_fields: Sequence[str] = _Job.template_fields
+    operator_extra_links = (ReportLink(),)
 
     def __init__(
         self,
@@ -98,7 +96,7 @@ class SparkJobOperator(_Job, SparkSubmitOperator):
         self._describe(job, pipeline, run_key, arguments)
         self._reader = ResultReader()
 
-    def execute(self, context: Context) -> dict[str, Any]:
+    def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
         _require_connection()
         places = Places.from_env(os.environ)
         home = _spark_home()
@@ -126,10 +124,10 @@ class SparkJobOperator(_Job, SparkSubmitOperator):
     def _get_hook(self) -> SparkSubmitHook:
         hook = super()._get_hook()
         log_lines, submit = hook._process_spark_submit_log, hook.submit
-        hook._process_spark_submit_log = lambda lines: log_lines(self._reader.lines(lines))
+        hook._process_spark_submit_log = lambda itr: log_lines(self._reader.lines(itr))  # type: ignore[method-assign]
         # A session of its own: signals to a terminal or a supervisor reach the job through on_kill only. What
         # a job prints is shown even where it is not UTF-8.
-        hook.submit = functools.partial(submit, start_new_session=True, errors="replace")
+        hook.submit = functools.partial(submit, start_new_session=True, errors="replace")  # type: ignore[method-assign]
         return hook
 
     @property
@@ -141,6 +139,7 @@ class PythonJobOperator(_Job, BaseOperator):
     """`python spark_jobs/<job>.py …` in a process of its own, for a job that needs no Spark."""
 
     template_fields: Sequence[str] = _Job.template_fields
+    operator_extra_links = (ReportLink(),)
 
     def __init__(
         self,
@@ -230,9 +229,7 @@ def _spark_home() -> Path:
     """Where the pip package pyspark stands, found without importing it."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or not spec.submodule_search_locations:
-        raise AirflowFailException(
-            "pyspark is not installed beside Airflow: install the project's own environment"
-        )
+        raise AirflowFailException("pyspark is not installed beside Airflow: install the project's own environment")
     return Path(spec.submodule_search_locations[0])
 
 

@@ -59,13 +59,9 @@ def raise_for(job: str, code: int, result: Mapping[str, Any]) -> NoReturn:
             "rows: fix the cause and clear join with what follows, or override with a reason."
         )
     if code == BAD_ARGUMENTS:
-        raise AirflowFailException(
-            f"{job}: wrong arguments or pipeline file{said}. An edit helps, a retry does not."
-        )
+        raise AirflowFailException(f"{job}: wrong arguments or pipeline file{said}. An edit helps, a retry does not.")
     if code == WINDOW_OPEN:
-        raise AirflowException(
-            f"{job}: the window is still open{said}. A retry helps once the clock has moved."
-        )
+        raise AirflowException(f"{job}: the window is still open{said}. A retry helps once the clock has moved.")
     if code == LOCKED:
         raise AirflowException(f"{job}: another writer holds the table or was faster{said}. A retry helps.")
     ended = f"was ended by signal {-code}" if code < 0 else f"failed with exit code {code}"

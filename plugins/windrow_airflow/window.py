@@ -47,9 +47,7 @@ class Window:
 
     def describe(self, now: datetime) -> str:
         """One line for the log: where the clock is, which partition holds it, and what is missing."""
-        known = (
-            f" It is published as number {self.published['number']}." if self.published is not None else ""
-        )
+        known = f" It is published as number {self.published['number']}." if self.published is not None else ""
         if self.is_closed:
             reached = _at(watermark(self.clocks))
             return f"{self.interval} is closed: watermark {reached}, needed {_at(self.closes_at)}.{known}"
@@ -67,9 +65,7 @@ class Window:
 
     def _missing(self, held: PartitionClock) -> str:
         if held.lag:
-            return (
-                f"{held.lag} records behind (next offset {held.next_offset} of {held.end_offset}); land them"
-            )
+            return f"{held.lag} records behind (next offset {held.next_offset} of {held.end_offset}); land them"
         newest = f"newest event {_at(held.newest_at)}" if held.newest_at else "no event ever"
         if self.pipeline.idle.mode == "wait":
             return f"caught up, {newest}, and `idle: wait` lets only events move it; new events are missing"
@@ -79,9 +75,7 @@ class Window:
         )
 
     def _stale(self, now: datetime) -> str:
-        if self.landed_at is None or now - self.landed_at <= max(
-            3 * self.pipeline.land_every, timedelta(minutes=5)
-        ):
+        if self.landed_at is None or now - self.landed_at <= max(3 * self.pipeline.land_every, timedelta(minutes=5)):
             return ""
         return (
             f". The last landing was {_length(now - self.landed_at)} ago: "

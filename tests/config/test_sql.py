@@ -19,9 +19,7 @@ _COLUMNS: dict[str, ColumnType | None] = {
         "likes": "array<struct<item_id:bigint>>",
     }.items()
 }
-SCOPE = Scope(
-    _COLUMNS, refused={"_batch": "an audit column"}, refused_fields={"_arrived_at": "an audit column"}
-)
+SCOPE = Scope(_COLUMNS, refused={"_batch": "an audit column"}, refused_fields={"_arrived_at": "an audit column"})
 
 
 @pytest.mark.parametrize(
@@ -75,10 +73,7 @@ def test_an_expression_over_one_row_is_right(text: str) -> None:
         ("_batch > 3", "column '_batch': an audit column"),
         ("clicks[0]._arrived_at > served_at", "field '_arrived_at': an audit column"),
         # not the same at every reading
-        *(
-            (f"{f}() is null", f"{f}() gives another value")
-            for f in ("rand", "uuid", "now", "current_timestamp")
-        ),
+        *((f"{f}() is null", f"{f}() gives another value") for f in ("rand", "uuid", "now", "current_timestamp")),
         *((f"{f}() > 0", f"{f}() gives another") for f in ("monotonically_increasing_id", "unix_timestamp")),
         ("RAND (5) > 0.5", "rand() gives another value at every reading"),
         ("current_date > served_at", "current_date gives another value"),

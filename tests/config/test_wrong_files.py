@@ -126,9 +126,7 @@ ONE_CHANGE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "says"), ONE_CHANGE, ids=[f"{i}-{c[2][:40]}" for i, c in enumerate(ONE_CHANGE)]
-)
+@pytest.mark.parametrize(("old", "new", "says"), ONE_CHANGE, ids=[f"{i}-{c[2][:40]}" for i, c in enumerate(ONE_CHANGE)])
 def test_one_mistake_is_named_with_line_and_field(files: Any, old: str, new: str, says: str) -> None:
     found = files.problems((old, new))
     assert any(problem.startswith(says) for problem in found), "\n".join(found)
@@ -148,13 +146,9 @@ def test_a_key_needs_types_that_are_equal_or_not(files: Any, kind: str) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "kind", ["string", "binary", "date", "timestamp", "decimal(3,1)", "struct<a:int,b:string>"]
-)
+@pytest.mark.parametrize("kind", ["string", "binary", "date", "timestamp", "decimal(3,1)", "struct<a:int,b:string>"])
 def test_a_key_may_have_any_type_with_equality(files: Any, kind: str) -> None:
-    files.load(
-        ("    user_id: bigint", f"    user_id: {kind}"), ("      user_id: bigint", f"      user_id: {kind}")
-    )
+    files.load(("    user_id: bigint", f"    user_id: {kind}"), ("      user_id: bigint", f"      user_id: {kind}"))
 
 
 @pytest.mark.parametrize(
@@ -166,13 +160,9 @@ def test_a_key_may_have_any_type_with_equality(files: Any, kind: str) -> None:
         ("action: string", "Action: string", "36: right[1].columns.Action: is written 'action' in clicks"),
     ],
 )  # fmt: skip
-def test_streams_that_share_a_topic_agree(
-    files: Any, likes: tuple[str, str], old: str, new: str, says: str
-) -> None:
+def test_streams_that_share_a_topic_agree(files: Any, likes: tuple[str, str], old: str, new: str, says: str) -> None:
     before, second = likes
-    changed = second.replace("engaged_at: timestamp", "engaged_at: timestamp, seen_at: timestamp").replace(
-        old, new
-    )
+    changed = second.replace("engaged_at: timestamp", "engaged_at: timestamp, seen_at: timestamp").replace(old, new)
     found = files.problems((before, changed))
     assert len(found) == 1, found
     assert found[0].startswith(says)

@@ -171,9 +171,7 @@ def fire(trigger, then=lambda: None):
 
 
 def trigger(*, until_published=True):
-    return WindowCloseTrigger(
-        "ads", INTERVAL.start.isoformat(), INTERVAL.end.isoformat(), 0.05, until_published
-    )
+    return WindowCloseTrigger("ads", INTERVAL.start.isoformat(), INTERVAL.end.isoformat(), 0.05, until_published)
 
 
 def test_the_trigger_fires_when_a_landing_moves_the_clock_far_enough(land):

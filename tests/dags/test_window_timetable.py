@@ -124,9 +124,7 @@ def test_summer_time_changes_nothing():
         pendulum.instance(datetime(2026, 10, 25, 1, tzinfo=berlin)),
         pendulum.instance(datetime(2026, 10, 25, 2, tzinfo=berlin)),
     )
-    runs = intervals(
-        change, last=last, earliest=pendulum.instance(datetime(2026, 10, 25, tzinfo=berlin)), count=3
-    )
+    runs = intervals(change, last=last, earliest=pendulum.instance(datetime(2026, 10, 25, tzinfo=berlin)), count=3)
     hours = [pendulum.datetime(2026, 10, 25, hour) for hour in range(4)]
     assert [(start, end) for start, end, _ in runs] == list(pairwise(hours))
 

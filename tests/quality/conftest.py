@@ -88,9 +88,7 @@ def gate() -> Gate:
 def judged(gate: Gate, tmp_path: Path) -> Callable[..., Judgement]:
     """Judge measures with the suites of this project."""
 
-    def judge(
-        measures: Measures, number: int = 0, plan: str = "0123456789abcdef", by: Gate = gate
-    ) -> Judgement:
+    def judge(measures: Measures, number: int = 0, plan: str = "0123456789abcdef", by: Gate = gate) -> Judgement:
         return by.judge(
             measures,
             pipeline="feed",

@@ -61,18 +61,14 @@ def names(judgement: Judgement) -> set[str]:
     return {result.metric for result in judgement.blocking}
 
 
-def test_a_sound_candidate_passes_and_every_expectation_was_answered(
-    judged: Judge, measures: Measures
-) -> None:
+def test_a_sound_candidate_passes_and_every_expectation_was_answered(judged: Judge, measures: Measures) -> None:
     judgement = judged(measures)
 
     assert judgement.verdict == "passed"
     assert judgement.may_publish
     assert {result.verdict for result in judgement.results} == {"passed"}
     entries = sum(len(suite.expectations) for suite in suites_for(EXPECTATIONS, "training_rows"))
-    assert (
-        len(judgement.results) == entries + 2
-    )  # two right streams, two left columns: a pattern is one for each
+    assert len(judgement.results) == entries + 2  # two right streams, two left columns: a pattern is one for each
 
 
 @pytest.mark.parametrize(("measure", "_", "fails"), CRITICAL)
@@ -124,9 +120,7 @@ def test_a_failed_info_is_noted_and_changes_nothing(judged: Judge, measures: Mea
 
 
 @pytest.mark.parametrize("measure", ["left_imbalance", "label_rate_z", "unknown_rate", "clicks.imbalance"])
-def test_an_absent_measure_is_an_error_and_never_a_pass(
-    judged: Judge, measures: Measures, measure: str
-) -> None:
+def test_an_absent_measure_is_an_error_and_never_a_pass(judged: Judge, measures: Measures, measure: str) -> None:
     del measures[measure]
     if measure == "clicks.imbalance":
         del measures["buys.imbalance"]
@@ -147,9 +141,7 @@ def test_without_measures_every_expectation_is_an_error(judged: Judge) -> None:
     assert {m for m, *_ in [*CRITICAL, *WARNING] if "." not in m} < names(judgement)
 
 
-def test_a_pattern_that_may_be_absent_is_no_error_without_a_measure(
-    judged: Judge, measures: Measures
-) -> None:
+def test_a_pattern_that_may_be_absent_is_no_error_without_a_measure(judged: Judge, measures: Measures) -> None:
     without = {name: value for name, value in measures.items() if not name.startswith("null_rate.")}
 
     assert judged(without).verdict == "passed"
@@ -161,9 +153,7 @@ def test_an_interval_without_left_rows_passes(judged: Judge, empty_measures: Mea
     assert judged(empty_measures).verdict == "passed"
 
 
-@pytest.mark.parametrize(
-    "measure", ["left_imbalance", "right_imbalance", "clicks.imbalance", "landing_imbalance"]
-)
+@pytest.mark.parametrize("measure", ["left_imbalance", "right_imbalance", "clicks.imbalance", "landing_imbalance"])
 def test_an_interval_without_left_rows_must_balance_all_the_same(
     judged: Judge, empty_measures: Measures, measure: str
 ) -> None:
@@ -267,9 +257,7 @@ def test_an_expectation_that_raises_is_an_error(judged: Judge, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("rows", [None, float("nan")])
-def test_a_condition_that_nobody_can_decide_is_an_error(
-    judged: Judge, tmp_path: Path, rows: float | None
-) -> None:
+def test_a_condition_that_nobody_can_decide_is_an_error(judged: Judge, tmp_path: Path, rows: float | None) -> None:
     gate = own_suite(
         tmp_path,
         "expect_column_max_to_be_between, kwargs: {column: a, max_value: 1}, where: rows > 1, severity: info",
@@ -288,8 +276,7 @@ def test_an_expectation_is_judged_only_under_its_condition(
 ) -> None:
     gate = own_suite(
         tmp_path,
-        "expect_column_values_to_be_between, kwargs: {column: a, max_value: 1}, severity: critical, "
-        f"where: {where}",
+        f"expect_column_values_to_be_between, kwargs: {{column: a, max_value: 1}}, severity: critical, where: {where}",
     )
 
     assert judged({"a": 2.0, "rows": float(judged_at)}, by=gate).verdict == "blocked"
@@ -315,9 +302,7 @@ def test_a_crash_of_great_expectations_is_an_error_of_every_expectation(
 
 def test_wrong_kwargs_are_refused_when_the_gate_is_made_with_the_line(tmp_path: Path) -> None:
     with pytest.raises(SuiteInvalid, match=r"mine\.yaml:2: .*min_valu") as refused:
-        own_suite(
-            tmp_path, "expect_column_max_to_be_between, kwargs: {column: a, min_valu: 0}, severity: info"
-        )
+        own_suite(tmp_path, "expect_column_max_to_be_between, kwargs: {column: a, min_valu: 0}, severity: info")
     assert refused.value.problems[0].line == 2
 
 

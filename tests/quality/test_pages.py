@@ -65,9 +65,7 @@ def test_an_interval_judged_again_is_listed_once(judged: Judge, measures: Measur
     assert "1 passed" in index
 
 
-def test_a_page_that_was_cleaned_up_leaves_the_index_at_the_next_judgement(
-    judged: Judge, measures: Measures
-) -> None:
+def test_a_page_that_was_cleaned_up_leaves_the_index_at_the_next_judgement(judged: Judge, measures: Measures) -> None:
     gone = judged(measures, 0)
     shutil.rmtree(gone.report.parents[1])
     judgement = judged(measures, 1)
@@ -103,9 +101,7 @@ def test_the_pages_open_from_disk_and_fetch_nothing(judged: Judge, measures: Mea
         assert not re.search(r"https?://|<script|<img|<link|\son[a-z]+=|@import", page, re.IGNORECASE)
 
 
-def test_the_page_of_an_interval_says_verdict_value_bound_and_next_move(
-    judged: Judge, measures: Measures
-) -> None:
+def test_the_page_of_an_interval_says_verdict_value_bound_and_next_move(judged: Judge, measures: Measures) -> None:
     page = judged({**measures, "rows_outside_interval": 3.0}).report.read_text()
 
     assert "blocked" in page
@@ -114,9 +110,7 @@ def test_the_page_of_an_interval_says_verdict_value_bound_and_next_move(
     assert "Every row&#x27;s event time lies in [from, to)" in page
 
 
-def test_great_expectations_shows_each_suite_with_the_observed_value(
-    judged: Judge, measures: Measures
-) -> None:
+def test_great_expectations_shows_each_suite_with_the_observed_value(judged: Judge, measures: Measures) -> None:
     folder = judged({**measures, "rows_outside_interval": 3.0, "label_rate": 1.5}).report.parent
     page = (folder / "training_rows.html").read_text()
 
@@ -147,9 +141,7 @@ def test_a_plan_that_is_no_id_makes_no_path(tmp_path: Path, plan: str) -> None:
         pages.place(tmp_path, interval(), plan)
 
 
-def test_the_quality_rows_fit_the_table_and_say_what_the_report_says(
-    judged: Judge, measures: Measures
-) -> None:
+def test_the_quality_rows_fit_the_table_and_say_what_the_report_says(judged: Judge, measures: Measures) -> None:
     judgement = judged({**measures, "rows_outside_interval": 3.0, "label_rate_z": None})
     found = rows(judgement)
 

@@ -111,9 +111,7 @@ def test_a_mistake_is_named_with_its_line_and_what_would_be_right(
 
 
 def test_every_mistake_of_a_file_is_named_at_once(tmp_path: Path) -> None:
-    found = problems(
-        tmp_path, GOOD.replace("warning", "fatal").replace("expect_column_max", "expect_colum_max")
-    )
+    found = problems(tmp_path, GOOD.replace("warning", "fatal").replace("expect_column_max", "expect_colum_max"))
 
     assert [line for line, _ in found] == [3, 5]
 
@@ -124,9 +122,7 @@ def test_an_empty_file_is_no_suite(tmp_path: Path) -> None:
 
 def test_a_missing_suite_is_refused_with_the_near_miss(tmp_path: Path) -> None:
     (tmp_path / "training_rows.yaml").write_text(GOOD)
-    with pytest.raises(
-        SuiteInvalid, match=r"training_row\.yaml: there is no suite .*did you mean 'training_rows'"
-    ):
+    with pytest.raises(SuiteInvalid, match=r"training_row\.yaml: there is no suite .*did you mean 'training_rows'"):
         load(tmp_path, "training_row")
 
 

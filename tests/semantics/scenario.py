@@ -73,9 +73,7 @@ def spec(*rights: Right, **changes: Any) -> JoinSpec:
     return JoinSpec(**{**fields, **changes})
 
 
-def as_of_pins(
-    records: list[Record], pins: Mapping[str, int] = PINS
-) -> dict[str, tuple[datetime | None, ...]]:
+def as_of_pins(records: list[Record], pins: Mapping[str, int] = PINS) -> dict[str, tuple[datetime | None, ...]]:
     """Event clocks with an out-of-orderness of 0."""
     return event_clocks(records, pins, {"right": seconds(0), "other": seconds(0)})
 

@@ -156,9 +156,7 @@ def clock_vectors(seed: int) -> list[tuple[datetime | None, dict[str, int]]]:
     seen = []
     for batch in range(1, max(batches) + 1):
         by_now = [r for r in records if r.batch <= batch]
-        landed_at = (
-            max(r.timestamp for r, b in zip(sent, batches, strict=True) if b <= batch) if by_now else START
-        )
+        landed_at = max(r.timestamp for r, b in zip(sent, batches, strict=True) if b <= batch) if by_now else START
         landed_at += timedelta(seconds=rng.choice((0, -3600, 30)))
         held = {t: topic_clock([c for c in clocks.values() if c.topic == t]) for t in PARTITIONS}
         for topic, count in PARTITIONS.items():

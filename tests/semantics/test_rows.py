@@ -107,9 +107,7 @@ def test_a_filtered_record_may_lack_its_event_time_and_a_selected_one_may_not() 
         ({"t": 5, "id": "f"}, [5, 5], 0, 0),
     ],
 )
-def test_one_event_is_one_id_at_one_time(
-    second: dict, joined: list[int], duplicate: int, conflict: int
-) -> None:
+def test_one_event_is_one_id_at_one_time(second: dict, joined: list[int], duplicate: int, conflict: int) -> None:
     values = {"id": second.get("id", "e"), "more": second.get("more", 1)}
     records = landed(L("k", 0), R("k", 5, values={"id": "e", "more": 1}), R("k", second["t"], values=values))
     result = join_at(0, records, spec(BY_ID))

@@ -51,18 +51,14 @@ MATCHES = [
 @pytest.mark.parametrize(
     ("left_at", "rights", "before", "joined"), [v[1:] for v in MATCHES], ids=[v[0] for v in MATCHES]
 )
-def test_both_ends_of_the_window_are_in(
-    left_at: int, rights: list[float], before: int, joined: list[float]
-) -> None:
+def test_both_ends_of_the_window_are_in(left_at: int, rights: list[float], before: int, joined: list[float]) -> None:
     records = landed(L("k", left_at), *(R("k", t) for t in rights))
     assert labels_of(join_at(left_at, records, spec(right(before=seconds(before))))) == [joined]
 
 
 @pytest.mark.parametrize(("w", "closed"), [(110, False), (110.999999, False), (111, True)])
 def test_3_a_row_closes_when_its_whole_interval_is_before_the_frontier(w: float, closed: bool) -> None:
-    assert (
-        is_closed(interval_of(at(0), START, seconds(1)), frontier(at(w), seconds(100), seconds(10))) is closed
-    )
+    assert is_closed(interval_of(at(0), START, seconds(1)), frontier(at(w), seconds(100), seconds(10))) is closed
 
 
 def test_3_the_least_watermark_that_closes_is_end_plus_after_plus_grace() -> None:
@@ -136,9 +132,7 @@ def test_12_the_slowest_partition_decides() -> None:
 
 
 @pytest.mark.parametrize(("mode", "stands_at"), [("caught_up", at(9_900)), ("wait", None)])
-def test_13_an_empty_partition_that_is_caught_up_follows_the_landing_clock(
-    mode: str, stands_at: datetime
-) -> None:
+def test_13_an_empty_partition_that_is_caught_up_follows_the_landing_clock(mode: str, stands_at: datetime) -> None:
     assert clock(landed=10_000, idle=IdlePolicy(mode, seconds(100))).clock_at == stands_at
 
 
@@ -168,15 +162,11 @@ def test_16_an_event_of_2099_is_quarantined_and_moves_no_clock() -> None:
     ahead, other = oracle_records([of_2099, good])
     assert (ahead.quarantined, ahead.event_at) == ("event_time_ahead", None)
     assert (other.quarantined, other.event_at) == (None, at(5))
-    assert event_clocks([ahead, other], {ENGAGEMENTS: 1}, {ENGAGEMENTS: seconds(0)}) == {
-        ENGAGEMENTS: (at(5),)
-    }
+    assert event_clocks([ahead, other], {ENGAGEMENTS: 1}, {ENGAGEMENTS: seconds(0)}) == {ENGAGEMENTS: (at(5),)}
 
 
 def test_17_an_unreachable_label_side_holds_the_clock_and_the_rows_wait() -> None:
-    last_seen = clock(
-        topic="right", newest=50, landed=60
-    )  # nothing was asked since: no observation, no advance
+    last_seen = clock(topic="right", newest=50, landed=60)  # nothing was asked since: no observation, no advance
     w = watermark([clock(topic="left", newest=7_200), last_seen])
     assert not is_closed(Interval(at(0), at(1)), frontier(w, seconds(100), seconds(10)))
 

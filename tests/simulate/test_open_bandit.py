@@ -63,9 +63,7 @@ def test_every_line_becomes_an_impression_and_every_click_a_label(wheel: Path) -
 
 
 def test_times_are_moved_onto_the_span_in_the_same_order(wheel: Path) -> None:
-    shown = {
-        r.id: instant(r.event_us or 0) for r in records(MOVED, wheel) if r.side == "left" and not r.again
-    }
+    shown = {r.id: instant(r.event_us or 0) for r in records(MOVED, wheel) if r.side == "left" and not r.again}
     for one in read(wheel, "random/all"):
         exact = (one.shown_at - WEEK) / timedelta(days=7) * MOVED.span + START
         assert abs(shown[one.impression_id] - exact) <= timedelta(microseconds=2)
@@ -76,9 +74,7 @@ def test_delays_are_the_same_every_time_and_known_at_the_edge(wheel: Path) -> No
     def delays(moved: Moved) -> dict[str, timedelta]:
         made = [r for r in records(moved, wheel) if not r.again and not r.id.startswith("poison")]
         shown = {r.key: r.event_us or 0 for r in made if r.side == "left"}
-        return {
-            r.id: timedelta(microseconds=(r.event_us or 0) - shown[r.key]) for r in made if r.kind == "click"
-        }
+        return {r.id: timedelta(microseconds=(r.event_us or 0) - shown[r.key]) for r in made if r.kind == "click"}
 
     found = delays(MOVED)
     assert found == delays(replace(MOVED, start=START + timedelta(hours=5)))
@@ -180,9 +176,7 @@ def test_what_is_made_up_is_said_and_the_source_named() -> None:
         assert word in NOTE
 
 
-def test_a_file_that_is_not_the_expected_one_is_not_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_is_not_the_expected_one_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def download(folder: Path) -> Path:
         (folder / bandit_wheel.WHEEL).write_bytes(b"something else")
         return folder / bandit_wheel.WHEEL

@@ -32,9 +32,7 @@ def topic() -> str:
 
 
 def _read(bootstrap: str, topic: str, partition: int) -> Iterator[Any]:
-    consumer = Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": "test", "fetch.message.max.bytes": 16_000_000}
-    )
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "test", "fetch.message.max.bytes": 16_000_000})
     try:
         _, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)
         consumer.assign([TopicPartition(topic, partition, 0)])
@@ -64,14 +62,9 @@ def test_every_message_arrives_once_at_the_offset_that_the_truth_knows(broker: A
     assert set(done.first_offsets.values()) == {0}
     for name, many in traffic.topics.items():
         for partition in range(many):
-            read = [
-                (r.key(), r.value(), r.timestamp(), r.offset())
-                for r in _read(broker.bootstrap, name, partition)
-            ]
+            read = [(r.key(), r.value(), r.timestamp(), r.offset()) for r in _read(broker.bootstrap, name, partition)]
             mine = [m for m in sent if (m.topic, m.partition) == (name, partition)]
-            assert read == [
-                (m.key, m.value, (TIMESTAMP_CREATE_TIME, m.timestamp_ms), i) for i, m in enumerate(mine)
-            ]
+            assert read == [(m.key, m.value, (TIMESTAMP_CREATE_TIME, m.timestamp_ms), i) for i, m in enumerate(mine)]
 
 
 @pytest.mark.kafka

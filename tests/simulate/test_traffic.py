@@ -93,15 +93,11 @@ def test_topics_have_the_names_they_are_given() -> None:
 
 def test_a_silent_label_side_loses_exactly_the_engagements_of_that_time() -> None:
     silent = START + timedelta(minutes=20), START + timedelta(minutes=30)
-    loud = {
-        r.id: r.event_us for r in records(TRAFFIC) if r.side == "right" and r.kind in ("click", "purchase")
-    }
+    loud = {r.id: r.event_us for r in records(TRAFFIC) if r.side == "right" and r.kind in ("click", "purchase")}
     quiet_records = [r for r in records(replace(TRAFFIC, silent=silent)) if r.side == "right"]
     kept = {r.id for r in quiet_records if r.kind in ("click", "purchase") and r.fate != "lost"}
     lost = {r.id for r in quiet_records if r.fate == "lost"}
-    assert lost == {
-        name for name, at in loud.items() if at is not None and micros(silent[0]) <= at < micros(silent[1])
-    }
+    assert lost == {name for name, at in loud.items() if at is not None and micros(silent[0]) <= at < micros(silent[1])}
     assert lost
     assert kept == set(loud) - lost
 

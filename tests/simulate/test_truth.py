@@ -122,8 +122,7 @@ def test_truth_of_a_part_is_the_join_of_what_was_produced_by_then() -> None:
     until = START + timedelta(minutes=22)
     part = [m for m in messages(traffic) if m.produced_at is not None and m.produced_at < until]
     rows = {
-        (r.partition, r.offset): (r.id, r.event_at, r.labels, r.state, r.reason)
-        for r in truth(traffic, until).rows()
+        (r.partition, r.offset): (r.id, r.event_at, r.labels, r.state, r.reason) for r in truth(traffic, until).rows()
     }
     assert rows == brute_force(traffic, part)
     assert {state for *_, state, _ in rows.values()} == {"positive", "negative", "unknown"}
@@ -227,9 +226,7 @@ def test_a_null_in_the_key_is_the_reason_whatever_else_is_wrong() -> None:
 def test_one_key_gives_every_label_to_every_row_in_row_order() -> None:
     lefts = [_record("left", name, at) for name, at in (("A1", 3), ("B", 5), ("A2", 7))]
     labels = [_record("right", "b", 6), _record("right", "a", 4), _record("right", "end", 900, "j")]
-    rules = Rules(
-        START, timedelta(minutes=10), timedelta(seconds=10), timedelta(0), before=timedelta(seconds=10)
-    )
+    rules = Rules(START, timedelta(minutes=10), timedelta(seconds=10), timedelta(0), before=timedelta(seconds=10))
     rows = list(Truth(lambda: [*lefts, *labels], rules).rows())
     assert [(r.id, r.labels) for r in rows] == [("A1", ("a", "b")), ("B", ("a", "b")), ("A2", ("a", "b"))]
 

@@ -1,13 +1,14 @@
 """The `windrow` command: on a laptop exactly the jobs that Airflow runs, and a look at what they did.
 
-Exit codes: 0 done, 2 bad arguments or pipeline file, 20 window still open, 30 blocked by expectations,
-40 another writer was faster or holds the lock, 50 a figure is off (demo), 60 the platform is not ready, 1 anything else.
+Exit codes: 0 done, 2 bad arguments or pipeline file, 20 window still open, 30 blocked by expectations, 40 another
+writer was faster or holds the lock, 50 a figure is off (demo), 60 the platform is not ready, 1 anything else.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 
 import typer
 
@@ -25,12 +26,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(pipelines.app, name="pipeline")
-for name, command in {
+COMMANDS: dict[str, Callable[..., None]] = {
     **local.COMMANDS,
     "demo": demo.demo,
     **jobs.COMMANDS,
     **listings.COMMANDS,
-}.items():
+}
+for name, command in COMMANDS.items():
     app.command(name)(command)
 
 

@@ -53,7 +53,7 @@ class Demo:
 
 
 def demo() -> None:
-    """Run the main job on real data through Airflow, and check every figure. Takes some minutes; go on with `windrow down`."""
+    """Run the main job on real data through Airflow, and check every figure. Takes some minutes."""
     places = Places.from_env(os.environ)
     console.print(open_bandit.NOTE, style="dim")
     wheel = open_bandit.fetch(places.cache)
@@ -80,9 +80,7 @@ def _prepare(places: Places, wheel: Path) -> Demo:
         expected = dict(prepared.truth.counts.produced)
         found = _ends(places.kafka, moved)
         if found and found != {k: n for k, n in expected.items() if n}:
-            console.print(
-                f"the topics of {path.stem} hold other records (an interrupted demo?): starting a new one"
-            )
+            console.print(f"the topics of {path.stem} hold other records (an interrupted demo?): starting a new one")
             continue
         if not found:
             producer.create_topics(places.kafka, moved.topics)
@@ -95,11 +93,12 @@ def _prepare(places: Places, wheel: Path) -> Demo:
 def _moved(path: Path, suffix: str) -> open_bandit.Moved:
     fresh = open_bandit.recent(datetime.now(UTC))
     start = load(path).start if path.exists() else fresh.start
-    topics = {
-        "impressions_topic": f"open_bandit{suffix}.impressions",
-        "clicks_topic": f"open_bandit{suffix}.clicks",
-    }
-    return replace(fresh, start=start, **topics)
+    return replace(
+        fresh,
+        start=start,
+        impressions_topic=f"open_bandit{suffix}.impressions",
+        clicks_topic=f"open_bandit{suffix}.clicks",
+    )
 
 
 def _with_file(places: Places, path: Path, moved: open_bandit.Moved, wheel: Path) -> Demo:
@@ -147,16 +146,14 @@ def _watch(demo: Demo) -> None:
             last, moved_at = line, time.monotonic()
         if wanted <= done.keys():
             return
-        failed = [run for run in api.dag_runs(training, state="failed")]
+        failed = api.dag_runs(training, state="failed")
         if failed:
             raise RuntimeError(
                 f"run {failed[0]['dag_run_id']} of {training} failed; its log is in Airflow: "
                 f"{platform.Airflow(demo.places).url}/dags/{training}"
             )
         if time.monotonic() - moved_at > PATIENCE.total_seconds():
-            raise RuntimeError(
-                f"nothing has happened for {PATIENCE}; look at {platform.Airflow(demo.places).url}"
-            )
+            raise RuntimeError(f"nothing has happened for {PATIENCE}; look at {platform.Airflow(demo.places).url}")
         time.sleep(2)
 
 
@@ -174,9 +171,7 @@ def _until(holds: Callable[[], bool], what: str, patience: float = 180.0) -> Non
     end = time.monotonic() + patience
     while not holds():
         if time.monotonic() > end:
-            raise RuntimeError(
-                f"waited {patience:.0f} s in vain until {what}; see `windrow status` for its log"
-            )
+            raise RuntimeError(f"waited {patience:.0f} s in vain until {what}; see `windrow status` for its log")
         time.sleep(1)
 
 
@@ -185,10 +180,10 @@ def _differences(demo: Demo) -> Iterator[str]:
     truth = demo.truth.counts
     seen = clocks.observe(demo.pipeline, demo.places)
     for topic in demo.moved.topics:
-        for name, expected in truth.landing(topic).items():
+        for name, count in truth.landing(topic).items():
             found = sum(row[name] for row in seen.of_topic(topic))
-            if found != expected:
-                yield f"{topic}: {name} {found:,}, expected {expected:,}"
+            if found != count:
+                yield f"{topic}: {name} {found:,}, expected {count:,}"
     standing = publications.standing(publications.registered(demo.pipeline, demo.places))
     for start, one in truth.intervals.items():
         row = standing[start]
@@ -206,27 +201,30 @@ def _differences(demo: Demo) -> Iterator[str]:
 
 
 def _row_differences(demo: Demo) -> Iterator[str]:
+    columns = ("label_state", "label_reason", "clicked", "_interval", "_event_time", "_partition", "_offset")
+    labels = pl.col("clicks").list.eval(pl.element().struct.field("click_id"))
+    rows = _training(demo).select(*columns, labels).collect().iter_rows(named=True)
     found = {
-        row["impression_id"]: (row["clicks"], row["label_state"], row["label_reason"], row["_interval"])
-        for row in _training(demo)
-        .select(
-            "impression_id",
-            "label_state",
-            "label_reason",
-            "_interval",
-            pl.col("clicks").list.eval(pl.element().struct.field("click_id")),
-        )  # fmt: skip
-        .collect()
-        .iter_rows(named=True)
-    }
+        (r["_partition"], r["_offset"]): (
+            r["_event_time"], r["clicks"], r["label_state"], r["label_reason"], r["clicked"], r["_interval"],
+        )
+        for r in rows
+    }  # fmt: skip
     expected = {
-        row.id: (list(row.labels), row.state, row.reason, row.interval_at) for row in demo.truth.rows()
-    }
-    wrong = [name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name)]
-    for name in sorted(wrong)[:10]:
-        yield f"row {name}: {found.get(name)}, expected {expected.get(name)}"
+        (r.partition, r.offset): (
+            r.event_at, list(r.labels), r.state, r.reason, _clicked(r.state), r.interval_at,
+        )
+        for r in demo.truth.rows()
+    }  # fmt: skip
+    wrong = sorted(row for row in expected.keys() | found.keys() if expected.get(row) != found.get(row))
+    for row in wrong[:10]:
+        yield f"row at partition, offset {row}: {found.get(row)}, expected {expected.get(row)}"
     if len(wrong) > 10:
         yield f"… and {len(wrong) - 10} more rows"
+
+
+def _clicked(state: str) -> bool | None:
+    return None if state == "unknown" else state == "positive"
 
 
 def _training(demo: Demo) -> pl.LazyFrame:
@@ -292,9 +290,7 @@ def _show(demo: Demo) -> None:
     airflow = platform.Airflow(places)
     console.print(f"\ntraining table   {places.table(demo.pipeline.name, 'training')}")
     console.print(f"data quality     {of_input[-1]['report']}")
-    console.print(
-        f"Airflow          {airflow.url}  user {airflow.login.user}, password {airflow.login.password}"
-    )
+    console.print(f"Airflow          {airflow.url}  user {airflow.login.user}, password {airflow.login.password}")
     console.print(
         f"look further     windrow clock {demo.pipeline.name}; windrow publications {demo.pipeline.name}; windrow down"
     )

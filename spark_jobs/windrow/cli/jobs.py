@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -26,18 +27,14 @@ def simulate(
     ] = None,
     span: Annotated[str, typer.Option(help="Event time that the rows cover.")] = "1h",
     seed: Annotated[int, typer.Option(help="The same seed gives the same traffic.")] = 1,
-    poison: Annotated[
-        float, typer.Option(help="Share of the rows that have each kind of poison behind them.")
-    ] = 0.0,
+    poison: Annotated[float, typer.Option(help="Share of the rows that have each kind of poison behind them.")] = 0.0,
     served_topic: Annotated[str, typer.Option(help="Topic of served rows.")] = "feed.served",
     engagements_topic: Annotated[str, typer.Option(help="Topic of engagements.")] = "feed.engagements",
     pipeline_file: Annotated[
         str | None,
         typer.Option(help="Also write the pipeline file that fits, e.g. .windrow/pipelines/sim.yaml."),
     ] = None,
-    live: Annotated[
-        bool, typer.Option(help="Produce each event when its time comes, instead of at once.")
-    ] = False,
+    live: Annotated[bool, typer.Option(help="Produce each event when its time comes, instead of at once.")] = False,
 ) -> None:
     """Produce realistic traffic with known truth to the broker, and say what must come out."""
     from windrow.simulate import producer, traffic
@@ -123,9 +120,7 @@ def train(
     done: list[Round] = list(rounds)
     published = sum(len(one.published) for one in done)
     console.print(
-        f"{published} intervals published"
-        if published
-        else "nothing to publish: no closed interval is missing"
+        f"{published} intervals published" if published else "nothing to publish: no closed interval is missing"
     )
     _raise_blocked(why for one in done for why in one.blocked.values())
 
@@ -148,9 +143,7 @@ def override(
     pipeline: PipelineName,
     interval: Annotated[str, typer.Option("--interval", help="Start of the blocked interval.")],
     reason: Annotated[str, typer.Option("--reason", help="Why it is right; recorded with the publication.")],
-    who: Annotated[
-        str | None, typer.Option("--who", help="Who decides; default: the user of this shell.")
-    ] = None,
+    who: Annotated[str | None, typer.Option("--who", help="Who decides; default: the user of this shell.")] = None,
 ) -> None:
     """Publish a blocked interval on your word. A balance that does not add up cannot be overridden."""
     from windrow.jobs.train import override as job
@@ -192,4 +185,10 @@ class _bar:  # noqa: N801 - reads as a function
         self._progress.stop()
 
 
-COMMANDS = {"simulate": simulate, "land": land, "train": train, "rebuild": rebuild, "override": override}
+COMMANDS: dict[str, Callable[..., None]] = {
+    "simulate": simulate,
+    "land": land,
+    "train": train,
+    "rebuild": rebuild,
+    "override": override,
+}

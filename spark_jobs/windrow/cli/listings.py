@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from windrow.cli.show import AsJson, PipelineName, as_json, console, instant, rows, span
@@ -24,10 +25,7 @@ def clock(pipeline: PipelineName, json: AsJson = False) -> None:
     table = [
         {
             "holds": "◀ holds" if (row["topic"], row["epoch"], row["partition"]) == held_by else "",
-            **{
-                n: row[n]
-                for n in ("topic", "partition", "clock_at", "newest_at", "next_offset", "end_offset")
-            },
+            **{n: row[n] for n in ("topic", "partition", "clock_at", "newest_at", "next_offset", "end_offset")},
             "lag": max(0, row["end_offset"] - row["next_offset"]),
             "moved_by": "idling" if row["idle"] else "events" if row["newest_at"] else "-",
             "landed_at": row["landed_at"],
@@ -52,18 +50,16 @@ def clock(pipeline: PipelineName, json: AsJson = False) -> None:
         )
         return
     if not seen.rows:
-        console.print(
-            f"{ctx.pipeline.name}: nothing has landed yet, so there is no clock. `windrow land {pipeline}`"
-        )
+        console.print(f"{ctx.pipeline.name}: nothing has landed yet, so there is no clock. `windrow land {pipeline}`")
         return
     console.print(f"watermark  {instant(seen.watermark)}")
     console.print(
-        f"frontier   {instant(frontier)}   (watermark - {span(ctx.pipeline.after)} window - {span(ctx.pipeline.grace)} grace)"
+        f"frontier   {instant(frontier)}   "
+        f"(watermark - {span(ctx.pipeline.after)} window - {span(ctx.pipeline.grace)} grace)"
     )
     console.print(_why(seen, ctx.pipeline.idle.mode))
     console.print(
-        f"next to close: {waiting}, at watermark "
-        f"{instant(closes_at(waiting, ctx.pipeline.after, ctx.pipeline.grace))}"
+        f"next to close: {waiting}, at watermark {instant(closes_at(waiting, ctx.pipeline.after, ctx.pipeline.grace))}"
     )
     if holes:
         console.print(f"closed and not published: {len(holes)}, the oldest {holes[0]}")
@@ -124,4 +120,4 @@ def _why(seen: clocks.Observation, mode: str) -> str:
     return f"held by {name}: read to its end; a newer event moves it, or idling at the next landing"
 
 
-COMMANDS = {"clock": clock, "publications": publications_}
+COMMANDS: dict[str, Callable[..., None]] = {"clock": clock, "publications": publications_}

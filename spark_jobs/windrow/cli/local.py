@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -37,14 +38,14 @@ def status(
     if as_json:
         print(json.dumps([part.to_json() for part in parts], indent=2))
         return
-    table = Table("part", "state", "pid", "address", "up for", "log", box=None)
+    table = Table("part", "state", "pid", "address", "up for", box=None)
     for part in parts:
-        table.add_row(part.name, part.state, str(part.pid or ""), part.address, span(part.uptime), part.log)
+        table.add_row(part.name, part.state, str(part.pid or ""), part.address, span(part.uptime))
     console.print(table)
-    console.print(f"home {places.home}")
+    console.print(f"home {places.home}; logs are in its folder platform")
     if password:
         login = platform.Airflow(places).login
         console.print(f"Airflow user {login.user}, password {login.password}")
 
 
-COMMANDS = {"up": up, "down": down, "status": status}
+COMMANDS: dict[str, Callable[..., None]] = {"up": up, "down": down, "status": status}

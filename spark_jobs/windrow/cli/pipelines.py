@@ -24,7 +24,8 @@ def check(file: Annotated[Path, typer.Argument(help="The pipeline file.")]) -> N
         console.print(f"warning: {warning}", markup=False)
     delay = pipeline.after + pipeline.grace
     console.print(
-        f"{pipeline.name} is fine: {', '.join(pipeline.topics)}; an interval of {duration_text(pipeline.interval)} closes "
+        f"{pipeline.name} is fine: {', '.join(pipeline.topics)}; "
+        f"an interval of {duration_text(pipeline.interval)} closes "
         f"{duration_text(delay)} of watermark after its end; config {pipeline.config_hash[:12]}",
         markup=False,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Any
@@ -13,12 +14,11 @@ from rich.table import Table
 
 from windrow.semantics.plan import instant_text
 
-console = Console(soft_wrap=True, highlight=False)
+console = Console(soft_wrap=True, highlight=False, width=None if sys.stdout.isatty() else 200)
+"""Lines that a log or a pipe gets are not cut at 80 columns."""
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-PipelineName = Annotated[
-    str, typer.Argument(help="Name of the pipeline, as in its file.", metavar="PIPELINE")
-]
+PipelineName = Annotated[str, typer.Argument(help="Name of the pipeline, as in its file.", metavar="PIPELINE")]
 
 
 def instant(at: datetime | None) -> str:

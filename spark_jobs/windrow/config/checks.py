@@ -168,8 +168,7 @@ def _shared_topics_agree(pipeline: Pipeline) -> Iterator[Finding]:
             if shared:
                 reason = f"{other.name} reads topic {shared[0]} too"
                 yield from (
-                    ((*where, *field), f"{what}; {reason}, make them equal")
-                    for field, what in _differ(stream, other)
+                    ((*where, *field), f"{what}; {reason}, make them equal") for field, what in _differ(stream, other)
                 )
 
 

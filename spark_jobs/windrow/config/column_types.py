@@ -156,9 +156,7 @@ class _Reader:
             return self.decimal()
         if name not in SIMPLE:
             known = (*SIMPLE, *_ALIASES, "array<…>", "map<…,…>", "struct<…:…>")
-            raise ValueError(
-                f"unknown type {short(word or self.text)}; {near_miss(word, known, 'types are')}"
-            )
+            raise ValueError(f"unknown type {short(word or self.text)}; {near_miss(word, known, 'types are')}")
         return ColumnType(name)
 
     def container(self, name: str, depth: int) -> ColumnType:

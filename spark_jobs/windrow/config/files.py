@@ -41,9 +41,7 @@ def check(path: Path | str, expectations: Path | str | None = None) -> tuple[Pip
     return _checked(read_document(read_text(path), path), expectations)
 
 
-def parse(
-    content: str, path: Path | str = "pipeline.yaml", expectations: Path | str | None = None
-) -> Pipeline:
+def parse(content: str, path: Path | str = "pipeline.yaml", expectations: Path | str | None = None) -> Pipeline:
     """As `load`, for text that is at hand; `path` stands in the messages."""
     return _checked(read_document(content, Path(path)), expectations)[0]
 
@@ -69,9 +67,7 @@ def find(name: str, folders: Iterable[Path | str], expectations: Path | str | No
     places = tuple(Path(folder) for folder in folders)
     known = discover(places)
     if name not in known:
-        looked = ", ".join(
-            str(folder) if folder.is_dir() else f"{folder} (no such folder)" for folder in places
-        )
+        looked = ", ".join(str(folder) if folder.is_dir() else f"{folder} (no such folder)" for folder in places)
         hint = near_miss(name, known, "pipelines are")
         message = f"there is no pipeline {short(name)}; {hint} (looked in {looked})"
         raise PipelineUnknown(None, [Problem(0, "", message)])

@@ -65,11 +65,7 @@ def _message(where: Location, error: dict[str, Any]) -> str:
     if kind in ("tuple_type", "list_type"):
         return f"must be a list, not {_what(given)}; {example or 'write [a, b]'}"
     if kind == "string_type":
-        return (
-            "has no value; write one"
-            if given is None
-            else f"must be text, not {_what(given)}; write one value"
-        )
+        return "has no value; write one" if given is None else f"must be text, not {_what(given)}; write one value"
     if kind == "too_short":
         return f"is empty; {example or 'write at least one'}"
     if kind == "too_long":
@@ -93,10 +89,4 @@ def _fields(where: Location) -> list[str]:
 def _what(given: object) -> str:
     if isinstance(given, dict):
         return "a mapping"
-    return (
-        "a list"
-        if isinstance(given, list)
-        else f"the text {short(given)}"
-        if given is not None
-        else "nothing"
-    )
+    return "a list" if isinstance(given, list) else f"the text {short(given)}" if given is not None else "nothing"

@@ -66,14 +66,10 @@ def _name(value: str) -> str:
 
 def _column(value: str) -> str:
     if value.startswith("_"):
-        raise ValueError(
-            f"{text.short(value)} starts with _, which is kept for Windrow's own columns; rename it"
-        )
+        raise ValueError(f"{text.short(value)} starts with _, which is kept for Windrow's own columns; rename it")
     if not _COLUMN.fullmatch(value) or len(value) > 128:
         rule = "a letter, then letters, digits and _, at most 128"
-        raise ValueError(
-            f"{text.short(value)} cannot be a column; write {rule} (a type with a comma needs quotes)"
-        )
+        raise ValueError(f"{text.short(value)} cannot be a column; write {rule} (a type with a comma needs quotes)")
     return value
 
 
@@ -265,9 +261,7 @@ class Pipeline(Frozen):
     def _first(self, topic: str) -> Stream:
         for stream in self.streams_of(topic):
             return stream
-        raise KeyError(
-            f"no stream of pipeline {self.name} reads topic {topic!r}; it has {', '.join(self.topics)}"
-        )
+        raise KeyError(f"no stream of pipeline {self.name} reads topic {topic!r}; it has {', '.join(self.topics)}")
 
     @property
     def config_hash(self) -> str:

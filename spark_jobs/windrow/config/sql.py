@@ -23,9 +23,7 @@ from windrow.config.problems import near_miss
 from windrow.config.text import short
 
 _LONGEST = 10_000
-_BARE = frozenset(
-    {"current_timestamp", "current_date", "current_time", "localtimestamp", "current_user", "user"}
-)
+_BARE = frozenset({"current_timestamp", "current_date", "current_time", "localtimestamp", "current_user", "user"})
 """They need no brackets."""
 _CHANGING = _BARE | {
     *("rand", "random", "randn", "uuid", "shuffle", "randstr", "uniform"),
@@ -163,9 +161,7 @@ class _Reading:
                 continue
             word = token.text.lower()
             called = after is not None and after.token_type == TokenType.L_PAREN
-            empty = (
-                called and position + 2 < len(tokens) and tokens[position + 2].token_type == TokenType.R_PAREN
-            )
+            empty = called and position + 2 < len(tokens) and tokens[position + 2].token_type == TokenType.R_PAREN
             if called and (word in _CHANGING or (empty and word in _CLOCK_WHEN_EMPTY)):
                 yield self.changing(f"{word}()")
             elif called and word in _AGGREGATES:
@@ -316,7 +312,5 @@ class _Reading:
         for known, inner in zip(kind.fields, kind.inner, strict=True):
             if known.lower() == name.lower():
                 return inner
-        self.found.append(
-            f"{short(owner)} has no field {short(name)}; {near_miss(name, kind.fields, 'fields are')}"
-        )
+        self.found.append(f"{short(owner)} has no field {short(name)}; {near_miss(name, kind.fields, 'fields are')}")
         return None

@@ -72,9 +72,7 @@ def read_document(content: str, path: Path) -> Document:
     try:
         root = yaml.compose(content, Loader=_Loader)
     except _TooDeep as wrong:
-        raise PipelineInvalid(
-            path, [Problem(wrong.line, "", "is nested too deeply for a pipeline file")]
-        ) from None
+        raise PipelineInvalid(path, [Problem(wrong.line, "", "is nested too deeply for a pipeline file")]) from None
     except yaml.YAMLError as wrong:
         raise PipelineInvalid(path, [_syntax_problem(wrong)]) from None
     except ValueError as wrong:
@@ -129,9 +127,7 @@ class _Walk:
         self.nodes += 1
         line = node.start_mark.line + 1
         if self.nodes > _MOST_NODES or len(above) > _DEEPEST:
-            message = (
-                "is nested too deeply or repeats too much (aliases); a pipeline file has some hundred values"
-            )
+            message = "is nested too deeply or repeats too much (aliases); a pipeline file has some hundred values"
             raise PipelineInvalid(self.document.path, [Problem(line, field_text(where[:4]), message)])
         if id(node) in above:
             message = "contains itself (an alias of its own anchor); write it out"

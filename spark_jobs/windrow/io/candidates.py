@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -58,6 +59,7 @@ def make(
             written = of_plans(spark, pipeline, places, [plan.id for plan in plans])
             rows = _measures(pipeline, plans, read, written, landing)
             small.append_once(places.table(pipeline.name, "measures"), MEASURES, rows)
+        read.release()
         crash.point("join.after_measures")
 
 
@@ -101,38 +103,30 @@ def _measures(
     written: DataFrame,
     landing: Mapping[str, float | None],
 ) -> list[dict[str, Any]]:
-    starts = [plan.interval.start for plan in plans]
-    by_plan = _collected(measure.candidate_measures(written, pipeline), PLAN)
-    repeated = _collected(measure.repeated_row_ids(written), PLAN)
-    left = _collected(_micros(measure.left_counts(read.left, starts, pipeline.interval)), INTERVAL)
-    right = {
-        s.name: _collected(
-            _micros(measure.right_counts(read.rights[s.name], written, s, starts, pipeline.interval)),
-            INTERVAL,
-        )
-        for s in pipeline.right
+    starts, length = [plan.interval.start for plan in plans], pipeline.interval
+    aggregates = {
+        "rows": measure.candidate_measures(written, pipeline),
+        "repeated": measure.repeated_row_ids(written),
+        "left": measure.left_counts(read.left, starts, length),
+        "left conflict": measure.conflicts(read.left, pipeline.left, starts, length),
     }
-    sides = {"left": (read.left, pipeline.left), **{s.name: (read.rights[s.name], s) for s in pipeline.right}}
-    conflict = {
-        name: _collected(_micros(measure.conflicts(side, stream, starts, pipeline.interval)), INTERVAL)
-        for name, (side, stream) in sides.items()
-    }
+    for stream in pipeline.right:
+        side = read.rights[stream.name]
+        aggregates[stream.name] = measure.right_counts(side, written, stream, starts, length)
+        aggregates[f"{stream.name} conflict"] = measure.conflicts(side, stream, starts, length)
+    counts = _collected(aggregates)
     rows = []
     for plan in plans:
-        start = plan.interval.start
+        start, emitted = plan.interval.start, counts["rows"].get(plan.id, {})
+        sides = {stream.name: counts[stream.name].get(start, {}) for stream in pipeline.right}
+        left = counts["left"].get(start, {})
         numbers = {
-            **_of_rows(pipeline, by_plan.get(plan.id, {})),
-            "duplicate_row_ids": repeated.get(plan.id, {}).get("duplicate_row_ids", 0),
-            **_balance(
-                by_plan.get(plan.id, {}), left.get(start, {}), {n: r.get(start, {}) for n, r in right.items()}
-            ).measures(),
-            **{
-                "left_conflict" if name == "left" else f"{name}.conflict": counts.get(start, {}).get(
-                    "conflict", 0
-                )
-                for name, counts in conflict.items()
-            },
-            "left_filtered": left.get(start, {}).get("left_filtered", 0),
+            **_of_rows(pipeline, emitted),
+            "duplicate_row_ids": counts["repeated"].get(plan.id, {}).get("duplicate_row_ids", 0),
+            **_balance(emitted, left, sides).measures(),
+            "left_filtered": left.get("left_filtered", 0),
+            "left_conflict": counts["left conflict"].get(start, {}).get("conflict", 0),
+            **{f"{name}.conflict": counts[f"{name} conflict"].get(start, {}).get("conflict", 0) for name in sides},
             **landing,
         }
         rows += [
@@ -167,9 +161,7 @@ def _rate(part: float, whole: float) -> float | None:
     return part / whole if whole else None
 
 
-def _balance(
-    rows: Mapping[str, int], left: Mapping[str, int], right: Mapping[str, Mapping[str, int]]
-) -> Balance:
+def _balance(rows: Mapping[str, int], left: Mapping[str, int], right: Mapping[str, Mapping[str, int]]) -> Balance:
     counts = ("read", "matched", "unmatched", "duplicate", "filtered")
     return Balance(
         LeftBalance(
@@ -194,15 +186,18 @@ def landing_measures(seen: Observation) -> dict[str, float | None]:
     }
 
 
-def _micros(frame: DataFrame) -> DataFrame:
-    """Instants leave Spark as microseconds: collected timestamps would be in the process's zone."""
-    return frame.withColumn(INTERVAL, F.unix_micros(INTERVAL))
+def _collected(aggregates: Mapping[str, DataFrame]) -> dict[str, dict[Any, dict[str, Any]]]:
+    """Small aggregates by plan or by interval start, computed side by side: each is more planning than work.
 
-
-def _collected(frame: DataFrame, key: str) -> dict[Any, dict[str, Any]]:
-    """A small aggregate by its key: one row a plan or an interval."""
-    rows = [row.asDict() for row in frame.collect()]
-    if key != INTERVAL:
-        return {row[key]: row for row in rows}
+    Instants leave Spark as microseconds: a collected timestamp would be in the process's zone.
+    """
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
-    return {epoch + timedelta(microseconds=row[INTERVAL]): row for row in rows}
+
+    def collected(frame: DataFrame) -> dict[Any, dict[str, Any]]:
+        if PLAN in frame.columns:
+            return {row[PLAN]: row.asDict() for row in frame.collect()}
+        rows = frame.withColumn(INTERVAL, F.unix_micros(INTERVAL)).collect()
+        return {epoch + timedelta(microseconds=row[INTERVAL]): row.asDict() for row in rows}
+
+    with ThreadPoolExecutor(len(aggregates)) as pool:
+        return dict(zip(aggregates, pool.map(collected, aggregates.values()), strict=True))

@@ -34,6 +34,11 @@ class Inputs:
     rights: Mapping[str, StreamRows]
     doubtful: Mapping[str, DataFrame]
 
+    def release(self) -> None:
+        """Let go of what was kept for reading it twice."""
+        for side in (self.left, *self.rights.values()):
+            side.duplicates.unpersist()
+
 
 def inputs(spark: SparkSession, pipeline: Pipeline, places: Places, plans: tuple[Plan, ...]) -> Inputs:
     """Rows for plans that share their pins. Intervals between the plans' are left out.
@@ -54,6 +59,8 @@ def inputs(spark: SparkSession, pipeline: Pipeline, places: Places, plans: tuple
         rights[stream.name] = rows_of(landing(stream), stream, begin, end, ends_in=True)
         if stream.role == "label":
             doubtful[stream.name] = doubtful_rows(landing(stream), stream, pipeline, end)
+    for side in (left, *rights.values()):
+        side.duplicates.persist()  # few rows, and both the join and the balance need them
     return Inputs(left, rights, doubtful)
 
 

@@ -68,9 +68,7 @@ class Batch:
         return cls(**{**seen, "landed_at": datetime.fromisoformat(seen["landed_at"]), "ranges": ranges})
 
 
-def land(
-    spark: SparkSession, pipeline: Pipeline, places: Places, now: Callable[[], datetime]
-) -> clocks.Observation:
+def land(spark: SparkSession, pipeline: Pipeline, places: Places, now: Callable[[], datetime]) -> clocks.Observation:
     """Land what every topic of the pipeline has, and record the clock.
 
     Raises:
@@ -224,9 +222,7 @@ def _count(spark: SparkSession, pipeline: Pipeline, path: str, batch: Batch) -> 
     return {row["_partition"]: row.asDict() for row in rows}
 
 
-def _clock_rows(
-    pipeline: Pipeline, batch: Batch, previous: Rows, counted: Mapping[int, Mapping[str, Any]]
-) -> Rows:
+def _clock_rows(pipeline: Pipeline, batch: Batch, previous: Rows, counted: Mapping[int, Mapping[str, Any]]) -> Rows:
     """Rule 2, 5 and 6: the clock after the batch, from the clock before it. Counts go on from the last row."""
     moved = batch.number if batch.has_records else batch.number - 1
     held_at = topic_clock([clocks.partition_clock(row) for row in previous])

@@ -49,9 +49,7 @@ def held(path: Path, *, wait_seconds: float = 600.0) -> Iterator[None]:
                 told = True
     try:
         holder.write_text(
-            json.dumps(
-                {"pid": os.getpid(), "host": socket.gethostname(), "since": datetime.now(UTC).isoformat()}
-            )
+            json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": datetime.now(UTC).isoformat()})
         )
         yield
     finally:

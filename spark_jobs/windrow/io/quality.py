@@ -23,12 +23,8 @@ def record(pipeline: Pipeline, places: Places, rows: Sequence[Mapping[str, Any]]
 def of_plans(pipeline: Pipeline, places: Places, plan_ids: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
     """The last judgement of each plan that has one, by plan id."""
     rows = small.read(places.table(pipeline.name, "quality"), filters=[("plan", "in", list(plan_ids))])
-    newest = {
-        plan: max(r["judged_at"] for r in rows if r["plan"] == plan) for plan in {r["plan"] for r in rows}
-    }
-    return {
-        plan: [r for r in rows if r["plan"] == plan and r["judged_at"] == at] for plan, at in newest.items()
-    }
+    newest = {plan: max(r["judged_at"] for r in rows if r["plan"] == plan) for plan in {r["plan"] for r in rows}}
+    return {plan: [r for r in rows if r["plan"] == plan and r["judged_at"] == at] for plan, at in newest.items()}
 
 
 def blocked_intervals(pipeline: Pipeline, places: Places) -> set[Any]:

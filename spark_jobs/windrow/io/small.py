@@ -93,6 +93,4 @@ def append_once(
             )
         transactions = [Transaction(app_id, version)]
     data = pa.Table.from_pylist([{name: row.get(name) for name in schema.names} for row in rows], schema)
-    write_deltalake(
-        path, data, mode="append", commit_properties=CommitProperties(app_transactions=transactions)
-    )
+    write_deltalake(path, data, mode="append", commit_properties=CommitProperties(app_transactions=transactions))

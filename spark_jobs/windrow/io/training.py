@@ -85,9 +85,7 @@ def _rows(spark: SparkSession, pipeline: Pipeline, places: Places, plan: Plan, n
     return staged.select(*payload, *[added.get(c, F.col(c)).alias(c) for c in TRAINING_META])
 
 
-def _replace_interval(
-    rows: DataFrame, places: Places, pipeline: Pipeline, plan: Plan, row: Mapping[str, Any]
-) -> int:
+def _replace_interval(rows: DataFrame, places: Places, pipeline: Pipeline, plan: Plan, row: Mapping[str, Any]) -> int:
     """One commit; returns the table's version. Read back, because Delta skips known versions in silence."""
     path = places.table(pipeline.name, "training")
     if small.opened(path) is None:

@@ -21,9 +21,7 @@ HISTORY = 24
 def check(ctx: Context, planned: tuple[Plan, ...]) -> dict[str, str]:
     """Judge every plan that is not judged yet; returns what stands in the way, by plan id (empty: nothing)."""
     judged = quality.of_plans(ctx.pipeline, ctx.places, [plan.id for plan in planned])
-    waiting = [
-        plan for plan in planned if plan.id not in judged or quality.standing(judged[plan.id]) == "blocked"
-    ]
+    waiting = [plan for plan in planned if plan.id not in judged or quality.standing(judged[plan.id]) == "blocked"]
     explained = _judge(ctx, waiting) if waiting else {}
     crash.point("check.after_verdict")
     return explained
@@ -75,9 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def declare(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--run", required=True, help="key of the run whose candidates are judged")
-        parser.add_argument(
-            "--interval", help="the run's own interval: the run fails only if this is blocked"
-        )
+        parser.add_argument("--interval", help="the run's own interval: the run fails only if this is blocked")
 
     def execute(ctx: Context, args: argparse.Namespace) -> Mapping[str, Any]:
         planned = plans.of_run(ctx.pipeline, ctx.places, args.run)

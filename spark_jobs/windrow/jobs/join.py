@@ -155,11 +155,7 @@ def _interval(ctx: Context, at: datetime) -> Interval:
 def _why_open(ctx: Context, interval: Interval, seen: clocks.Observation) -> str:
     needed = closes_at(interval, ctx.pipeline.after, ctx.pipeline.grace)
     slowest = holder(seen.clocks)
-    who = (
-        f"{slowest.topic}/{slowest.partition}, {slowest.lag} records behind"
-        if slowest
-        else "nothing landed yet"
-    )
+    who = f"{slowest.topic}/{slowest.partition}, {slowest.lag} records behind" if slowest else "nothing landed yet"
     return (
         f"{interval} closes when the watermark is at {needed}; it is at {seen.watermark}, held by {who}. "
         f"`windrow clock {ctx.pipeline.name}` shows more; waiting helps."

@@ -29,9 +29,7 @@ def train_all(
 ) -> Iterator[Round]:
     """Publish every closed unpublished interval, oldest first, `catch_up` of them a round."""
     tried: set[datetime] = set()
-    while planned := plan_all(
-        ctx, f"{run}/{len(tried)}", most=ctx.pipeline.catch_up, drain=drain, tried=tried
-    ):
+    while planned := plan_all(ctx, f"{run}/{len(tried)}", most=ctx.pipeline.catch_up, drain=drain, tried=tried):
         tried |= {plan.interval.start for plan in planned}
         yield _round(ctx, planned, each)
 
@@ -61,8 +59,6 @@ def override(ctx: Context, at: datetime, who: str, why: str) -> dict[str, Any]:
     return publish(ctx, (planned,), override=(who, why))[0]
 
 
-def rebuild(
-    ctx: Context, run: str, begin: datetime, end: datetime, each: Callable[[dict[str, Any]], None]
-) -> Round:
+def rebuild(ctx: Context, run: str, begin: datetime, end: datetime, each: Callable[[dict[str, Any]], None]) -> Round:
     """Publish the closed intervals of `[begin, end)` again in one join, with new pins (rule 16)."""
     return _round(ctx, plan_range(ctx, run, begin, end), each)

@@ -88,9 +88,7 @@ def up(places: Places, report: Report = print, only: Collection[str] = PARTS) ->
     if "airflow" in only:
         airflow = Airflow(places)
         if not airflow.is_up():
-            report(
-                f"Starting Airflow on {airflow.url} (up to a minute; the first time it makes its database) …"
-            )
+            report(f"Starting Airflow on {airflow.url} (up to a minute; the first time it makes its database) …")
         airflow.start()
         report(f"Airflow answers on {airflow.url} (user admin, password in {airflow.login.password_file})")
 

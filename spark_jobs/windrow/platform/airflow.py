@@ -93,8 +93,10 @@ class Airflow:
     def stop(self) -> bool:
         """Stop all of it, running tasks included; True if anything ran. Nothing is lost: tasks run again."""
         others = [process for name, process in self.processes.items() if name != "scheduler"]
-        # The scheduler first: a task that ends in time can still report to the API server.
-        stopped = [self.processes["scheduler"].stop(timedelta(seconds=10))]
+        # The scheduler first: a task that ends in time still reports to the API server; the others are killed
+        # before they can report a failure, and the next scheduler starts them again without using up a retry.
+        scheduler = self.processes["scheduler"]
+        stopped = [scheduler.stop(timedelta(seconds=15), kill_children_after=timedelta(seconds=5))]
         with ThreadPoolExecutor(len(others)) as pool:
             stopped += pool.map(lambda process: process.stop(timedelta(seconds=10)), others)
         return any(stopped)
@@ -133,10 +135,16 @@ class Airflow:
         Raises:
             DidNotStart: names the component and shows the end of its log.
         """
-        hint = f"read {self.folder}/*.log, then run it again."
-        self.processes["api-server"].wait(lambda: self.unhealthy() != ("api-server",), patience, hint)
+        self._wait_for_api(patience)
         for name, process in self.processes.items():
-            process.wait(partial(self._reports, name), patience, hint)
+            process.wait(partial(self._reports, name), patience, self._hint)
+
+    @property
+    def _hint(self) -> str:
+        return f"read {self.folder}/*.log, then run it again."
+
+    def _wait_for_api(self, patience: timedelta = PATIENCE) -> None:
+        self.processes["api-server"].wait(partial(self._reports, "api-server"), patience, self._hint)
 
     def _reports(self, name: str) -> bool:
         return name not in self.unhealthy()
@@ -156,9 +164,7 @@ class Airflow:
         """What Airflow's processes, and `airflow` run by hand, need around them."""
         places = self.places
         usual = Places.from_env({"WINDROW_HOME": str(places.home)}).pipelines
-        variables = {
-            name: value for name, value in self._inherited.items() if not name.startswith("AIRFLOW__")
-        }
+        variables = {name: value for name, value in self._inherited.items() if not name.startswith("AIRFLOW__")}
         variables |= jars.environment(places)
         variables |= {
             "AIRFLOW_HOME": str(self.folder),
@@ -205,7 +211,10 @@ class Airflow:
         self._configure()
         self._prepare_database()
         environ = self.environment()
-        for name in missing:
+        for name in sorted(missing, key=lambda name: name == "scheduler"):
+            if name == "scheduler":
+                # It starts what the last one left unfinished, and such a task fails when it finds no API server.
+                self._wait_for_api()
             self.processes[name].start([_bin() / "airflow", *COMPONENTS[name]], environ, self.folder)
 
     def _configure(self) -> None:

@@ -58,9 +58,7 @@ class AirflowApi:
         """No new runs; running ones go on."""
         return self.call("PATCH", f"/api/v2/dags/{quote(dag_id)}", {"is_paused": True})
 
-    def trigger(
-        self, dag_id: str, conf: Mapping[str, Any] | None = None, logical_date: datetime | None = None
-    ) -> Json:
+    def trigger(self, dag_id: str, conf: Mapping[str, Any] | None = None, logical_date: datetime | None = None) -> Json:
         """Start a run by hand; the answer has its `dag_run_id`."""
         body = {"conf": dict(conf or {}), "logical_date": logical_date.isoformat() if logical_date else None}
         return self.call("POST", f"/api/v2/dags/{quote(dag_id)}/dagRuns", body)
@@ -136,9 +134,7 @@ class AirflowApi:
 
     def _login(self) -> str:
         password = json.loads(self._password_file.read_text())["admin"]
-        answer = self._send(
-            "POST", "/auth/token", None, self._timeout, {"username": "admin", "password": password}
-        )
+        answer = self._send("POST", "/auth/token", None, self._timeout, {"username": "admin", "password": password})
         return str(answer["access_token"])
 
     def _pages(self, path: str, field: str, **query: Any) -> list[Json]:
@@ -149,9 +145,7 @@ class AirflowApi:
             if not answer[field] or len(found) >= answer["total_entries"]:
                 return found
 
-    def _send(
-        self, method: str, path: str, token: str | None, timeout: float, body: Json | None = None
-    ) -> Json:
+    def _send(self, method: str, path: str, token: str | None, timeout: float, body: Json | None = None) -> Json:
         headers = {"Accept": "application/json", "Content-Type": "application/json"}
         if token:
             headers["Authorization"] = f"Bearer {token}"

@@ -64,9 +64,7 @@ class Broker:
         if self.process.process() is None:
             self.process.stop()
             require_port(self.address, "the Kafka broker", "WINDROW_KAFKA (host:port)")
-            require_port(
-                self._controller, "the broker's controller", "WINDROW_KAFKA (the port after it counts)"
-            )
+            require_port(self._controller, "the broker's controller", "WINDROW_KAFKA (the port after it counts)")
             self._write_configuration()
             self._format_once()
             self.process.start([*self._java, "kafka.Kafka", self._properties], os.environ, self.folder)

@@ -113,13 +113,20 @@ class Background:
         beside.write_text(json.dumps(record))
         beside.replace(self.pid_file)
 
-    def stop(self, patience: timedelta = timedelta(seconds=20)) -> bool:
-        """Stop it with all its descendants, ask first and kill after `patience`; True if anything ran."""
+    def stop(self, patience: timedelta = timedelta(seconds=20), kill_children_after: timedelta | None = None) -> bool:
+        """Stop it with all its descendants: ask first, kill after `patience`; True if anything ran.
+
+        With `kill_children_after`, children that still run then are killed and the leader ends by itself:
+        a killed child cannot report a failure that is none.
+        """
         leader = self.process()
         tree = self.tree()
         if leader is not None:
             with suppress(psutil.Error):
                 leader.terminate()
+            if kill_children_after is not None:
+                psutil.wait_procs([leader], timeout=kill_children_after.total_seconds())
+                _kill(self.tree() - {leader})
             psutil.wait_procs([leader], timeout=patience.total_seconds())
         _end({*tree, *self.tree()}, timedelta(seconds=5))
         self.pid_file.unlink(missing_ok=True)
@@ -147,9 +154,7 @@ class Background:
                 raise DidNotStart(f"{self.name} ended while starting:\n{self.last_words()}", hint)
             if monotonic() > deadline:
                 seconds = int(patience.total_seconds())
-                raise DidNotStart(
-                    f"{self.name} did not answer within {seconds} s:\n{self.last_words()}", hint
-                )
+                raise DidNotStart(f"{self.name} did not answer within {seconds} s:\n{self.last_words()}", hint)
             sleep(0.2)
 
     def last_words(self, lines: int = 12) -> str:
@@ -187,9 +192,7 @@ def _holder(port: int) -> str:
                     break
                 process = psutil.Process(connection.pid)
                 command = " ".join(process.cmdline())
-                return (
-                    f"{process.name()} (pid {process.pid}: {command[:90]}{'…' if len(command) > 90 else ''})"
-                )
+                return f"{process.name()} (pid {process.pid}: {command[:90]}{'…' if len(command) > 90 else ''})"
     return "a process of another user"
 
 
@@ -216,10 +219,15 @@ def _end(processes: Iterable[psutil.Process], patience: timedelta) -> None:
         with suppress(psutil.Error):
             process.terminate()
     _, stubborn = psutil.wait_procs(living, timeout=patience.total_seconds())
-    for process in stubborn:
+    _kill(stubborn)
+
+
+def _kill(processes: Iterable[psutil.Process]) -> None:
+    doomed = list(processes)
+    for process in doomed:
         with suppress(psutil.Error):
             process.kill()
-    psutil.wait_procs(stubborn, timeout=5)
+    psutil.wait_procs(doomed, timeout=5)
 
 
 def _keep_log_small(log: Path, limit: int = 20 * 2**20) -> None:

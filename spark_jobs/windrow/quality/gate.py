@@ -156,9 +156,7 @@ class Gate:
             .add_batch_definition_whole_dataframe("interval")
         )
         added = self._context.suites.add(gx.ExpectationSuite(name=name, expectations=expectations))
-        return self._context.validation_definitions.add(
-            gx.ValidationDefinition(name=name, data=batch, suite=added)
-        )
+        return self._context.validation_definitions.add(gx.ValidationDefinition(name=name, data=batch, suite=added))
 
 
 def judge(

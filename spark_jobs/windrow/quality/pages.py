@@ -136,9 +136,7 @@ def _index_page(pipeline: str, site: Path) -> str:
 
 def _day_page(pipeline: str, day: Path) -> str:
     listing = _listing(json.loads((day / "day.json").read_text(encoding="utf-8")), "../")
-    return _page(
-        f"Data quality of {pipeline} on {day.name}", f'<p><a href="../index.html">All days</a></p>{listing}'
-    )
+    return _page(f"Data quality of {pipeline} on {day.name}", f'<p><a href="../index.html">All days</a></p>{listing}')
 
 
 def _listing(entries: Iterable[Mapping[str, Any]], up: str) -> str:
@@ -152,12 +150,9 @@ def _listing(entries: Iterable[Mapping[str, Any]], up: str) -> str:
     return f"<table>{head}{''.join(lines)}</table>"
 
 
-def _interval_page(
-    judgement: Judgement, docs: Mapping[str, str], measures: Mapping[str, float | None]
-) -> str:
+def _interval_page(judgement: Judgement, docs: Mapping[str, str], measures: Mapping[str, float | None]) -> str:
     links = "".join(
-        f'<li><a href="{escape(suite)}.html">{escape(suite)}</a>, as Great Expectations shows it</li>'
-        for suite in docs
+        f'<li><a href="{escape(suite)}.html">{escape(suite)}</a>, as Great Expectations shows it</li>' for suite in docs
     )
     why = "" if judgement.may_publish else f"<pre>{escape(explain_failure(judgement))}</pre>"
     worst_first = sorted(judgement.results, key=lambda r: (not r.blocks, r.verdict == "passed"))

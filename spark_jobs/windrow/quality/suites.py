@@ -256,9 +256,7 @@ class _Reader:
         text = str(self.value(node))
         found = _WHERE.fullmatch(text.strip())
         if found is None:
-            self.wrong(
-                node, field, f"{text[:100]!r} is no condition; write a measure and a number: rows >= 100"
-            )
+            self.wrong(node, field, f"{text[:100]!r} is no condition; write a measure and a number: rows >= 100")
             return None
         return Where(found[1], found[2], float(found[3]))
 
@@ -284,9 +282,7 @@ def known_types() -> frozenset[str]:
     """Great Expectations' types about one column, read from its folder: importing it takes seconds."""
     spec = find_spec("great_expectations")
     places = (spec.submodule_search_locations or ()) if spec else ()
-    names = {
-        path.stem for place in places for path in Path(place).glob("expectations/core/expect_column_*.py")
-    }
+    names = {path.stem for place in places for path in Path(place).glob("expectations/core/expect_column_*.py")}
     return frozenset(name for name in names if not name.startswith("expect_column_pair_"))
 
 

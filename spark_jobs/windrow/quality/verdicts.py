@@ -124,9 +124,7 @@ def explain_failure(judgement: Judgement) -> str:
         lines.append(f'  windrow override {judgement.pipeline} --interval {at} --reason "…"')
         lines.append("    publishes it as it is; who and why are recorded with the publication")
     elif any(r.is_balance for r in blocking):
-        lines.append(
-            "  A balance that is off or not counted cannot be overridden: rows may be missing or doubled."
-        )
+        lines.append("  A balance that is off or not counted cannot be overridden: rows may be missing or doubled.")
     return "\n".join(lines)
 
 

@@ -48,21 +48,16 @@ class Account:
     unpaired: int = 0
 
 
-def account(
-    records: Iterable[Record], spec: JoinSpec, pins: Mapping[str, int], frontier: datetime | None
-) -> Account:
+def account(records: Iterable[Record], spec: JoinSpec, pins: Mapping[str, int], frontier: datetime | None) -> Account:
     """All records of the left topics by the pins, and what became of each once all closed is joined."""
     records = list(records)
     landed, replayed = landed_once((r for r in records if r.row_id.topic in spec.left.topics), pins)
     good = [r for r in landed if not r.quarantined]
     kept = [r for r in good if passes(r, spec.left.where)]
     served = [r for r in kept if r.order[0] >= utc(spec.start)]
-    still_open = [
-        r for r in served if not is_closed(interval_of(r.order[0], spec.start, spec.interval), frontier)
-    ]
+    still_open = [r for r in served if not is_closed(interval_of(r.order[0], spec.start, spec.interval), frontier)]
     joined = [
-        reference_join(records, spec, i, pins).balance.left
-        for i in closed_intervals(records, spec, pins, frontier)
+        reference_join(records, spec, i, pins).balance.left for i in closed_intervals(records, spec, pins, frontier)
     ]
     return Account(
         read=len(landed) + replayed,

@@ -109,9 +109,7 @@ def advance(
     newest_at = _latest(previous.newest_at if previous else None, newest_at)
     now = PartitionClock(topic, epoch, partition, next_offset, end_offset, newest_at, None)
     if previous is not None and previous.identity != now.identity:
-        raise ValueError(
-            f"{now.identity} cannot follow on {previous.identity}: give its own last clock, or None"
-        )
+        raise ValueError(f"{now.identity} cannot follow on {previous.identity}: give its own last clock, or None")
     by_events = now.event_clock(out_of_orderness)
     by_idling = None
     if idle.mode == "caught_up" and now.caught_up:

@@ -117,9 +117,7 @@ class JoinSpec:
     def __post_init__(self) -> None:
         for r in self.right:
             if len(r.key) != len(self.left.key):
-                raise ValueError(
-                    f"key of {r.name} {r.key} does not pair with that of the left {self.left.key}"
-                )
+                raise ValueError(f"key of {r.name} {r.key} does not pair with that of the left {self.left.key}")
             if r.before < ZERO or r.after < ZERO:
                 raise ValueError(f"window of {r.name} is not negative: before {r.before}, after {r.after}")
 

@@ -47,9 +47,7 @@ class Joined:
     conflict: Mapping[str, int]
 
 
-def reference_join(
-    records: Iterable[Record], spec: JoinSpec, interval: Interval, pins: Mapping[str, int]
-) -> Joined:
+def reference_join(records: Iterable[Record], spec: JoinSpec, interval: Interval, pins: Mapping[str, int]) -> Joined:
     """One interval, from what has landed by the pins (a batch number for each topic)."""
     if interval != interval_of(interval.start, spec.start, spec.interval) or interval.start < utc(spec.start):
         raise ValueError(f"{interval} is not on the grid of {spec.interval} from {spec.start}")

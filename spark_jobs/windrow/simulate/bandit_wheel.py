@@ -92,9 +92,7 @@ def read(wheel: Path, file: str) -> Iterator[Impression]:
                 propensity=float(line[at["propensity_score"]]),
                 user_features=tuple(line[column] for column in users),
                 # nearly all are 0.0: one object for all of them
-                affinities=tuple(
-                    0.0 if line[column] == "0.0" else float(line[column]) for column in affinities
-                ),
+                affinities=tuple(0.0 if line[column] == "0.0" else float(line[column]) for column in affinities),
             )
 
 

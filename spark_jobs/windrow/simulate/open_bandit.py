@@ -86,9 +86,7 @@ class Moved:
         if self.span <= timedelta(0):
             raise ValueError(f"span must be positive, not {self.span}")
         if self.after <= timedelta(seconds=_MOST_S):
-            raise ValueError(
-                f"the window must be longer than the longest usual delay of 9 minutes: {self.after}"
-            )
+            raise ValueError(f"the window must be longer than the longest usual delay of 9 minutes: {self.after}")
         if unknown := set(self.files) - set(FILES):
             raise ValueError(f"no such files: {sorted(unknown)}; the data has {', '.join(FILES)}")
         if self.impression_partitions < 1 or self.click_partitions < 1:
@@ -326,5 +324,5 @@ max_skew: 10m
 labels:
   clicked: "size(clicks) > 0"
 expectations: training_rows
-land_every: 1m
+land_every: 2m
 """

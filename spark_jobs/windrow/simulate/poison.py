@@ -50,9 +50,7 @@ def fate(kind: Kind, side: str) -> Fate:
     return "quarantined"
 
 
-def spoil(
-    kind: Kind, body: dict[str, Any], *, event_time: str, number: str, identity: str, key: str
-) -> bytes | None:
+def spoil(kind: Kind, body: dict[str, Any], *, event_time: str, number: str, identity: str, key: str) -> bytes | None:
     """The bytes of a good body, spoiled.
 
     `event_time`, `number` (a value or a vector), `identity` (a text) and `key` name the columns that are hit.

@@ -250,9 +250,7 @@ def _send(producer: Producer, message: Message, ledger: _Ledger, timeout_s: floa
 
 def _must_fit(admin: AdminClient, name: str, found: int, wanted: int, stamps: str, timeout_s: float) -> None:
     if found != wanted:
-        raise TopicUnfit(
-            f"Topic {name} has {found} partitions, {wanted} are asked for: use another name, or {found}."
-        )
+        raise TopicUnfit(f"Topic {name} has {found} partitions, {wanted} are asked for: use another name, or {found}.")
     resource = ConfigResource(ResourceType.TOPIC, name)
     config = admin.describe_configs([resource])[resource].result(timeout=timeout_s)
     is_now = config["message.timestamp.type"].value

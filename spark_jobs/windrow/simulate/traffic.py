@@ -103,9 +103,7 @@ class Traffic:
             (self.engagements_topic, self.engagement_partitions, self.idle_engagement_partition),
         ):
             if partitions < (1 if idle is None else 2) or not (idle is None or 0 <= idle < partitions):
-                raise ValueError(
-                    f"{topic}: {partitions} partitions, partition {idle} idle, leave none to use"
-                )
+                raise ValueError(f"{topic}: {partitions} partitions, partition {idle} idle, leave none to use")
 
     @property
     def rate(self) -> float:
@@ -194,9 +192,7 @@ class _Flow:
         self.jitter = t.disorder * (t.out_of_orderness // MICROSECOND)
         self.label_jitter = t.disorder * (t.label_out_of_orderness // MICROSECOND)
         self.partitions = [p for p in range(t.served_partitions) if p != t.idle_partition]
-        self.label_partitions = [
-            p for p in range(t.engagement_partitions) if p != t.idle_engagement_partition
-        ]
+        self.label_partitions = [p for p in range(t.engagement_partitions) if p != t.idle_engagement_partition]
         self.silent = None if t.silent is None else (micros(t.silent[0]), micros(t.silent[1]))
         self.poison = _poisoned_rows(t)
         self.waiting: list[Kind] = []
@@ -304,9 +300,7 @@ class _Flow:
             body["action"] = "click"
         event_time = "served_at" if left else "engaged_at"
         number = "features" if left and self.traffic.features else "item_id"
-        value = poison.spoil(
-            kind, body, event_time=event_time, number=number, identity=identity, key="user_id"
-        )
+        value = poison.spoil(kind, body, event_time=event_time, number=number, identity=identity, key="user_id")
         times: dict[Kind, int | None] = {
             "far_ahead": poison.FAR_AHEAD_US, "before_start": poison.LONG_AGO_US, "time_missing": None,
         }  # fmt: skip

@@ -180,9 +180,7 @@ class Truth:
         end = left.event_us + self.rules.after // MICROSECOND
         of_key = facts.in_order(left.key)
         first = bisect_left(of_key, begin, key=itemgetter(0))
-        labels = tuple(
-            name for _, _, name in takewhile(lambda label: label[0] <= end, islice(of_key, first, None))
-        )
+        labels = tuple(name for _, _, name in takewhile(lambda label: label[0] <= end, islice(of_key, first, None)))
         silent = self.rules.silence == "unknown" and (facts.clock_us is None or end >= facts.clock_us)
         damaged = any(at is None or begin <= at <= end for at in facts.damaged.get(left.key, ()))
         reason = "label_quarantined" if damaged else "side_silent" if silent else None
@@ -226,9 +224,7 @@ class _Labels:
     damaged: dict[tuple[object, ...], list[int | None]] = field(default_factory=dict)
     left_again: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
     clock_us: int | None = None
-    sorted_keys: dict[tuple[object, ...], list[tuple[int, tuple[int, int], str]]] = field(
-        default_factory=dict
-    )
+    sorted_keys: dict[tuple[object, ...], list[tuple[int, tuple[int, int], str]]] = field(default_factory=dict)
 
     def in_order(self, key: tuple[object, ...]) -> list[tuple[int, tuple[int, int], str]]:
         """A key's labels (time, place, name) in row order."""

@@ -112,17 +112,13 @@ def _is_wrong_time(text: Column) -> Column:
     return text.isNotNull() & _instant(text).isNull()
 
 
-def _reason(
-    pipeline: Pipeline, topic: str, declared: dict[str, str], event_time: Column, ahead: Column
-) -> Column:
+def _reason(pipeline: Pipeline, topic: str, declared: dict[str, str], event_time: Column, ahead: Column) -> Column:
     """The first reason to quarantine, or null."""
     streams = pipeline.streams_of(topic)
     selected = [F.coalesce(F.expr(s.where), F.lit(False)) if s.where else F.lit(True) for s in streams]
     wrong = [F.col(f"_wrong_{i}") for i in range(len(declared))]
     keyless = [
-        _any([F.col(k).isNull() for k in s.key])
-        if isinstance(s, RightStream) and s.role == "label"
-        else F.lit(False)
+        _any([F.col(k).isNull() for k in s.key]) if isinstance(s, RightStream) and s.role == "label" else F.lit(False)
         for s in streams
     ]
     accepted_by_none = _all([~chosen | lost for chosen, lost in zip(selected, keyless, strict=True)])

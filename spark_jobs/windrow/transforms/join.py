@@ -130,8 +130,7 @@ def _with_matches(
         F.array_sort(F.collect_list("_e")).alias("_group"), F.collect_list("_d").alias("_doubts")
     )
     on = [
-        F.col(f"_left.{name}") == F.col(f"_right.{alias}")
-        for name, alias in zip(pipeline.left.key, keys, strict=True)
+        F.col(f"_left.{name}") == F.col(f"_right.{alias}") for name, alias in zip(pipeline.left.key, keys, strict=True)
     ]
     met = rows.alias("_left").join(grouped.alias("_right"), on=on, how="left")
     lo = F.col(EVENT_TIME) - F.lit(stream.window.before)
@@ -170,9 +169,7 @@ def _with_state(rows: DataFrame, pipeline: Pipeline, facts: Facts) -> DataFrame:
         .when(silent, "drained" if facts.drained else "side_silent")
     )
     state = (
-        F.when(has_label, "positive")
-        .when(doubt.isNotNull() & (doubt != "drained"), "unknown")
-        .otherwise("negative")
+        F.when(has_label, "positive").when(doubt.isNotNull() & (doubt != "drained"), "unknown").otherwise("negative")
     )
     return rows.withColumn(STATE, state).withColumn(REASON, doubt)
 

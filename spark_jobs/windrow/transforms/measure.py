@@ -51,11 +51,7 @@ def candidate_measures(candidates: DataFrame, pipeline: Pipeline) -> DataFrame:
 def repeated_row_ids(candidates: DataFrame) -> DataFrame:
     """One row a plan that holds a row id more than once: `duplicate_row_ids` counts the surplus rows."""
     times = candidates.groupBy(PLAN, *ROW_ID).agg(F.count(F.lit(1)).alias("_times"))
-    return (
-        times.where(F.col("_times") > 1)
-        .groupBy(PLAN)
-        .agg(F.sum(F.col("_times") - 1).alias("duplicate_row_ids"))
-    )
+    return times.where(F.col("_times") > 1).groupBy(PLAN).agg(F.sum(F.col("_times") - 1).alias("duplicate_row_ids"))
 
 
 def left_counts(left: StreamRows, intervals: Sequence[datetime], length: timedelta) -> DataFrame:
@@ -90,9 +86,7 @@ def right_counts(
     at = F.col(EVENT_TIME)
     starts = _starts(
         intervals,
-        lambda s: (
-            (at >= s - F.lit(stream.window.before)) & (at <= s + F.lit(length) + F.lit(stream.window.after))
-        ),
+        lambda s: (at >= s - F.lit(stream.window.before)) & (at <= s + F.lit(length) + F.lit(stream.window.after)),
     )
     identity = F.struct(*ROW_ID).alias("_id")
     lost = right.duplicates.select(identity, F.lit(True).alias("_duplicate"))
@@ -121,22 +115,16 @@ def right_counts(
     )
 
 
-def conflicts(
-    rows: StreamRows, stream: Stream, intervals: Sequence[datetime], length: timedelta
-) -> DataFrame:
+def conflicts(rows: StreamRows, stream: Stream, intervals: Sequence[datetime], length: timedelta) -> DataFrame:
     """By interval start: `conflict`, rows that claim an event id in disagreement with another row (rule 11).
 
     Duplicates with another payload than the row that won, and rows whose event id also stands at another event
     time (all but one of them). A right row is looked at in every interval whose windows can hold it.
     """
     if stream.event_id is None:
-        return rows.duplicates.select(
-            F.lit(None).cast("timestamp").alias(INTERVAL), F.lit(0).alias("conflict")
-        )
+        return rows.duplicates.select(F.lit(None).cast("timestamp").alias(INTERVAL), F.lit(0).alias("conflict"))
     before, after = (
-        (stream.window.before, stream.window.after)
-        if isinstance(stream, RightStream)
-        else (timedelta(0), timedelta(0))
+        (stream.window.before, stream.window.after) if isinstance(stream, RightStream) else (timedelta(0), timedelta(0))
     )
     at = F.col(EVENT_TIME)
 

@@ -38,9 +38,7 @@ def rows_of(landing: DataFrame, stream: Stream, lo: datetime, hi: datetime, *, e
     chosen = read.where(~F.col("_filtered")).drop("_filtered")
     duplicates = _duplicates(chosen, stream)
     kept = (
-        chosen
-        if stream.event_id is None
-        else chosen.join(duplicates.select(*ROW_ID), on=list(ROW_ID), how="left_anti")
+        chosen if stream.event_id is None else chosen.join(duplicates.select(*ROW_ID), on=list(ROW_ID), how="left_anti")
     )
     return StreamRows(read, kept, duplicates)
 
@@ -63,8 +61,4 @@ def _duplicates(rows: DataFrame, stream: Stream) -> DataFrame:
         .agg(F.min("_id").alias("_winner"), F.count(F.lit(1)).alias("_times"))
         .where(F.col("_times") > 1)
     )
-    return (
-        ids.join(repeated, on=same, how="inner")
-        .where(F.col("_id") != F.col("_winner"))
-        .select("_id.*", EVENT_TIME)
-    )
+    return ids.join(repeated, on=same, how="inner").where(F.col("_id") != F.col("_winner")).select("_id.*", EVENT_TIME)
