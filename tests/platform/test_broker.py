@@ -70,9 +70,7 @@ def test_a_topic_is_never_made_by_writing_to_it(broker: Broker) -> None:
     assert "nobody.made.this" not in _admin(broker).list_topics(timeout=10).topics
 
 
-def test_another_home_on_the_same_port_is_refused_and_the_first_goes_on(
-    broker: Broker, tmp_path: Path
-) -> None:
+def test_another_home_on_the_same_port_is_refused_and_the_first_goes_on(broker: Broker, tmp_path: Path) -> None:
     broker.start()
     other = Broker(replace(broker.places, home=tmp_path))
     with pytest.raises(PortTaken, match="WINDROW_KAFKA"):

@@ -35,12 +35,8 @@ def test_no_registry_host_stands_in_the_jar_files() -> None:
     assert [found for text in texts for found in re.findall(r"https?://[\w.-]+\.\w+", text)] == []
 
 
-def test_a_folder_of_jars_appears_whole_or_not_at_all(
-    places: Places, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def half(
-        _java: Path, name: str, _cache: Path, staging: Path, _report: object, problems: list[str]
-    ) -> None:
+def test_a_folder_of_jars_appears_whole_or_not_at_all(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    def half(_java: Path, name: str, _cache: Path, staging: Path, _report: object, problems: list[str]) -> None:
         (staging / name).mkdir()
         (staging / name / "first.jar").touch()
         problems.append("the network went away")
@@ -73,9 +69,7 @@ def test_every_spark_start_gets_the_one_configuration_in_utc(places: Places) -> 
     assert "SPARK_LOCAL_IP" not in jars.environment(replace(places, spark_master="spark://master:7077"))
 
 
-def test_a_java_that_is_too_old_is_named_with_the_next_move(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_java_that_is_too_old_is_named_with_the_next_move(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old = tmp_path / "java"
     old.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
     old.chmod(0o755)
@@ -84,9 +78,7 @@ def test_a_java_that_is_too_old_is_named_with_the_next_move(
         find_java({"PATH": str(tmp_path)})
 
 
-def test_a_full_disk_is_told_before_anything_is_started(
-    places: Places, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_told_before_anything_is_started(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=5 * 2**20))
     with pytest.raises(DiskFull, match=r"5 MB free.*\n.*WINDROW_HOME"):
         platform.up(places, report=lambda _: None)
@@ -112,9 +104,7 @@ def test_airflow_reads_this_projects_dags_and_nothing_else(places: Places) -> No
 
 
 def test_airflows_tasks_see_the_same_places_as_the_command(places: Places, tmp_path: Path) -> None:
-    places = replace(
-        places, pipelines=(*places.pipelines, tmp_path / "more"), spark_master="spark://master:7077"
-    )
+    places = replace(places, pipelines=(*places.pipelines, tmp_path / "more"), spark_master="spark://master:7077")
     environ = Airflow(places, {"HOME": str(tmp_path), "PATH": os.defpath}).environment()
     assert Places.from_env(environ) == places
     assert json.loads(environ["AIRFLOW_CONN_WINDROW_SPARK"])["host"] == "spark://master:7077"

@@ -122,7 +122,7 @@ def train(
     console.print(
         f"{published} intervals published" if published else "nothing to publish: no closed interval is missing"
     )
-    _raise_blocked(why for one in done for why in one.blocked.values())
+    _raise_blocked(refusal.why for one in done for refusal in one.blocked.values())
 
 
 def rebuild(
@@ -136,7 +136,7 @@ def rebuild(
     ctx = context(pipeline)
     done = job(ctx, _run_key(ctx, "rebuild"), instant_of(begin), instant_of(end), _say)
     console.print(f"{len(done.published)} intervals published again")
-    _raise_blocked(done.blocked.values())
+    _raise_blocked(refusal.why for refusal in done.blocked.values())
 
 
 def override(

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 
+import psutil
 from pyspark.sql import SparkSession
 
 
@@ -30,15 +31,16 @@ def session(app: str, master: str) -> SparkSession:
     return spark
 
 
-def leave_with_parent(leave: Callable[[int], None] = os._exit) -> None:
-    """Exit when the process that started this one is gone.
+def leave_with_parent(submitter: int | None = None, leave: Callable[[int], None] = os._exit) -> None:
+    """Exit when the process that started this one, or the task that submitted it, is gone.
 
-    On a kill of spark-submit the JVM dies and the Python driver lives on; it must not work for nobody.
+    On a kill of spark-submit the JVM dies and the Python driver lives on; on a kill of the task both do. Nobody
+    would ever see what they go on to do.
     """
     parent = os.getppid()
 
     def watch() -> None:
-        while os.getppid() == parent:
+        while os.getppid() == parent and (submitter is None or psutil.pid_exists(submitter)):
             time.sleep(1.0)
         leave(137)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from windrow.io import candidates, crash, plans, publications, quality
 from windrow.jobs.run import BadRequest, Blocked, Context, instant, job
@@ -18,16 +18,23 @@ HISTORY = 24
 """How many earlier publications a label rate is compared with."""
 
 
-def check(ctx: Context, planned: tuple[Plan, ...]) -> dict[str, str]:
+class Refusal(NamedTuple):
+    """Why a candidate is blocked, for a person, and the report that shows it."""
+
+    why: str
+    report: str
+
+
+def check(ctx: Context, planned: tuple[Plan, ...]) -> dict[str, Refusal]:
     """Judge every plan that is not judged yet; returns what stands in the way, by plan id (empty: nothing)."""
     judged = quality.of_plans(ctx.pipeline, ctx.places, [plan.id for plan in planned])
     waiting = [plan for plan in planned if plan.id not in judged or quality.standing(judged[plan.id]) == "blocked"]
-    explained = _judge(ctx, waiting) if waiting else {}
+    refused = _judge(ctx, waiting) if waiting else {}
     crash.point("check.after_verdict")
-    return explained
+    return refused
 
 
-def _judge(ctx: Context, waiting: list[Plan]) -> dict[str, str]:
+def _judge(ctx: Context, waiting: list[Plan]) -> dict[str, Refusal]:
     from windrow.quality import report  # Great Expectations takes seconds to import
     from windrow.quality.gate import Gate, explain_failure
     from windrow.quality.suites import suites_for
@@ -35,7 +42,8 @@ def _judge(ctx: Context, waiting: list[Plan]) -> dict[str, str]:
     measured = candidates.measures_of(ctx.pipeline, ctx.places, [plan.id for plan in waiting])
     history = publications.standing(publications.registered(ctx.pipeline, ctx.places))
     gate = Gate(suites_for(ctx.places.expectations, ctx.pipeline.suite))
-    explained, rows = {}, []
+    refused: dict[str, Refusal] = {}
+    rows = []
     for plan in waiting:
         numbers = {row["name"]: row["value"] for row in measured if row["plan"] == plan.id}
         judgement = gate.judge(
@@ -48,10 +56,10 @@ def _judge(ctx: Context, waiting: list[Plan]) -> dict[str, str]:
         )
         rows += report.rows(judgement)
         if not judgement.may_publish:
-            explained[plan.id] = explain_failure(judgement)
+            refused[plan.id] = Refusal(explain_failure(judgement), str(judgement.report))
     crash.point("check.before_verdict")
     quality.record(ctx.pipeline, ctx.places, rows)
-    return explained
+    return refused
 
 
 def _against_history(
@@ -81,9 +89,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise BadRequest(f"run {args.run!r} has recorded no plan; the join comes first")
         blocked = check(ctx, planned)
         own = {p.id for p in planned if args.interval is None or p.interval.start == instant(args.interval)}
-        if own & blocked.keys():
-            raise Blocked("\n".join(blocked.values()))
+        if stopped := [blocked[plan_id] for plan_id in own if plan_id in blocked]:
+            raise Blocked("\n".join(refusal.why for refusal in stopped), stopped[0].report)
         passed = [plan.interval.start for plan in planned if plan.id not in blocked]
-        return {"passed": passed, "blocked": list(blocked.values())}
+        return {"passed": passed, "blocked": [refusal.why for refusal in blocked.values()]}
 
     return job(__doc__ or "", declare, execute, argv)

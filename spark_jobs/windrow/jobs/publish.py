@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
@@ -25,7 +26,7 @@ def publish(
 
     Raises:
         BalanceBroken: the counts do not add up; nothing overrides that.
-        Superseded: an interval was published by somebody else since.
+        Superseded: every one of the intervals was published by somebody else since.
     """
     judged = quality.of_plans(ctx.pipeline, ctx.places, [plan.id for plan in planned])
     ready = [p for p in planned if override or quality.standing(judged.get(p.id, [])) != "blocked"]
@@ -34,12 +35,21 @@ def publish(
     facts = _facts(ctx, missing, judged, override)
     if missing:
         spark = spark_for(f"publish {ctx.pipeline.name}", ctx.places)
+    outdated = []
     for plan in missing:
-        row = training.publish(spark, ctx.pipeline, ctx.places, plan, facts[plan.id], ctx.now)
+        try:
+            row = training.publish(spark, ctx.pipeline, ctx.places, plan, facts[plan.id], ctx.now)
+        except training.Superseded as refused:  # intervals do not block each other
+            outdated.append(refused)
+            continue
         rows.append(row)
         each(row)
     if missing:
         candidates.discard(ctx.pipeline, ctx.places, [plan.id for plan in missing])
+    if outdated and not rows:
+        raise outdated[0]
+    for refused in outdated:
+        print(f"left alone: {refused}", file=sys.stderr)
     return sorted(rows, key=lambda row: row["interval"])
 
 

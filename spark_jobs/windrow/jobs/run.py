@@ -43,6 +43,10 @@ class BadRequest(Exception):
 class Blocked(Exception):
     """Expectations failed. Trying again does not help; a person retries after a fix, or overrides."""
 
+    def __init__(self, message: str, report: str | None = None) -> None:
+        super().__init__(message)
+        self.report = report
+
 
 CODES: tuple[tuple[tuple[type[Exception], ...], int], ...] = (
     ((NothingToDo,), NOTHING_TO_DO),
@@ -92,7 +96,8 @@ def job(
             traceback.print_exc()
         say = sys.stdout if code == NOTHING_TO_DO else sys.stderr
         print(f"{type(error).__name__}: {error}", file=say, flush=True)
-        _tell({"outcome": type(error).__name__, "message": str(error)[:2000]})
+        report = getattr(error, "report", None)
+        _tell({"outcome": type(error).__name__, "message": str(error)[:2000], **({"report": report} if report else {})})
         return code
     _tell({"outcome": "done", **result})
     return DONE

@@ -14,7 +14,8 @@ from windrow.platform import jars
 def spark_for(name: str, places: Places) -> SparkSession:
     """Start or join this process's session. Under spark-submit the driver leaves when its submitter is gone."""
     if "PYSPARK_GATEWAY_PORT" in os.environ:
-        leave_with_parent()
+        task = os.environ.get("WINDROW_TASK_PID")
+        leave_with_parent(int(task) if task else None)
     else:
         jars.ensure(places)
         for variable, value in jars.environment(places).items():

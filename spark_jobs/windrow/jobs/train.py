@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from windrow.io import candidates, plans
-from windrow.jobs.check import check
+from windrow.jobs.check import Refusal, check
 from windrow.jobs.join import Mode, make_candidates, plan_all, plan_interval, plan_range
 from windrow.jobs.publish import publish
 from windrow.jobs.run import BadRequest, Context
@@ -20,7 +20,7 @@ class Round:
     """What one round of training did."""
 
     published: list[dict[str, Any]]
-    blocked: dict[str, str]
+    blocked: dict[str, Refusal]
     """plan id → why"""
 
 

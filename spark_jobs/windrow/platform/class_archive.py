@@ -1,6 +1,6 @@
-"""A class-data-sharing archive for Spark's driver: the JVM maps 20 000 parsed classes instead of parsing them.
+"""A class-data-sharing archive for Spark's driver: the JVM maps parsed classes instead of parsing them.
 
-Measured on two busy cores, start plus a first Delta write and read: 62 s without, 37 s with (the same run).
+Measured (start, a first Delta write and read, two pairs of runs): 30 CPU seconds without, 24 with.
 
 The JVM uses an archive only under the class path that it was made with, and accepts no folder of files in it.
 So the driver's class path begins with all jars (ours, then PySpark's own), and Spark's configuration folder

@@ -1,0 +1,220 @@
+"""Landing: topics that change under it, ranges that are gone, and clocks that idle, wait or never start."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions
+from world import World
+
+from windrow.io import clocks, kafka
+from windrow.io.landing import OffsetsGone
+from windrow.jobs.run import Context
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+
+START = datetime(2026, 11, 1, tzinfo=UTC)
+PIPELINE = """\
+name: small
+start: 2026-11-01T00:00:00Z
+interval: 1m
+left:
+  name: served
+  topic: {t}.served
+  columns: {id: string, k: bigint, t: timestamp}
+  key: [k]
+  event_time: t
+  out_of_orderness: 10s
+right:
+  - name: likes
+    role: label
+    topic: {t}.likes
+    columns: {id: string, k: bigint, t: timestamp}
+    key: [k]
+    event_time: t
+    out_of_orderness: 5s
+    window: {before: 0s, after: 2m}
+grace: 30s
+idle: {mode: wait}
+max_skew: 1m
+labels: {liked: "size(likes) > 0"}
+"""
+IDLING = PIPELINE.replace("idle: {mode: wait}", "idle: {mode: caught_up, after: 3m}")
+
+
+def at(seconds: float) -> datetime:
+    return START + timedelta(seconds=seconds)
+
+
+def event(topic: str, partition: int, seconds: float, key: int = 1, name: str = "x") -> Any:
+    stamp = at(seconds).isoformat().replace("+00:00", "Z")
+    return (topic, partition, f'{{"id": "{name}", "k": {key}, "t": "{stamp}"}}'.encode(), at(max(seconds, 0)))
+
+
+def made(world: World, text: str, partitions: dict[str, int], now: float = 10_000) -> Context:
+    ctx = world.pipeline(text, now=at(now))
+    world.topics(partitions)
+    return ctx
+
+
+def test_every_partition_is_on_the_clock_also_those_that_never_had_a_record(world: World) -> None:
+    ctx = made(world, PIPELINE, {"served": 3, "likes": 1})
+    world.produce([event("served", 0, 100), event("served", 1, 50), event("likes", 0, 400)])
+    seen = world.land(ctx)
+    assert len(seen.clocks) == 4
+    assert seen.watermark is None  # partition 2 is empty and `wait` holds
+    world.produce([event("served", 2, 500)])
+    assert world.land(ctx).watermark == at(50 - 10)  # the slowest partition of the slowest side
+
+
+def test_an_idle_partition_follows_the_landing_time_only_when_it_is_caught_up(world: World) -> None:
+    ctx = made(world, IDLING, {"served": 2, "likes": 1}, now=1_000)
+    world.produce([event("served", 0, 900), event("likes", 0, 990)])
+    seen = world.land(ctx)
+    clock = {(c.topic.rpartition(".")[2], c.partition): c.clock_at for c in seen.clocks}
+    assert clock["served", 1] == at(1_000 - 180 - 10)
+    assert clock["served", 0] == at(900 - 10)
+    assert clock["likes", 0] == at(990 - 5)
+    assert world.land(replace(ctx, now=lambda: at(900))).watermark == seen.watermark  # a host clock that steps back
+
+
+def test_nothing_new_makes_no_batch_and_looks_at_the_clock_again(world: World) -> None:
+    ctx = made(world, IDLING, {"served": 1, "likes": 1}, now=1_000)
+    world.produce([event("served", 0, 10), event("likes", 0, 10)])
+    first = world.land(ctx)
+    later = world.land(replace(ctx, now=lambda: at(2_000)))
+    assert later.pins == first.pins
+    assert later.number == first.number + 1
+    assert later.watermark == at(2_000 - 180 - 10)
+
+
+def test_an_event_ahead_of_its_time_is_quarantined_and_moves_no_clock(world: World) -> None:
+    ctx = made(world, PIPELINE, {"served": 1, "likes": 1}, now=1_000)
+    ahead = (datetime(2099, 1, 1, tzinfo=UTC) - START).total_seconds()
+    skewed = [event("served", 0, 1_060), event("served", 0, 1_060.000001), event("served", 0, ahead)]
+    world.produce([event("likes", 0, 1_000), *skewed, event("served", 0, -1e9)])
+    seen = world.land(ctx)
+    assert seen.watermark == at(995)
+    rows = world.table(ctx, f"landing/{world.name}.served")
+    assert [r["_quarantined"] for r in sorted(rows, key=lambda r: r["_offset"])] == [
+        None,
+        "event_time_ahead",
+        "event_time_ahead",
+        None,
+    ]
+    assert sum(row["before_start"] for row in seen.rows) == 1
+
+
+def test_a_topic_made_again_is_another_epoch_and_its_offsets_are_other_rows(world: World) -> None:
+    ctx = made(world, PIPELINE, {"served": 1, "likes": 1})
+    world.produce([event("served", 0, 60, name="old"), event("likes", 0, 900)])
+    first = world.land(ctx)
+    admin = AdminClient({"bootstrap.servers": world.places.kafka})
+    for future in admin.delete_topics([f"{world.name}.served"]).values():
+        future.result(30)
+    recreate(world)
+    world.produce([event("served", 0, 70, name="new"), event("served", 0, 900, name="end")])
+    seen = world.land(ctx)
+    rows = world.table(ctx, f"landing/{world.name}.served")
+    assert {(r["_epoch"], r["_offset"], r["id"]) for r in rows} == {(0, 0, "old"), (1, 0, "new"), (1, 1, "end")}
+    assert seen.watermark is not None
+    assert first.watermark is not None
+    assert seen.watermark >= first.watermark
+    world.train(ctx)
+    assert [r["id"] for r in world.training(ctx)] == ["old", "new"]
+
+
+def recreate(world: World) -> None:
+    """A topic's deletion is not finished when its future is: try until the name is free."""
+    import time
+
+    from confluent_kafka import KafkaException
+
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            return world.topics({"served": 1})
+        except KafkaException:
+            if time.monotonic() > deadline:
+                raise
+
+
+def test_added_partitions_are_read_from_their_start_and_begin_at_the_topics_clock(world: World) -> None:
+    ctx = made(world, PIPELINE, {"served": 1, "likes": 1})
+    world.produce([event("served", 0, 600), event("likes", 0, 900)])
+    first = world.land(ctx)
+    admin = AdminClient({"bootstrap.servers": world.places.kafka})
+    for future in admin.create_partitions([NewPartitions(f"{world.name}.served", 2)]).values():
+        future.result(30)
+    until_known(world, partitions=2)
+    world.produce([event("served", 1, 100, name="late"), event("served", 0, 1_200)])
+    seen = world.land(ctx)
+    assert len(seen.of_topic(f"{world.name}.served")) == 2
+    assert seen.watermark == first.watermark  # the new partition starts there, and does not take W back
+    assert "late" in {r["id"] for r in world.table(ctx, f"landing/{world.name}.served")}
+
+
+def until_known(world: World, partitions: int) -> None:
+    import time
+
+    deadline = time.monotonic() + 30
+    name = f"{world.name}.served"
+    while len(kafka.describe(world.places.kafka, [name])[name].partitions) < partitions:
+        assert time.monotonic() < deadline
+
+
+def test_offsets_that_the_broker_deleted_fail_the_landing_and_are_named(world: World) -> None:
+    ctx = made(world, PIPELINE, {"served": 1, "likes": 1})
+    world.produce([event("served", 0, n) for n in range(3)] + [event("likes", 0, 1)])
+    before = world.land(ctx)
+    world.produce([event("served", 0, n) for n in range(3, 10)])
+    admin = AdminClient({"bootstrap.servers": world.places.kafka})
+    for future in admin.delete_records([TopicPartition(f"{world.name}.served", 0, 6)]).values():
+        future.result(30)
+    with pytest.raises(OffsetsGone, match=r"served partition 0: offsets \[3, 6\) are gone"):
+        world.land(ctx)
+    assert clocks.observe(ctx.pipeline, ctx.places) == before
+
+
+def test_aborted_records_never_land_and_markers_are_no_gap(world: World) -> None:
+    ctx = made(world, PIPELINE, {"served": 1, "likes": 1})
+    producer = Producer({"bootstrap.servers": world.places.kafka, "transactional.id": world.name})
+    producer.init_transactions(30)
+    for keep, name in ((True, "kept"), (False, "aborted"), (True, "kept too")):
+        producer.begin_transaction()
+        for seconds in (1, 2):
+            _, partition, value, _ = event("served", 0, seconds, name=name)
+            producer.produce(f"{world.name}.served", value, partition=partition)
+        producer.flush(30)  # what is aborted is on the broker first
+        producer.commit_transaction(30) if keep else producer.abort_transaction(30)
+    world.produce([event("likes", 0, 1)])
+    seen = world.land(ctx)
+    rows = world.table(ctx, f"landing/{world.name}.served")
+    assert sorted(r["id"] for r in rows) == ["kept", "kept", "kept too", "kept too"]
+    (served,) = seen.of_topic(f"{world.name}.served")
+    assert (served["read"], served["landed"], served["skipped"]) == (9, 4, 5)
+    assert seen.clocks[1].caught_up
+
+
+def test_a_missing_topic_and_a_missing_broker_are_named_and_move_nothing(world: World) -> None:
+    ctx = made(world, PIPELINE, {"served": 1})
+    with pytest.raises(kafka.TopicMissing, match=r"likes' does not exist"):
+        world.land(ctx)
+    nowhere = replace(ctx, places=replace(ctx.places, kafka="127.0.0.1:9"))
+    with pytest.raises(kafka.BrokerUnreachable, match="no answer from Kafka at 127.0.0.1:9"):
+        world.land(nowhere)
+    assert clocks.observe(ctx.pipeline, ctx.places).number == -1
+
+
+def test_a_drain_closes_everything_and_says_so(world: World) -> None:
+    ctx = made(world, PIPELINE, {"served": 1, "likes": 1})
+    world.produce([event("served", 0, 30, key=1), event("served", 0, 90, key=2), event("likes", 0, 31, key=1)])
+    world.land(ctx)
+    assert world.train(ctx) == []
+    world.train(ctx, run="drain", drain=True)
+    found = [(r["k"], r["label_state"], r["label_reason"], r["liked"]) for r in world.training(ctx)]
+    assert found == [(1, "positive", "drained", True), (2, "negative", "drained", False)]
