@@ -19,17 +19,24 @@ time.tzset()
 from windrow.places import Places  # noqa: E402 - after the zone is set
 
 
-def _free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return int(s.getsockname()[1])
+def free_port() -> int:
+    """A free port whose successor is free too: the broker's controller takes that one."""
+    while True:
+        with socket.socket() as one, socket.socket() as next_one:
+            one.bind(("127.0.0.1", 0))
+            port = int(one.getsockname()[1])
+            try:
+                next_one.bind(("127.0.0.1", port + 1))
+            except OSError:
+                continue
+            return port
 
 
 @pytest.fixture(scope="session")
 def session_places(tmp_path_factory: pytest.TempPathFactory) -> Places:
     """Places of the session's broker; the jar cache is the user's own."""
     home = tmp_path_factory.mktemp("session")
-    return replace(Places.from_env({**os.environ, "WINDROW_HOME": str(home)}), kafka=f"127.0.0.1:{_free_port()}")
+    return replace(Places.from_env({**os.environ, "WINDROW_HOME": str(home)}), kafka=f"127.0.0.1:{free_port()}")
 
 
 @pytest.fixture(scope="session")

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
-from world import World
 
 from windrow.io import clocks, kafka
 from windrow.io.landing import OffsetsGone
 from windrow.jobs.run import Context
+from world import World
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
@@ -205,7 +205,7 @@ def test_a_missing_topic_and_a_missing_broker_are_named_and_move_nothing(world: 
     with pytest.raises(kafka.TopicMissing, match=r"likes' does not exist"):
         world.land(ctx)
     nowhere = replace(ctx, places=replace(ctx.places, kafka="127.0.0.1:9"))
-    with pytest.raises(kafka.BrokerUnreachable, match="no answer from Kafka at 127.0.0.1:9"):
+    with pytest.raises(kafka.BrokerUnreachable, match=r"no answer from Kafka at 127\.0\.0\.1:9"):
         world.land(nowhere)
     assert clocks.observe(ctx.pipeline, ctx.places).number == -1
 

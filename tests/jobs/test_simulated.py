@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from world import World
 
 from windrow.io import clocks
 from windrow.simulate import producer
 from windrow.simulate.poison import KINDS
 from windrow.simulate.traffic import Traffic, messages, pipeline_yaml, truth
+from world import World
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 

@@ -48,8 +48,8 @@ def publish(
         candidates.discard(ctx.pipeline, ctx.places, [plan.id for plan in missing])
     if outdated and not rows:
         raise outdated[0]
-    for refused in outdated:
-        print(f"left alone: {refused}", file=sys.stderr)
+    for why in outdated:
+        print(f"left alone: {why}", file=sys.stderr)
     return sorted(rows, key=lambda row: row["interval"])
 
 

@@ -18,6 +18,8 @@ from windrow.config import Pipeline, RightStream
 from windrow.schemas import LANDING_META, RAW
 
 _ISO = r"^[+-]?\d{4,6}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?\s*(Z|UTC|[+-]\d{2}:?\d{2})?$"
+_KAFKA = ("value", "topic", "partition", "offset", "timestamp", "timestampType")
+_UNREADABLE = ("tombstone", "too_large", "bad_utf8", "malformed")
 _SECONDS = r"^-?\d{1,12}(\.\d{1,9})?$"
 
 
@@ -34,6 +36,7 @@ def decode(
     Returns:
         `LANDING_META`, `_raw`, then the union of the columns of the streams that read the topic.
     """
+    records = records.select(*[F.col(name).alias(f"_kafka_{name}") for name in _KAFKA])  # payloads use these names too
     declared = pipeline.topic_columns(topic)
     event_time = pipeline.streams_of(topic)[0].event_time
     parsed = _parse(records, declared, pipeline.max_record_bytes)
@@ -46,26 +49,27 @@ def decode(
             for i, (n, k) in enumerate(declared.items())
         ],
     )
-    trusted_until = F.when(F.col("timestampType") == 1, F.col("timestamp")).otherwise(landed_at) + F.lit(
+    trusted_until = F.when(F.col("_kafka_timestampType") == 1, F.col("_kafka_timestamp")).otherwise(landed_at) + F.lit(
         pipeline.max_skew
     )
     ahead = F.coalesce(F.col(event_time) > trusted_until, F.lit(False))
     judged = typed.withColumn("_quarantined", _reason(pipeline, topic, declared, F.col(event_time), ahead))
+    said = ~F.coalesce(F.col("_quarantined").isin(*_UNREADABLE), F.lit(False))  # else what was read means nothing
     meta = {
-        "_event_time": F.when(~ahead, F.col(event_time)),
-        "_topic": F.col("topic"),
+        "_event_time": F.when(said & ~ahead, F.col(event_time)),
+        "_topic": F.col("_kafka_topic"),
         "_epoch": F.lit(epoch).cast("int"),
-        "_partition": F.col("partition").cast("int"),
-        "_offset": F.col("offset"),
+        "_partition": F.col("_kafka_partition").cast("int"),
+        "_offset": F.col("_kafka_offset"),
         "_batch": F.lit(batch).cast("bigint"),
         "_arrived_at": landed_at,
-        "_record_at": F.when(F.col("timestampType") >= 0, F.col("timestamp")),
+        "_record_at": F.when(F.col("_kafka_timestampType") >= 0, F.col("_kafka_timestamp")),
         "_quarantined": F.col("_quarantined"),
     }
     return judged.select(
         *[meta[name].alias(name) for name in LANDING_META],
-        F.when(F.col("_quarantined").isNotNull(), F.col("value")).alias(RAW),
-        *[F.col(name) for name in declared],
+        F.when(F.col("_quarantined").isNotNull(), F.col("_kafka_value")).alias(RAW),
+        *[F.when(said, F.col(name)).alias(name) for name in declared],
     )
 
 
@@ -77,10 +81,10 @@ def _parse(records: DataFrame, declared: dict[str, str], max_bytes: int) -> Data
     """
     fields = ", ".join(f"`{n}`: {'string' if k == 'timestamp' else k}" for n, k in declared.items())
     schema = f"row struct<{fields}>, end int, _corrupt string"
-    text = F.col("value").cast("string")
+    text = F.col("_kafka_value").cast("string")
     unreadable = (
-        F.when(F.col("value").isNull(), "tombstone")
-        .when(F.octet_length("value") > max_bytes, "too_large")
+        F.when(F.col("_kafka_value").isNull(), "tombstone")
+        .when(F.octet_length("_kafka_value") > max_bytes, "too_large")
         .when(~F.is_valid_utf8(text), "bad_utf8")
     )
     parsed = F.from_json(
@@ -123,7 +127,7 @@ def _reason(pipeline: Pipeline, topic: str, declared: dict[str, str], event_time
     ]
     accepted_by_none = _all([~chosen | lost for chosen, lost in zip(selected, keyless, strict=True)])
     corrupt = F.col("_parsed._corrupt").isNotNull()
-    text = F.col("value").cast("string")
+    text = F.col("_kafka_value").cast("string")
     not_an_object = F.json_object_keys(text).isNull() | F.json_object_keys(_wrapped(text)).isNull()
     return (
         F.when(F.col("_unreadable").isNotNull(), F.col("_unreadable"))

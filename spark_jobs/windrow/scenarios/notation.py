@@ -1,0 +1,174 @@
+"""How a scenario writes times, events, rows and ledger lines: the words, and back.
+
+    served k 0                                  topic, key, time
+    labels k 4 as a p1 id=e7 action=click       its name, its partition, its event id, a column
+    labels null 5                               a null in the key
+    labels 11,2 5                               two key columns
+    labels k 5 bad                              a record that landing must quarantine
+    labels k 5 lost                             retention deletes it before it is read
+    labels k 3000 logged=10                     its record is stamped 10 by its producer
+
+A time is a number of the scenario's units after its start, `23:59:30` (hours may pass 24), or with a fraction.
+Without `as`, an event is called `key@time`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from decimal import Decimal, InvalidOperation
+
+from windrow.semantics.history import Gap
+from windrow.semantics.late import Line
+from windrow.semantics.model import Place
+from windrow.semantics.reference import JoinedRow
+
+MICROSECOND = timedelta(microseconds=1)
+_CLOCK = re.compile(r"(-?)(\d+):(\d\d)(?::(\d\d(?:\.\d{1,6})?))?")
+_WORD = re.compile(r"[^\s]+")
+COLUMNS = ("key", "at", "id", "action", "value")
+"""What every record of a scenario has, besides the columns of a composed key."""
+
+
+@dataclass(frozen=True)
+class Times:
+    """Numbers of a unit after a start, and the instants that they mean."""
+
+    start: datetime
+    unit: timedelta
+
+    def length(self, text: str) -> timedelta:
+        clock = _CLOCK.fullmatch(text)
+        if clock:
+            sign, hours, minutes, seconds = clock.groups()
+            micros = (int(hours) * 3600 + int(minutes) * 60) * 10**6 + int(Decimal(seconds or 0) * 10**6)
+            return -micros * MICROSECOND if sign else micros * MICROSECOND
+        try:
+            micros = Decimal(text.replace("_", "")) * (self.unit // MICROSECOND)
+        except InvalidOperation:
+            raise ValueError(f"{text!r} is no time; write a number of units, such as 100, or 23:59:30") from None
+        if micros != int(micros):
+            raise ValueError(f"{text!r} is finer than a microsecond")
+        return int(micros) * MICROSECOND
+
+    def at(self, text: str) -> datetime:
+        return self.start + self.length(text)
+
+    def say(self, length: timedelta) -> str:
+        """In units, without trailing zeros."""
+        text = format(Decimal(length // MICROSECOND) / Decimal(self.unit // MICROSECOND), "f")
+        return text.rstrip("0").rstrip(".") if "." in text else text
+
+    def say_at(self, at: datetime | None) -> str:
+        return "none" if at is None else self.say(at - self.start)
+
+
+@dataclass(frozen=True)
+class Event:
+    """One record that a producer sends."""
+
+    topic: str
+    key: tuple[str | None, ...]
+    at: datetime
+    name: str
+    partition: int = 0
+    event_id: str | None = None
+    values: Mapping[str, str] = field(default_factory=dict)
+    logged_at: datetime | None = None
+    is_bad: bool = False
+    is_lost: bool = False
+
+    @property
+    def place(self) -> Place:
+        return (self.topic, self.partition)
+
+
+def read_event(text: str, times: Times) -> Event:
+    """Raises ValueError with what would be right."""
+    words = _WORD.findall(text)
+    if len(words) < 3:
+        raise ValueError(f"{text!r} is no event; write topic, key and time, such as: served k 0")
+    topic, key, at, *rest = words
+    event = {"topic": topic, "key": tuple(None if k == "null" else k for k in key.split(",")), "at": times.at(at)}
+    more: dict[str, object] = {"name": f"{key}@{at}", "values": {}}
+    values: dict[str, str] = {}
+    while rest:
+        word = rest.pop(0)
+        name, is_set, value = word.partition("=")
+        if word == "as" and rest:
+            more["name"] = rest.pop(0)
+        elif re.fullmatch(r"p\d+", word):
+            more["partition"] = int(word[1:])
+        elif word in ("bad", "lost"):
+            more[f"is_{word}"] = True
+        elif name == "id" and is_set:
+            more["event_id"] = value
+        elif name == "logged" and is_set:
+            more["logged_at"] = times.at(value)
+        elif name == "action" and is_set:
+            values[name] = value
+        else:
+            raise ValueError(
+                f"{word!r} in {text!r} is not known; after topic, key and time come: as NAME, p1, id=…, action=…, "
+                "logged=…, bad, lost"
+            )
+    return Event(**{**event, **more, "values": values})  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A training row in a scenario's words: names instead of row ids."""
+
+    name: str
+    state: str
+    matches: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """(stream, names in row order), streams without a match left out"""
+
+    def __str__(self) -> str:
+        said = [f"{stream} {' '.join(names)}" for stream, names in self.matches]
+        return f"{self.name}: {', '.join([self.state, *said])}"
+
+
+def read_row(name: str, text: str) -> Row:
+    """`positive, labels a b` → the row's state, and by stream what it met."""
+    state, *parts = (part.strip() for part in text.split(","))
+    met = []
+    for part in parts:
+        stream, *names = part.split()
+        if not names:
+            raise ValueError(f"{part!r} names no match; write: positive, labels k@100")
+        met.append((stream, tuple(names)))
+    return Row(name, state, tuple(sorted(met)))
+
+
+def say_row(row: JoinedRow, names: Mapping[object, str]) -> Row:
+    met = {stream: tuple(names[m.row_id] for m in found) for stream, found in row.matches.items() if found}
+    return Row(names[row.row_id], say_state((row.label_state, row.label_reason)), tuple(sorted(met.items())))
+
+
+def say_state(state: tuple[str, str | None]) -> str:
+    return "/".join(part for part in state if part)
+
+
+def say_line(line: Line, names: Mapping[object, str], times: Times) -> str:
+    """`late_label k@0 labels +k@90, negative to positive, missed by 5`: what comes with +, what leaves with -."""
+    said = f"{line.kind} {names[line.row_id]}"
+    if line.gone and line.gone != line.row_id:
+        said += f" instead of {names[line.gone]}"
+    elif line.gone:
+        said += " leaves"
+    if line.stream:
+        said += f" {line.stream}"
+        said += f" +{names[line.appeared.row_id]}" if line.appeared else ""
+        said += f" -{names[line.vanished.row_id]}" if line.vanished else ""
+    if line.state:
+        said += f", {say_state(line.state[0])} to {say_state(line.state[1])}"
+    if line.missed_by is not None:
+        said += f", missed by {times.say(line.missed_by)}"
+    return said
+
+
+def say_gap(gap: Gap, times: Times) -> str:
+    return f"{gap.topic} {times.say_at(gap.start_at)} to {times.say_at(gap.end_at)}"

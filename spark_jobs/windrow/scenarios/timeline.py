@@ -1,0 +1,128 @@
+"""A scenario on a timeline, and expected beside found. Text, of a width that a terminal has.
+
+               0                   50                  100
+    k@0        ├───────────────────window───────────────┤
+      expected                                          │           positive, labels k@100
+      found                                             ││          positive, labels k@100 k@101
+                                                         ^
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from windrow.scenarios.notation import Row, Times
+
+WIDTH = 64
+MARGIN = 16
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Event times on `WIDTH` columns: evenly by rank where they are far apart, so that 0 and 2099 both show."""
+
+    marks: tuple[datetime, ...]
+    times: Times
+
+    @classmethod
+    def of(cls, instants: Iterable[datetime], times: Times) -> Axis:
+        return cls(tuple(sorted(set(instants))), times)
+
+    def column(self, at: datetime) -> int:
+        if len(self.marks) < 2:
+            return 0
+        span = self.marks[-1] - self.marks[0]
+        if self._is_even:
+            return round((at - self.marks[0]) / span * (WIDTH - 1))
+        below = sum(mark < at for mark in self.marks)
+        return min(WIDTH - 1, round(below / (len(self.marks) - 1) * (WIDTH - 1)))
+
+    @property
+    def _is_even(self) -> bool:
+        """Whether every two marks are far enough apart to be told apart on one scale."""
+        gaps = [b - a for a, b in zip(self.marks, self.marks[1:], strict=False)]
+        return min(gaps) / (self.marks[-1] - self.marks[0]) * (WIDTH - 1) >= 1
+
+    def ruler(self) -> str:
+        line = [" "] * (WIDTH + 12)
+        free_from = 0
+        for mark in self.marks:
+            text, column = self.times.say_at(mark), self.column(mark)
+            if column >= free_from:
+                line[column : column + len(text)] = text
+                free_from = column + len(text) + 1
+        return _margin("") + "".join(line).rstrip()
+
+    def draw(self, points: Mapping[datetime, str]) -> str:
+        line = [" "] * WIDTH
+        for at, mark in points.items():
+            line[self.column(at)] = mark
+        return "".join(line)
+
+    def span(self, first: datetime, last: datetime, at: datetime) -> str:
+        a, b = self.column(first), self.column(last)
+        line = [" "] * WIDTH
+        line[a : b + 1] = "─" * (b - a + 1)
+        line[a], line[b] = "├", "┤"
+        line[self.column(at)] = "●"
+        return "".join(line)
+
+
+@dataclass(frozen=True)
+class Windows:
+    """What is needed to draw rows: when each event was, and the window of each stream."""
+
+    times: Times
+    at: Mapping[str, datetime]
+    """event → its time; of the left topic and the right ones, by `topic name`"""
+    topic_of: Mapping[str, str]
+    window: Mapping[str, tuple[timedelta, timedelta]]
+    left: str
+
+
+def beside(expected: Sequence[Row], found: Sequence[Row], windows: Windows) -> list[str]:
+    """The rows that differ, expected above found, on one timeline; equal rows are counted."""
+    wanted, got = {row.name: row for row in expected}, {row.name: row for row in found}
+    names = list(dict.fromkeys([*wanted, *got]))
+    lines = []
+    differing = [name for name in names if wanted.get(name) != got.get(name)]
+    for name in differing:
+        lines += _row(name, wanted.get(name), got.get(name), windows)
+    if len(names) > len(differing):
+        lines.append(f"  ({len(names) - len(differing)} more rows as expected)")
+    if not differing and [r.name for r in expected] != [r.name for r in found]:
+        lines += [
+            f"  expected order  {' '.join(r.name for r in expected)}",
+            f"  found order     {' '.join(r.name for r in found)}",
+        ]
+    return lines
+
+
+def _row(name: str, wanted: Row | None, got: Row | None, windows: Windows) -> list[str]:
+    lines: list[str] = []
+    streams = sorted({s for row in (wanted, got) if row for s, _ in row.matches}) or sorted(windows.window)[:1]
+    left_at = windows.at[f"{windows.left} {name}"]
+    for stream in streams:
+        before, after = windows.window[stream]
+        topic = windows.topic_of[stream]
+        met = [dict(row.matches).get(stream, ()) if row else () for row in (wanted, got)]
+        both = {m: windows.at[f"{topic} {m}"] for m in dict.fromkeys([*met[0], *met[1]]) if f"{topic} {m}" in windows.at}
+        axis = Axis.of([left_at - before, left_at, left_at + after, *both.values()], windows.times)
+        lines += [
+            axis.ruler(),
+            _margin(f"{name} {stream}") + axis.span(left_at - before, left_at + after, left_at).rstrip(),
+        ]
+        for said, names, row in (("expected", met[0], wanted), ("found", met[1], got)):
+            points = {both[m]: "◆" for m in names if m in both}
+            lines.append(f"{_margin('  ' + said)}{axis.draw(points)}  {_told(row)}")
+    return [*lines, ""]
+
+
+def _told(row: Row | None) -> str:
+    return "no such row" if row is None else str(row).partition(": ")[2]
+
+
+def _margin(text: str) -> str:
+    return text[:MARGIN].ljust(MARGIN)

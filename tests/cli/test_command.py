@@ -1,0 +1,142 @@
+"""The command as a person meets it: messages, exit codes, JSON. No Spark, no broker."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from windrow.config import load
+from windrow.io import clocks
+from windrow.places import PROJECT, Places
+
+WINDROW = Path(sys.executable).with_name("windrow")
+FEED = (PROJECT / "dags" / "pipelines" / "feed.yaml").read_text()
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    (tmp_path / "pipelines").mkdir()
+    return tmp_path
+
+
+def windrow(home: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "WINDROW_HOME": str(home), "WINDROW_KAFKA": "127.0.0.1:9"}
+    return subprocess.run([WINDROW, *args], env=env, capture_output=True, text=True, timeout=120)
+
+
+def test_help_names_every_command_and_its_exit_codes(home: Path) -> None:
+    said = windrow(home, "--help").stdout
+    for word in ("up", "down", "status", "demo", "simulate", "land", "train", "clock", "publications", "pipeline"):
+        assert f"  {word} " in said
+    assert "30 blocked by expectations" in " ".join(said.split())
+
+
+def test_an_unknown_pipeline_is_told_with_the_near_miss(home: Path) -> None:
+    done = windrow(home, "clock", "fed")
+    assert done.returncode == 2
+    assert "feed" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_wrong_pipeline_file_is_told_with_line_field_and_what_would_be_right(home: Path) -> None:
+    file = home / "wrong.yaml"
+    file.write_text(FEED.replace("name: feed", "name: wrong").replace("interval: 10m", "intervall: 10m"))
+    done = windrow(home, "pipeline", "check", str(file))
+    line = 1 + file.read_text().splitlines().index(next(x for x in file.read_text().splitlines() if "intervall" in x))
+    assert done.returncode == 2
+    assert f"wrong.yaml:{line}: intervall" in done.stderr
+    assert "interval" in done.stderr.replace("intervall", "")
+
+
+def test_a_right_pipeline_file_is_summed_up(home: Path) -> None:
+    done = windrow(home, "pipeline", "check", str(PROJECT / "dags" / "pipelines" / "feed.yaml"))
+    assert done.returncode == 0
+    assert "feed is fine: feed.engagements, feed.served" in done.stdout
+
+
+def test_pipelines_of_the_home_folder_are_found(home: Path) -> None:
+    (home / "pipelines" / "mine.yaml").write_text(FEED.replace("name: feed", "name: mine"))
+    assert json.loads(windrow(home, "pipeline", "list", "--json").stdout).keys() == {"feed", "mine"}
+
+
+def test_the_clock_before_anything_landed_says_the_next_move(home: Path) -> None:
+    done = windrow(home, "clock", "feed")
+    assert done.returncode == 0
+    assert "`windrow land feed`" in done.stdout
+
+
+@pytest.mark.parametrize(("seconds", "lag", "why"), [(100, 0, "read to its end"), (100, 7, "7 records behind")])
+def test_the_clock_says_who_holds_it_and_why(home: Path, seconds: int, lag: int, why: str) -> None:
+    pipeline = load(PROJECT / "dags" / "pipelines" / "feed.yaml")
+    places = Places.from_env({"WINDROW_HOME": str(home)})
+    rows = [
+        row(topic, partition, pipeline.start + timedelta(seconds=at), behind)
+        for topic, partition, at, behind in (
+            ("feed.served", 0, 5_000, 0),
+            ("feed.served", 1, seconds, lag),
+            ("feed.engagements", 0, 5_000, 0),
+        )
+    ]
+    clocks.record(pipeline, places, 0, rows)
+    said = windrow(home, "clock", "feed")
+    assert "held by feed.served/1" in said.stdout
+    assert why in said.stdout
+    found = json.loads(windrow(home, "clock", "feed", "--json").stdout)
+    assert found["held_by"] == ["feed.served", 0, 1]
+    assert found["watermark"] == "2026-11-01T00:01:40.000000Z"
+    assert found["frontier"] == "2026-10-31T23:30:40.000000Z"  # 30 minutes of window, 1 of grace
+    assert [p["lag"] for p in found["partitions"]] == [0, 0, lag]
+
+
+def row(topic: str, partition: int, clock_at: datetime, lag: int) -> dict[str, Any]:
+    return {
+        "topic": topic,
+        "topic_id": "x",
+        "epoch": 0,
+        "partition": partition,
+        "batch": 1,
+        "next_offset": 10,
+        "end_offset": 10 + lag,
+        "newest_at": clock_at,
+        "clock_at": clock_at,
+        "idle": False,
+        "landed_at": datetime(2026, 11, 1, 12, tzinfo=UTC),
+        **dict.fromkeys(("read", "landed", "quarantined", "skipped", "before_start"), 0),
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("train", "feed", "--interval", "2026-11-01T00:03:00Z"), "no interval of feed starts at"),
+        (("train", "feed", "--interval", "2026-11-01T00:00:00"), "has no time zone"),
+        (("train", "feed", "--interval", "yesterday"), "is not an instant"),
+        (
+            ("rebuild", "feed", "--from", "2026-11-01T01:00:00Z", "--to", "2026-11-01T00:00:00Z"),
+            "at or before it begins",
+        ),
+        (("override", "feed", "--interval", "2026-11-01T00:00:00Z", "--reason", " "), "an override needs a reason"),
+        (("override", "feed", "--interval", "2026-11-01T00:00:00Z", "--reason", "x"), "no candidate of the interval"),
+        (("train", "../../etc"), "etc"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_before_spark_starts(
+    home: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    done = windrow(home, *arguments)
+    assert done.returncode == 2, done.stderr
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_open_interval_is_refused_with_what_it_waits_for(home: Path) -> None:
+    done = windrow(home, "train", "feed", "--interval", "2026-11-01T00:00:00Z")
+    assert done.returncode == 20
+    assert "closes when the watermark is at 2026-11-01 00:41:00+00:00" in done.stderr
