@@ -14,6 +14,7 @@ from oracle import PINS, expected, expected_rows, found_rows, sent
 from windrow.io import candidates
 from windrow.jobs.run import Context
 from windrow.semantics.history import Right
+from windrow.semantics.plan import Plan
 from world import World, content
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
@@ -46,7 +47,7 @@ def test_published_rows_are_those_of_the_reference_join(world: World, seed: int,
     for start, one in joined.items():
         measures = {
             row["name"]: row["value"]
-            for row in candidates.measures_of(ctx.pipeline, ctx.places, [register[start]["plan_id"]])
+            for row in candidates.measures_of(ctx.pipeline, ctx.places, [Plan.from_json(register[start]["plan"])])
         }
         wanted = one.balance.measures()
         assert {name: measures[name] for name in wanted} == wanted

@@ -27,13 +27,13 @@ from windrow.transforms import measure
 
 def is_made(pipeline: Pipeline, places: Places, plans: Sequence[Plan]) -> bool:
     """Whether the candidates and the measures of these plans are all there."""
-    known = {row["plan"] for row in measures_of(pipeline, places, [plan.id for plan in plans])}
+    known = {row["plan"] for row in measures_of(pipeline, places, plans)}
     return known >= {plan.id for plan in plans}
 
 
-def measures_of(pipeline: Pipeline, places: Places, plan_ids: Sequence[str]) -> list[dict[str, Any]]:
+def measures_of(pipeline: Pipeline, places: Places, plans: Sequence[Plan]) -> list[dict[str, Any]]:
     """Rows of `measures` of these plans."""
-    return small.read(places.table(pipeline.name, "measures"), filters=[("plan", "in", list(plan_ids))])
+    return small.read(places.table(pipeline.name, "measures"), filters=small.of_plans("plan", plans))
 
 
 def make(

@@ -9,6 +9,7 @@ from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from windrow.config import Pipeline, Stream
 from windrow.io import small
@@ -58,7 +59,7 @@ def inputs(spark: SparkSession, pipeline: Pipeline, places: Places, plans: tuple
         begin, end = lo - stream.window.before, hi + stream.window.after
         rights[stream.name] = rows_of(landing(stream), stream, begin, end, ends_in=True)
         if stream.role == "label":
-            doubtful[stream.name] = doubtful_rows(landing(stream), stream, pipeline, end)
+            doubtful[stream.name] = doubtful_rows(landing(stream), stream, pipeline, begin, end)
     for side in (left, *rights.values()):
         side.duplicates.persist()  # few rows, and both the join and the balance need them
     return Inputs(left, rights, doubtful)
@@ -105,5 +106,12 @@ def _landing(
     ]
     payload = ", ".join(f"`{name}` {kind}" for name, kind in stream.columns.items())
     empty = spark.createDataFrame([], f"{_META_DDL}, {payload}")
-    columns = empty.columns
-    return reduce(DataFrame.unionByName, [f.select(columns) for f in frames]) if frames else empty
+    return reduce(DataFrame.unionByName, [_with_columns(f, empty.schema) for f in frames]) if frames else empty
+
+
+def _with_columns(frame: DataFrame, schema: StructType) -> DataFrame:
+    """Exactly these columns: one that joined the pipeline file after the last landing is null."""
+    known = {name.lower() for name in frame.columns}
+    return frame.select(
+        *[F.col(f.name) if f.name.lower() in known else F.lit(None).cast(f.dataType).alias(f.name) for f in schema]
+    )

@@ -10,6 +10,8 @@ from windrow.io import small
 from windrow.io.locks import held
 from windrow.places import Places
 from windrow.schemas import QUALITY
+from windrow.semantics.intervals import Interval
+from windrow.semantics.plan import Plan
 
 Standing = Literal["passed", "warned", "blocked"]
 
@@ -20,17 +22,21 @@ def record(pipeline: Pipeline, places: Places, rows: Sequence[Mapping[str, Any]]
         small.append_once(places.table(pipeline.name, "quality"), QUALITY, rows)
 
 
-def of_plans(pipeline: Pipeline, places: Places, plan_ids: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+def of_plans(pipeline: Pipeline, places: Places, plans: Sequence[Plan]) -> dict[str, list[dict[str, Any]]]:
     """The last judgement of each plan that has one, by plan id."""
-    rows = small.read(places.table(pipeline.name, "quality"), filters=[("plan", "in", list(plan_ids))])
+    rows = small.read(places.table(pipeline.name, "quality"), filters=small.of_plans("plan", plans))
     newest = {plan: max(r["judged_at"] for r in rows if r["plan"] == plan) for plan in {r["plan"] for r in rows}}
     return {plan: [r for r in rows if r["plan"] == plan and r["judged_at"] == at] for plan, at in newest.items()}
 
 
-def blocked_intervals(pipeline: Pipeline, places: Places) -> set[Any]:
-    """Starts of intervals whose last judgement blocked them."""
+def blocked_intervals(pipeline: Pipeline, places: Places, among: Sequence[Interval]) -> set[Any]:
+    """Starts of those intervals whose last judgement blocked them."""
+    if not among:
+        return set()
     columns = ["interval", "severity", "verdict", "judged_at"]
-    rows = small.read(places.table(pipeline.name, "quality"), columns=columns)
+    rows = small.read(
+        places.table(pipeline.name, "quality"), columns=columns, filters=[("interval", "in", [i.start for i in among])]
+    )
     newest: dict[Any, Any] = {}
     for row in rows:
         newest[row["interval"]] = max(row["judged_at"], newest.get(row["interval"], row["judged_at"]))

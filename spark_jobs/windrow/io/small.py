@@ -15,7 +15,13 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import TableNotFoundError
 
+from windrow.semantics.plan import Plan
+
 Filter = tuple[str, str, Any]
+
+
+COMPACT_EVERY = 200
+"""Commits between two compactions: a table of one-row files is read slowly."""
 
 
 class WriteSkipped(RuntimeError):
@@ -42,6 +48,11 @@ def read(
     return table.to_pyarrow_table(
         columns=list(columns) if columns else None, filters=list(filters) if filters else None
     ).to_pylist()
+
+
+def of_plans(column: str, plans: Sequence[Plan]) -> list[Filter]:
+    """Rows of some plans. The interval says in which files they can be, a plan's id does not."""
+    return [(column, "in", [plan.id for plan in plans]), ("interval", "in", [plan.interval.start for plan in plans])]
 
 
 def version_of(path: str, app_id: str) -> int:
@@ -94,3 +105,6 @@ def append_once(
         transactions = [Transaction(app_id, version)]
     data = pa.Table.from_pylist([{name: row.get(name) for name in schema.names} for row in rows], schema)
     write_deltalake(path, data, mode="append", commit_properties=CommitProperties(app_transactions=transactions))
+    written = DeltaTable(path)
+    if written.version() % COMPACT_EVERY == 0:
+        written.optimize.compact()

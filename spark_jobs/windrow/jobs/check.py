@@ -27,7 +27,7 @@ class Refusal(NamedTuple):
 
 def check(ctx: Context, planned: tuple[Plan, ...]) -> dict[str, Refusal]:
     """Judge every plan that is not judged yet; returns what stands in the way, by plan id (empty: nothing)."""
-    judged = quality.of_plans(ctx.pipeline, ctx.places, [plan.id for plan in planned])
+    judged = quality.of_plans(ctx.pipeline, ctx.places, planned)
     waiting = [plan for plan in planned if plan.id not in judged or quality.standing(judged[plan.id]) == "blocked"]
     refused = _judge(ctx, waiting) if waiting else {}
     crash.point("check.after_verdict")
@@ -39,7 +39,7 @@ def _judge(ctx: Context, waiting: list[Plan]) -> dict[str, Refusal]:
     from windrow.quality.gate import Gate, explain_failure
     from windrow.quality.suites import suites_for
 
-    measured = candidates.measures_of(ctx.pipeline, ctx.places, [plan.id for plan in waiting])
+    measured = candidates.measures_of(ctx.pipeline, ctx.places, waiting)
     history = publications.standing(publications.registered(ctx.pipeline, ctx.places))
     gate = Gate(suites_for(ctx.places.expectations, ctx.pipeline.suite))
     refused: dict[str, Refusal] = {}

@@ -44,8 +44,9 @@ def plan_interval(ctx: Context, run: str, at: datetime, mode: Mode, along: int) 
         raise WindowStillOpen(_why_open(ctx, interval, seen))
     chosen = [interval]
     if mode == "publish":
-        blocked = quality.blocked_intervals(ctx.pipeline, ctx.places) | {interval.start}
-        others = [i for i in publications.holes(ctx.pipeline, rows, frontier) if i.start not in blocked]
+        holes = publications.holes(ctx.pipeline, rows, frontier)
+        blocked = quality.blocked_intervals(ctx.pipeline, ctx.places, holes) | {interval.start}
+        others = [i for i in holes if i.start not in blocked]
         chosen = sorted([interval, *others[: max(0, along - 1)]])
     return record(ctx, run, chosen, seen, rows, drained=False)
 

@@ -28,7 +28,7 @@ def publish(
         BalanceBroken: the counts do not add up; nothing overrides that.
         Superseded: every one of the intervals was published by somebody else since.
     """
-    judged = quality.of_plans(ctx.pipeline, ctx.places, [plan.id for plan in planned])
+    judged = quality.of_plans(ctx.pipeline, ctx.places, planned)
     ready = [p for p in planned if override or quality.standing(judged.get(p.id, [])) != "blocked"]
     rows = [row for plan in ready if (row := _already(ctx, plan))]
     missing = [plan for plan in ready if plan.id not in {row["plan_id"] for row in rows}]
@@ -65,7 +65,7 @@ def _facts(
     override: tuple[str, str] | None,
 ) -> dict[str, dict[str, Any]]:
     """What the register says about each plan besides its identity. The balance is checked here, exactly."""
-    measured = candidates.measures_of(ctx.pipeline, ctx.places, [plan.id for plan in ready])
+    measured = candidates.measures_of(ctx.pipeline, ctx.places, ready)
     facts = {}
     for plan in ready:
         numbers = {row["name"]: row["value"] for row in measured if row["plan"] == plan.id}

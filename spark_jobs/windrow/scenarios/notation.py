@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal, InvalidOperation
+from typing import Any
 
 from windrow.semantics.history import Gap
 from windrow.semantics.late import Line
@@ -46,12 +47,12 @@ class Times:
             micros = (int(hours) * 3600 + int(minutes) * 60) * 10**6 + int(Decimal(seconds or 0) * 10**6)
             return -micros * MICROSECOND if sign else micros * MICROSECOND
         try:
-            micros = Decimal(text.replace("_", "")) * (self.unit // MICROSECOND)
+            exact = Decimal(text.replace("_", "")) * (self.unit // MICROSECOND)
         except InvalidOperation:
             raise ValueError(f"{text!r} is no time; write a number of units, such as 100, or 23:59:30") from None
-        if micros != int(micros):
+        if exact != int(exact):
             raise ValueError(f"{text!r} is finer than a microsecond")
-        return int(micros) * MICROSECOND
+        return int(exact) * MICROSECOND
 
     def at(self, text: str) -> datetime:
         return self.start + self.length(text)
@@ -91,8 +92,12 @@ def read_event(text: str, times: Times) -> Event:
     if len(words) < 3:
         raise ValueError(f"{text!r} is no event; write topic, key and time, such as: served k 0")
     topic, key, at, *rest = words
-    event = {"topic": topic, "key": tuple(None if k == "null" else k for k in key.split(",")), "at": times.at(at)}
-    more: dict[str, object] = {"name": f"{key}@{at}", "values": {}}
+    event: dict[str, Any] = {
+        "topic": topic,
+        "key": tuple(None if k == "null" else k for k in key.split(",")),
+        "at": times.at(at),
+    }
+    more: dict[str, Any] = {"name": f"{key}@{at}", "values": {}}
     values: dict[str, str] = {}
     while rest:
         word = rest.pop(0)
@@ -114,7 +119,7 @@ def read_event(text: str, times: Times) -> Event:
                 f"{word!r} in {text!r} is not known; after topic, key and time come: as NAME, p1, id=…, action=…, "
                 "logged=…, bad, lost"
             )
-    return Event(**{**event, **more, "values": values})  # type: ignore[arg-type]
+    return Event(**{**event, **more, "values": values})
 
 
 @dataclass(frozen=True)

@@ -1,39 +1,39 @@
 """A scenario file as a `Scenario`, or every problem in it with its line. What is not written has a default.
 
-    scenario: one sentence that says what is true
-    about: why, and where it comes from
-    unit: 1s                       every number below counts these; default 1s
-    start: 2026-11-01T00:00:00Z    time 0
-    rules:                         defaults: those of the worked vectors
-      interval: 1
-      grace: 10
-      idle: wait                   or a number: a caught-up partition follows the host's clock after so long
-      max_skew: 1000000000
-      key: [key]
-      left: {name: served, partitions: 1, out_of_orderness: 0, event_id: no}
-      right:                       default: one label stream called labels
-        - {name: labels, topic: labels, role: label, before: 0, after: 100, join: left, take: all,
-           silence: unknown, where: action = click, partitions: 1, out_of_orderness: 0, event_id: no}
-    history:
-      - land: [served k 0, labels k 100]      one batch: see `notation` for events
-        now: 120                              the host's clock; default: the newest time logged so far
-        lag: {labels p1: 5}                   the broker holds 5 more, which this batch does not take
-        killed: yes                           after its commits, before the clock
-      - replay: served k@0                    its partition is landed again from this event on
-      - plan: NAME                            a run records its plans now and carries them out later
-      - publish: closed                       or drain, or the NAME of a run (again: a retry)
-      - rebuild: 0 to 10                      the intervals from 0 to 10 with new pins; `run: NAME` names it
-        refused: open                         of publish or rebuild: it must be refused, with these words
-      - expect:
-          watermark: 100                      none, where there is none
-          frontier: -10
-          holder: labels/0
-          clocks: {labels/0: 100}
-          rows:                               the whole training table, in served order
-            k@0: positive, labels k@100       state/reason, then by stream the matches in order
-          open: [k@50]                        left rows that are in no publication
-          counts: {emitted: 1, labels.unmatched: 0}
-          late: [late_label k@0 labels +k@90] the ledger; the end of a line may be left out
+scenario: one sentence that says what is true
+about: why, and where it comes from
+unit: 1s                       every number below counts these; default 1s
+start: 2026-11-01T00:00:00Z    time 0
+rules:                         defaults: those of the worked vectors
+  interval: 1
+  grace: 10
+  idle: wait                   or a number: a caught-up partition follows the host's clock after so long
+  max_skew: 1000000000
+  key: [key]
+  left: {name: served, partitions: 1, out_of_orderness: 0, event_id: no}
+  right:                       default: one label stream called labels
+    - {name: labels, topic: labels, role: label, before: 0, after: 100, join: left, take: all,
+       silence: unknown, where: action = click, partitions: 1, out_of_orderness: 0, event_id: no}
+history:
+  - land: [served k 0, labels k 100]      one batch: see `notation` for events
+    now: 120                              the host's clock; default: the newest time logged so far
+    lag: {labels p1: 5}                   the broker holds 5 more, which this batch does not take
+    killed: yes                           after its commits, before the clock
+  - replay: served k@0                    its partition is landed again from this event on
+  - plan: NAME                            a run records its plans now and carries them out later
+  - publish: closed                       or drain, or the NAME of a run (again: a retry)
+  - rebuild: 0 to 10                      the intervals from 0 to 10 with new pins; `run: NAME` names it
+    refused: open                         of publish or rebuild: it must be refused, with these words
+  - expect:
+      watermark: 100                      none, where there is none
+      frontier: -10
+      holder: labels/0
+      clocks: {labels/0: 100}
+      rows:                               the whole training table, in served order
+        k@0: positive, labels k@100       state/reason, then by stream the matches in order
+      open: [k@50]                        left rows that are in no publication
+      counts: {emitted: 1, labels.unmatched: 0}
+      late: [late_label k@0 labels +k@90] the ledger; the end of a line may be left out
 """
 
 from __future__ import annotations
@@ -41,10 +41,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from windrow.config import Problem, parse_duration, parse_instant
+from windrow.config import parse_duration, parse_instant
 from windrow.config.problems import Location, near_miss
 from windrow.config.yaml_file import Document, Tree, read_document, read_text
 from windrow.scenarios.notation import Event, Times, read_event, read_row
@@ -74,7 +75,7 @@ def read(path: Path) -> Scenario:
 
 
 STEPS: Mapping[str, tuple[str, ...]] = {
-    "land": ("now", "lag", "killed"),
+    "land": ("now", "lag", "unreachable", "killed"),
     "replay": (),
     "plan": ("of",),
     "publish": ("refused",),
@@ -116,7 +117,6 @@ class _Reader:
             streams=streams,
             history=history,
             lines=tuple(self.document.line(("history", n)) for n in range(len(history))),
-            has_event_ids=frozenset(s.name for s in (rules.spec.left, *rules.spec.right) if s.event_id),
         )
         self.fits(scenario)
         return scenario
@@ -160,9 +160,10 @@ class _Reader:
             start=self.times.start,
             interval=interval,
             grace=self.length(tree, "grace", here, "10"),
-            max_skew=self.length(tree, "max_skew", here, "1000000000"),
+            max_skew=self.length(tree, "max_skew", here, "0"),
         )
-        streams = tuple((s.name, s.topics[0]) for s in (left, *rights))
+        sides: tuple[Left | Right, ...] = (left, *rights)
+        streams = tuple((side.name, side.topics[0]) for side in sides)
         return Rules(spec, partitions, disorder, policy or IdlePolicy("wait")), key, streams
 
     def idle(self, text: str) -> IdlePolicy:
@@ -215,7 +216,7 @@ class _Reader:
     def land(self, tree: Mapping[str, Tree], here: Location) -> Land:
         events = []
         for n, text in enumerate(self.texts(tree.get("land"), (*here, "land"))):
-            event = self.checked((*here, "land", n), lambda text=text: read_event(text, self.times))
+            event = self.checked((*here, "land", n), partial(read_event, text, self.times))
             if event:
                 events.append(event)
         now = tree.get("now")
@@ -223,10 +224,11 @@ class _Reader:
         unseen: dict[Place, int] = {}
         for place, count in self.mapping(tree.get("lag"), (*here, "lag")).items():
             topic, _, p = place.partition("/")
-            lag = self.checked((*here, "lag", place), lambda p=p, count=count: (int(p or 0), int(str(count))))
-            if lag:
-                unseen[topic, lag[0]] = lag[1]
-        return Land(tuple(events), now_at, unseen, str(tree.get("killed")) == "yes")
+            number = self.checked((*here, "lag", place), partial(int, p or 0))
+            lag = self.checked((*here, "lag", place), partial(int, str(count)))
+            unseen[topic, number or 0] = lag or 0
+        gone = frozenset(self.texts(tree.get("unreachable"), (*here, "unreachable")))
+        return Land(tuple(events), now_at, unseen, gone, str(tree.get("killed")) == "yes")
 
     def replay(self, tree: Mapping[str, Tree], here: Location) -> Replay:
         topic, _, name = str(tree.get("replay") or "").partition(" ")
@@ -264,13 +266,13 @@ class _Reader:
         rows = None
         if "rows" in said:
             read = [
-                self.checked((*here, "rows", name), lambda name=name, text=text: read_row(name, str(text)))
+                self.checked((*here, "rows", name), partial(read_row, name, str(text)))
                 for name, text in self.mapping(said["rows"], (*here, "rows")).items()
             ]
             rows = tuple(row for row in read if row)
         counts = {}
         for name, number in self.mapping(said.get("counts"), (*here, "counts")).items():
-            counts[name] = self.checked((*here, "counts", name), lambda number=number: int(str(number))) or 0
+            counts[name] = self.checked((*here, "counts", name), partial(int, str(number))) or 0
 
         def word(name: str) -> str | None:
             return None if said.get(name) is None else str(said[name])
@@ -351,7 +353,7 @@ class _Reader:
     def length(self, tree: Mapping[str, Tree], name: str, here: Location, default: str) -> timedelta:
         return self.text(tree, name, here, default, self.times.length, timedelta(0))
 
-    def one_of(self, tree: Mapping[str, Tree], name: str, here: Location, choices: tuple[str, ...]) -> str:
+    def one_of(self, tree: Mapping[str, Tree], name: str, here: Location, choices: tuple[str, ...]) -> Any:
         value = str(tree.get(name) or choices[0])
         if value not in choices:
             self.note((*here, name), f"{value!r} is not {' or '.join(choices)}")
@@ -381,5 +383,3 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "take": ("all", "first", "last"),
     "silence": ("unknown", "negative"),
 }
-
-__all__ = ["Problem", "ScenarioInvalid", "read"]

@@ -1,14 +1,14 @@
 """A scenario: rules, what happens one after another, and what must then be true. Frozen values.
 
-    rules:    what the pipeline file would say, in small numbers
-    history:  land ──▶ publish ──▶ expect ──▶ land ──▶ …        one step after another, each a value of this module
+rules:    what the pipeline file would say, in small numbers
+history:  land ──▶ publish ──▶ expect ──▶ land ──▶ …        one step after another, each a value of this module
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 
 from windrow.scenarios.notation import Event, Row, Times
@@ -37,6 +37,7 @@ class Land:
     events: tuple[Event, ...]
     now_at: datetime | None = None
     unseen: Mapping[Place, int] = field(default_factory=dict)
+    unreachable: frozenset[str] = frozenset()
     is_killed: bool = False
 
 
@@ -97,12 +98,7 @@ class Scenario:
     """(stream, topic), the left one first"""
     history: tuple[Step, ...]
     lines: tuple[int, ...]
-    has_event_ids: frozenset[str] = frozenset()
 
     @property
     def events(self) -> tuple[Event, ...]:
         return tuple(event for step in self.history if isinstance(step, Land) for event in step.events)
-
-    @property
-    def longest_after(self) -> timedelta:
-        return self.rules.spec.after

@@ -1,10 +1,10 @@
 """A scenario on a timeline, and expected beside found. Text, of a width that a terminal has.
 
-               0                   50                  100
-    k@0        ├───────────────────window───────────────┤
-      expected                                          │           positive, labels k@100
-      found                                             ││          positive, labels k@100 k@101
-                                                         ^
+           0                   50                  100
+k@0        ├───────────────────window───────────────┤
+  expected                                          │           positive, labels k@100
+  found                                             ││          positive, labels k@100 k@101
+                                                     ^
 """
 
 from __future__ import annotations
@@ -108,7 +108,9 @@ def _row(name: str, wanted: Row | None, got: Row | None, windows: Windows) -> li
         before, after = windows.window[stream]
         topic = windows.topic_of[stream]
         met = [dict(row.matches).get(stream, ()) if row else () for row in (wanted, got)]
-        both = {m: windows.at[f"{topic} {m}"] for m in dict.fromkeys([*met[0], *met[1]]) if f"{topic} {m}" in windows.at}
+        both = {
+            m: windows.at[f"{topic} {m}"] for m in dict.fromkeys([*met[0], *met[1]]) if f"{topic} {m}" in windows.at
+        }
         axis = Axis.of([left_at - before, left_at, left_at + after, *both.values()], windows.times)
         lines += [
             axis.ruler(),

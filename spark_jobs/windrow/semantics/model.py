@@ -9,7 +9,7 @@ everything else. Scenarios and generated histories run on it; Kafka, Spark and D
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 from windrow.semantics.account import Account, account
 from windrow.semantics.clock import IdlePolicy, PartitionClock, advance, drain, holder, topic_clock, watermark
 from windrow.semantics.close import frontier, is_closed
-from windrow.semantics.history import Gap, JoinSpec, Record, RowId
+from windrow.semantics.history import Gap, JoinSpec, Left, Record, Right, RowId
 from windrow.semantics.intervals import Interval, interval_of, intervals_between, shifted, utc
 from windrow.semantics.late import Line, Newer, ledger
 from windrow.semantics.plan import Plan
@@ -115,11 +115,17 @@ class Model:
         self.log[place].append(sent)
         return RowId(place[0], 0, place[1], len(self.log[place]) - 1)
 
-    def land(self, now: datetime, *, unseen: Mapping[Place, int] | None = None) -> None:
-        """All that the broker has, then the clock. `unseen`: what more it holds by partition, not landed now."""
+    def land(
+        self, now: datetime, *, unseen: Mapping[Place, int] | None = None, unreachable: Collection[str] = ()
+    ) -> None:
+        """All that the broker has, then the clock.
+
+        `unseen`: what more it holds by partition, not landed now. `unreachable`: topics that could not be asked.
+        """
         for topic in self.batches:
-            self.commit(topic, now)
-        self.observe(now, unseen or {})
+            if topic not in unreachable:
+                self.commit(topic, now)
+        self.observe(now, unseen or {}, unreachable)
 
     def commit(self, topic: str, now: datetime) -> None:
         """One landing commit of one topic; without `observe` after it, the landing run was killed there."""
@@ -131,15 +137,21 @@ class Model:
     def replay(self, place: Place, first: int, now: datetime) -> None:
         """Land the offsets from `first` on again, as a reader whose position was reset would."""
         self._commit(place[0], now, [(place, o) for o in range(first, self.position[place])])
-        self.observe(now, {})
+        self.observe(now)
 
-    def observe(self, now: datetime, unseen: Mapping[Place, int]) -> None:
+    def observe(
+        self, now: datetime, unseen: Mapping[Place, int] | None = None, unreachable: Collection[str] = ()
+    ) -> None:
         """The clock after a landing, also after one that landed nothing; pins are what it was computed from."""
         known = {(c.topic, c.partition): c for c in self.clocks}
         landed, _ = landed_once(self.landed, self.batches)
         seen = []
         for place in self.rules.places:
             topic, partition = place
+            if topic in unreachable:
+                nothing = PartitionClock(topic, 0, partition, 0, 0, None, None)
+                seen.append(known.get(place, nothing))
+                continue
             mine = [r for r in landed if (r.row_id.topic, r.row_id.partition) == place and not r.quarantined]
             seen.append(
                 advance(
@@ -148,7 +160,7 @@ class Model:
                     epoch=0,
                     partition=partition,
                     next_offset=self.position[place],
-                    end_offset=len(self.log[place]) + unseen.get(place, 0),
+                    end_offset=len(self.log[place]) + (unseen or {}).get(place, 0),
                     newest_at=max((r.event_at for r in mine if r.event_at is not None), default=None),
                     landed_at=now,
                     out_of_orderness=self.rules.out_of_orderness[topic],
@@ -241,7 +253,8 @@ class Model:
         if event_at is not None and event_at > shifted(now, spec.max_skew):
             event_at, reason = None, "event_time_ahead"
         record = Record(row_id, batch, event_at, sent.values, sent.record_at)
-        readers = [s for s in (spec.left, *spec.right) if row_id.topic in s.topics and passes(record, s.where)]
+        streams: tuple[Left | Right, ...] = (spec.left, *spec.right)
+        readers = [s for s in streams if row_id.topic in s.topics and passes(record, s.where)]
         if reason is None and readers:
             keys = [r.key for r in spec.right if r in readers]
             if sent.defect:

@@ -9,13 +9,12 @@ A record that no stream's `where` selects is landed as it is, whatever it lacks:
 
 from __future__ import annotations
 
-from functools import reduce
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from windrow.config import Pipeline, RightStream
 from windrow.schemas import LANDING_META, RAW
+from windrow.transforms.conditions import all_of, any_of
 
 _ISO = r"^[+-]?\d{4,6}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?\s*(Z|UTC|[+-]\d{2}:?\d{2})?$"
 _KAFKA = ("value", "topic", "partition", "offset", "timestamp", "timestampType")
@@ -122,10 +121,10 @@ def _reason(pipeline: Pipeline, topic: str, declared: dict[str, str], event_time
     selected = [F.coalesce(F.expr(s.where), F.lit(False)) if s.where else F.lit(True) for s in streams]
     wrong = [F.col(f"_wrong_{i}") for i in range(len(declared))]
     keyless = [
-        _any([F.col(k).isNull() for k in s.key]) if isinstance(s, RightStream) and s.role == "label" else F.lit(False)
+        any_of([F.col(k).isNull() for k in s.key]) if isinstance(s, RightStream) and s.role == "label" else F.lit(False)
         for s in streams
     ]
-    accepted_by_none = _all([~chosen | lost for chosen, lost in zip(selected, keyless, strict=True)])
+    accepted_by_none = all_of([~chosen | lost for chosen, lost in zip(selected, keyless, strict=True)])
     corrupt = F.col("_parsed._corrupt").isNotNull()
     text = F.col("_kafka_value").cast("string")
     not_an_object = F.json_object_keys(text).isNull() | F.json_object_keys(_wrapped(text)).isNull()
@@ -134,9 +133,9 @@ def _reason(pipeline: Pipeline, topic: str, declared: dict[str, str], event_time
         .when(F.when(corrupt, not_an_object).otherwise(F.col("_parsed.row").isNull()), "malformed")
         .when(F.col("_parsed.end").isNull(), "malformed")
         .when(ahead, "event_time_ahead")
-        .when(~_any(selected), F.lit(None))
-        .when(corrupt | _any(wrong), "wrong_type")
-        .when(_any([_not_finite(F.col(n), k) for n, k in declared.items()]), "not_finite")
+        .when(~any_of(selected), F.lit(None))
+        .when(corrupt | any_of(wrong), "wrong_type")
+        .when(any_of([_not_finite(F.col(n), k) for n, k in declared.items()]), "not_finite")
         .when(event_time.isNull(), "event_time_missing")
         .when(accepted_by_none, "null_key")
     )
@@ -153,11 +152,3 @@ def _not_finite(value: Column, kind: str) -> Column:
     if kind in ("array<float>", "array<double>"):
         return F.coalesce(infinite(F.array_max(value)) | infinite(F.array_min(value)), F.lit(False))
     return F.lit(False)
-
-
-def _any(conditions: list[Column]) -> Column:
-    return reduce(lambda a, b: a | b, conditions, F.lit(False))
-
-
-def _all(conditions: list[Column]) -> Column:
-    return reduce(lambda a, b: a & b, conditions, F.lit(True))

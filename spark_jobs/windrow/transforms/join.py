@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -34,6 +33,7 @@ from windrow.schemas import (
     ROW_ORDER,
     STATE,
 )
+from windrow.transforms.conditions import all_of, any_of
 
 
 @dataclass(frozen=True)
@@ -91,21 +91,23 @@ def join(
         INTERVAL,
         F.lit(facts.observed_until).cast("timestamp").alias(OBSERVED_UNTIL),
         *[f"_all_{s.name}" for s in pipeline.right if s.take != "all"],
-        _all([F.col(f"_has_{s.name}") for s in pipeline.right if s.join == "inner"]).alias(PAIRED),
+        all_of([F.col(f"_has_{s.name}") for s in pipeline.right if s.join == "inner"]).alias(PAIRED),
         _lookup(F.col(INTERVAL), facts.plan_of).alias(PLAN),
     )
 
 
-def doubtful_rows(landing: DataFrame, stream: RightStream, pipeline: Pipeline, hi: datetime) -> DataFrame:
+def doubtful_rows(landing: DataFrame, stream: RightStream, pipeline: Pipeline, lo: datetime, hi: datetime) -> DataFrame:
     """Quarantined labels whose key could be read: they make rows of that key unknown (rule 10).
 
-    Not bounded below in event time: what could not be read has none. Files without a quarantined row are
-    skipped by statistics.
+    By event time in [lo, hi], or where that could not be read or trusted, by when it was logged: nothing is
+    logged before it happens. Files without such a row are skipped by statistics.
     """
-    at = F.coalesce(F.col(EVENT_TIME), F.lit(hi))
+    at, logged_at = F.col(EVENT_TIME), F.col(RECORD_AT)
+    logged_in_time = logged_at.isNull() | (logged_at >= F.lit(lo - pipeline.max_skew))
+    possible = F.when(at.isNull(), logged_in_time).otherwise((at >= F.lit(lo)) & (at <= F.lit(hi)))
     meant = F.coalesce(F.expr(stream.where), F.lit(True)) if stream.where else F.lit(True)
-    keyed = _all([F.col(k).isNotNull() for k in stream.key])
-    return landing.where(F.col(QUARANTINED).isNotNull() & keyed & meant & (at <= F.lit(hi)))
+    keyed = all_of([F.col(k).isNotNull() for k in stream.key])
+    return landing.where(F.col(QUARANTINED).isNotNull() & possible & keyed & meant)
 
 
 def _interval_of(at: Column, length: timedelta) -> Column:
@@ -159,10 +161,10 @@ def _array_type(grouped: DataFrame) -> str:
 def _with_state(rows: DataFrame, pipeline: Pipeline, facts: Facts) -> DataFrame:
     """Rule 10, the same decision as `semantics.labels.label_state`."""
     labels = pipeline.label_streams
-    has_label = _any([F.col(f"_has_{s.name}") for s in labels])
-    keyless = _any([F.col(k).isNull() for k in pipeline.left.key])
-    quarantined = _any([F.col(f"_doubt_{s.name}") for s in labels])
-    silent = _any([_is_silent(s, facts) for s in labels if s.silence == "unknown"])
+    has_label = any_of([F.col(f"_has_{s.name}") for s in labels])
+    keyless = any_of([F.col(k).isNull() for k in pipeline.left.key])
+    quarantined = any_of([F.col(f"_doubt_{s.name}") for s in labels])
+    silent = any_of([_is_silent(s, facts) for s in labels if s.silence == "unknown"])
     doubt = (
         F.when(keyless, "null_key")
         .when(quarantined, "label_quarantined")
@@ -196,11 +198,3 @@ def _taken(rows: DataFrame, stream: RightStream) -> DataFrame:
 def _lookup(at: Column, values: Mapping[datetime, str]) -> Column:
     pairs = [F.lit(x) for item in sorted(values.items()) for x in item]
     return F.element_at(F.create_map(*pairs), at)
-
-
-def _any(conditions: list[Column]) -> Column:
-    return reduce(lambda a, b: a | b, conditions, F.lit(False))
-
-
-def _all(conditions: list[Column]) -> Column:
-    return reduce(lambda a, b: a & b, conditions, F.lit(True))

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from windrow.config import Pipeline, RightStream, Stream
 from windrow.schemas import EVENT_TIME, INTERVAL, PAIRED, PLAN, REASON, ROW_ID, STATE
 from windrow.semantics.labels import REASONS
+from windrow.transforms.conditions import any_of
 from windrow.transforms.streams import StreamRows
 
 
@@ -37,11 +38,11 @@ def candidate_measures(candidates: DataFrame, pipeline: Pipeline) -> DataFrame:
         "rows_outside_interval": counted((at < start) | (at >= start + F.lit(pipeline.interval))),
         "labels_outside_window": _total(out, [_outside(s) for s in pipeline.right]),
         "labels_out_of_order": _total(out, [_disordered(s) for s in pipeline.right]),
-        "null_arrays": counted(_any([F.col(s.name).isNull() for s in pipeline.right])),
+        "null_arrays": counted(any_of([F.col(s.name).isNull() for s in pipeline.right])),
         "state_contradictions": counted(_contradiction(pipeline)),
         "null_event_time": counted(at.isNull()),
-        "null_row_id": counted(_any([F.col(c).isNull() for c in ROW_ID])),
-        "left_keyless": counted(_any([F.col(k).isNull() for k in pipeline.left.key])),
+        "null_row_id": counted(any_of([F.col(c).isNull() for c in ROW_ID])),
+        "left_keyless": counted(any_of([F.col(k).isNull() for k in pipeline.left.key])),
     }
     reasons = {f"unknown.{r}": counted((F.col(STATE) == "unknown") & (F.col(REASON) == r)) for r in REASONS}
     nulls = {f"nulls.{c}": counted(F.col(c).isNull()) for c in pipeline.left.columns}
@@ -160,9 +161,9 @@ def _disordered(stream: RightStream) -> Column:
 
 def _contradiction(pipeline: Pipeline) -> Column:
     """A state that the row itself disproves."""
-    has_label = _any([F.size(s.name) > 0 for s in pipeline.label_streams])
+    has_label = any_of([F.size(s.name) > 0 for s in pipeline.label_streams])
     state, reason = F.col(STATE), F.col(REASON)
-    derived = _any([F.col(name).isNotNull() for name in pipeline.labels])
+    derived = any_of([F.col(name).isNotNull() for name in pipeline.labels])
     return (
         (has_label & (state != "positive"))
         | (~has_label & (state == "positive"))
@@ -179,7 +180,3 @@ def _total(out: Column, sizes: list[Column]) -> Column:
 
 def _starts(intervals: Sequence[datetime], holds) -> Column:  # type: ignore[no-untyped-def]
     return F.filter(F.array(*[F.lit(i) for i in intervals]), holds)
-
-
-def _any(conditions: list[Column]) -> Column:
-    return reduce(lambda a, b: a | b, conditions, F.lit(False))

@@ -1,0 +1,229 @@
+"""A scenario carried out on paper (`semantics.model`), and every place where it is not as expected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from windrow.scenarios.notation import Event, Row, say_line, say_row
+from windrow.scenarios.scenario import Expect, Land, Plan, Publish, Replay, Scenario
+from windrow.scenarios.timeline import Windows, beside
+from windrow.semantics import model
+from windrow.semantics.balance import BalanceBroken
+from windrow.semantics.clock import NotCaughtUp
+from windrow.semantics.history import Record
+from windrow.semantics.intervals import interval_of, intervals_between
+from windrow.semantics.model import Model, Sent, Superseded, WindowStillOpen
+from windrow.semantics.reference import landed_once, side_of
+
+REFUSALS = (WindowStillOpen, Superseded, NotCaughtUp, BalanceBroken)
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """Something that is not as expected. `line` of the scenario's file; `message` may have several lines."""
+
+    line: int
+    message: str
+
+
+class Rehearsal:
+    """The model in the middle of a scenario, with the names that the scenario gives to rows."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
+        self.model = Model(scenario.rules)
+        self.names: dict[Any, str] = {}
+        self.now = scenario.times.start
+
+    def run(self) -> tuple[Mismatch, ...]:
+        """Every step in turn. What an expectation finds wrong does not stop the steps after it."""
+        return tuple(
+            Mismatch(self.scenario.lines[n], message)
+            for n, step in enumerate(self.scenario.history)
+            for message in self._step(n, step)
+        )
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """The training table in the scenario's words."""
+        return tuple(say_row(row, self.names) for row in self.model.rows)
+
+    @property
+    def late(self) -> tuple[str, ...]:
+        lines = (line for lines in self.model.late().values() for line in lines)
+        return tuple(say_line(line, self.names, self.scenario.times) for line in lines)
+
+    def _step(self, n: int, step: object) -> Iterator[str]:
+        if isinstance(step, Land):
+            self._land(step)
+        elif isinstance(step, Replay):
+            row_id = next(i for i, name in self.names.items() if name == step.name and i.topic == step.topic)
+            self.model.replay((row_id.topic, row_id.partition), row_id.offset, self.now)
+        elif isinstance(step, Plan):
+            self.model.plan(step.run, self._intervals(step.intervals))
+        elif isinstance(step, Publish):
+            yield from self._publish(f"step {n}", step)
+        elif isinstance(step, Expect):
+            yield from self._compare(step)
+
+    def _land(self, step: Land) -> None:
+        for event in step.events:
+            row_id = self.model.produce(event.place, sent(event, self.scenario))
+            self.names[row_id] = event.name
+        logged = [event.logged_at or event.at for event in step.events]
+        self.now = step.now_at or max([self.now, *logged])
+        if step.is_killed:
+            for topic in self.model.batches:
+                self.model.commit(topic, self.now)
+        else:
+            self.model.land(self.now, unseen=step.unseen, unreachable=step.unreachable)
+
+    def _publish(self, run: str, step: Publish) -> Iterator[str]:
+        try:
+            for plan in self.model.plan(step.run or run, self._intervals(step.intervals), drained=step.is_drain):
+                self.model.publish(plan)
+        except REFUSALS as refusal:
+            said = f"{type(refusal).__name__}: {refusal}"
+            if step.refused is None or step.refused.lower() not in said.lower():
+                yield f"expected  {step.refused or 'no refusal'}\nfound     {said}"
+        else:
+            if step.refused is not None:
+                yield f"expected  a refusal with the words: {step.refused}\nfound     it was carried out"
+
+    def _before_start(self, landed: list[Record]) -> int:
+        spec = self.scenario.rules.spec
+        served = side_of(landed, spec.left, lambda at: at < spec.start)
+        return len(served.rows) + served.duplicate
+
+    def _intervals(self, bounds: tuple[datetime, datetime] | None) -> list[Any] | None:
+        return None if bounds is None else list(intervals_between(*bounds, self.scenario.rules.spec.interval))
+
+    def _compare(self, expect: Expect) -> Iterator[str]:
+        times = self.scenario.times
+        said = {
+            "watermark": (expect.watermark, times.say_at(self.model.watermark)),
+            "frontier": (expect.frontier, times.say_at(self.model.frontier)),
+            "holder": (expect.holder, _place(self.model.holder)),
+        }
+        for name, (wanted, found) in said.items():
+            if wanted is not None and not _is_same(wanted, found, self.scenario):
+                yield f"{name}: expected {wanted}, found {found}"
+        clocks = {f"{c.topic}/{c.partition}": times.say_at(c.clock_at) for c in self.model.clocks}
+        for place, wanted in expect.clocks.items():
+            if not _is_same(wanted, clocks.get(place, "no such partition"), self.scenario):
+                yield f"clock of {place}: expected {wanted}, found {clocks.get(place, 'no such partition')}"
+        if expect.rows is not None and expect.rows != self.rows:
+            yield "\n".join(["rows", *beside(expect.rows, self.rows, windows(self.scenario))]).rstrip()
+        if expect.open is not None and sorted(expect.open) != sorted(self.open):
+            yield f"open rows\n  expected  {' '.join(expect.open)}\n  found     {' '.join(self.open)}"
+        counts = self.counts() if expect.counts else {}
+        for name, number in expect.counts.items():
+            if counts.get(name) != number:
+                known = "" if name in counts else f"; counts are: {', '.join(sorted(counts))}"
+                yield f"count {name}: expected {number}, found {counts.get(name)}{known}"
+        if expect.late is not None and not _are_lines(expect.late, self.late):
+            yield "\n".join(
+                ["late ledger", *(f"  expected  {x}" for x in expect.late), *(f"  found     {x}" for x in self.late)]
+            )
+
+    @property
+    def open(self) -> tuple[str, ...]:
+        """Left rows whose interval is in no publication."""
+        spec = self.scenario.rules.spec
+        landed, _ = landed_once(self.model.landed, self.model.batches)
+        return tuple(
+            self.names[r.row_id]
+            for r in sorted((r for r in landed if r.event_at is not None), key=lambda r: r.order)
+            if r.row_id.topic in spec.left.topics
+            and not r.quarantined
+            and r.order[0] >= spec.start
+            and interval_of(r.order[0], spec.start, spec.interval) not in self.model.standing
+        )
+
+    def counts(self) -> dict[str, int]:
+        """Every count that a scenario may expect."""
+        landed, replayed = landed_once(self.model.landed, self.model.pins)
+        standing = [p.joined for p in self.model.standing.values()]
+        counted = {
+            "publications": len(self.model.publications),
+            "read": len(landed) + replayed,
+            "replayed": replayed,
+            "quarantined": sum(r.quarantined is not None for r in landed),
+            "before_start": self._before_start(landed),
+            "emitted": sum(j.balance.left.emitted for j in standing),
+            "duplicate": sum(j.balance.left.duplicate for j in standing),
+            "unpaired": sum(j.balance.left.unpaired for j in standing),
+        }
+        spec = self.scenario.rules.spec
+        counted["conflict"] = sum(j.conflict[spec.left.name] for j in standing)
+        for right in spec.right:
+            sides = [j.balance.right[right.name] for j in standing]
+            for name in ("read", "matched", "unmatched", "duplicate", "filtered"):
+                counted[f"{right.name}.{name}"] = sum(getattr(side, name) for side in sides)
+            counted[f"{right.name}.not_taken"] = sum(j.not_taken[right.name] for j in standing)
+            counted[f"{right.name}.conflict"] = sum(j.conflict[right.name] for j in standing)
+        return counted
+
+
+def sent(event: Event, scenario: Scenario) -> Sent:
+    """An event as the model takes it."""
+    values: Mapping[str, Any] = {
+        **dict(zip(scenario.key, event.key, strict=True)),
+        "id": event.event_id,
+        "action": None,
+        "value": None if event.is_bad else 1,
+        **event.values,
+    }
+    defect = "wrong_type" if event.is_bad else None
+    return Sent(event.at, values, event.logged_at or event.at, defect, event.is_lost)
+
+
+def windows(scenario: Scenario) -> Windows:
+    """What a timeline of this scenario needs."""
+    spec = scenario.rules.spec
+    return Windows(
+        times=scenario.times,
+        at={f"{event.topic} {event.name}": event.at for event in scenario.events},
+        topic_of=dict(scenario.streams),
+        window={r.name: (r.before, r.after) for r in spec.right},
+        left=spec.left.topics[0],
+    )
+
+
+def names_of(scenario: Scenario) -> dict[tuple[str, int, int], str]:
+    """(topic, partition, offset) → the name of the event that a fresh topic would hold there."""
+    names: dict[tuple[str, int, int], str] = {}
+    offsets: dict[model.Place, int] = {}
+    for event in scenario.events:
+        offset = offsets.setdefault(event.place, 0)
+        offsets[event.place] += 1
+        names[event.topic, event.partition, offset] = event.name
+    return names
+
+
+def _place(clock: Any) -> str:
+    return "none" if clock is None else f"{clock.topic}/{clock.partition}"
+
+
+def _is_same(wanted: str, found: str, scenario: Scenario) -> bool:
+    """Equal as text, or as times."""
+    if wanted == found or "none" in (wanted, found):
+        return wanted == found
+    try:
+        return scenario.times.length(wanted) == scenario.times.length(found)
+    except ValueError:
+        return False
+
+
+def _are_lines(wanted: tuple[str, ...], found: tuple[str, ...]) -> bool:
+    """Line by line in any order; the end of an expected line may be left out at a comma or a space."""
+    rest = sorted(found)
+    for line in sorted(wanted, key=len, reverse=True):
+        same = [f for f in rest if f == line or f.startswith((f"{line} ", f"{line},"))]
+        if not same:
+            return False
+        rest.remove(same[0])
+    return not rest

@@ -1,0 +1,377 @@
+"""Random histories of one pipeline: produce, retry, reorder, land, close, crash, restart, late, clear, rebuild.
+
+    rules of the machine ──▶ `semantics.model` ──▶ after every step and at the end, what must always hold
+
+Whatever happens in whatever order: W and F never go back; what is published is the join at its pins, by a second
+join that is written here on its own; every row once; counts add up; a retry is nothing; a clear is a new plan;
+live result plus late ledger is a rebuild; nobody who kept the promise is late; slicing makes no difference.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from windrow.semantics.clock import IdlePolicy, NotCaughtUp
+from windrow.semantics.history import JoinSpec, Left, Record, Right, RowId
+from windrow.semantics.intervals import Interval
+from windrow.semantics.late import apply
+from windrow.semantics.model import Model, Place, Publication, Rules, Sent, Superseded, WindowStillOpen
+
+START = datetime(2026, 11, 1, tzinfo=UTC)
+SERVED, LABELS, FEATURES = "served", "labels", "features"
+DISORDER = {SERVED: timedelta(seconds=4), LABELS: timedelta(seconds=8), FEATURES: timedelta(0)}
+INTERVAL, GRACE = timedelta(seconds=20), timedelta(seconds=5)
+SEEN: Counter[str] = Counter()
+"""What all histories together have come upon; the last test asks for it."""
+
+
+def seconds(n: float) -> timedelta:
+    return timedelta(seconds=n)
+
+
+def rules(take: str, join: str, silence: str, idle: IdlePolicy) -> Rules:
+    labels = Right("labels", (LABELS,), ("key",), seconds(15), seconds(3), event_id="id", take=take, silence=silence)
+    features = Right("features", (FEATURES,), ("key",), seconds(10), role="feature", join=join)
+    spec = JoinSpec(Left("served", (SERVED,), ("key",), "id"), (labels, features), START, INTERVAL, GRACE)
+    return Rules(spec, {SERVED: 2, LABELS: 2, FEATURES: 1}, DISORDER, idle)
+
+
+PLACES: tuple[Place, ...] = ((SERVED, 0), (SERVED, 1), (LABELS, 0), (LABELS, 1), (FEATURES, 0))
+places = st.sampled_from(PLACES)
+keys = st.sampled_from(("a", "a", "b", None))
+numbers = st.integers(0, 10**6)
+
+
+class Histories(RuleBasedStateMachine):
+    """One pipeline's life. `t` is how far event time has come, `now` the landing host's clock."""
+
+    @initialize(
+        take=st.sampled_from(("all", "first", "last")),
+        join=st.sampled_from(("left", "left", "inner")),
+        silence=st.sampled_from(("unknown", "negative")),
+        waits=st.booleans(),
+    )
+    def begin(self, take: str, join: str, silence: str, waits: bool) -> None:
+        idle = IdlePolicy("wait") if waits else IdlePolicy("caught_up", seconds(10))
+        self.model = Model(rules(take, join, silence, idle))
+        self.t, self.now, self.runs, self.ids = START, START, 0, 0
+        self.sent: list[tuple[Place, Sent]] = []
+        self.newest: dict[Place, datetime] = {}
+        self.keeps_the_promise = waits
+        self.marks: list[Any] = [None, None]
+
+    # ---- producers
+
+    @rule(place=places, key=keys, step=st.integers(0, 6), back=st.integers(0, 8))
+    def produce(self, place: Place, key: str | None, step: int, back: int) -> None:
+        """An event, out of order by no more than its topic may be."""
+        self.t += seconds(step)
+        self.send(place, self.t - min(seconds(back), DISORDER[place[0]]), key)
+
+    @rule(key=keys, delay=st.sampled_from((-3.000001, -3, 0, 2, 15, 15.000001)), where=st.integers(0, 1))
+    def serve_and_engage(self, key: str | None, delay: float, where: int) -> None:
+        """A left row with its feature, and a label at or just beside an end of its window."""
+        at = self.t + seconds(4)
+        self.send((SERVED, where), at, key)
+        self.send((FEATURES, 0), at, key)
+        self.send((LABELS, where), at + seconds(delay), key)
+        self.t = max(self.t, at + seconds(delay))
+
+    @rule(n=numbers, place=places)
+    def retry_of_a_producer(self, n: int, place: Place) -> None:
+        """An earlier event once more, anywhere in its topic: same id and time, now and then another payload."""
+        if self.sent:
+            (topic, _), again = self.sent[n % len(self.sent)]
+            values = {**again.values, "key": "b"} if n % 5 == 0 else again.values
+            self.put((topic, place[1] if topic != FEATURES else 0), replace(again, values=values))
+
+    @rule(place=places, key=keys, back=st.integers(9, 90))
+    def late(self, place: Place, key: str | None, back: int) -> None:
+        """An event that breaks the promise of its partition."""
+        self.send(place, max(START, self.t - seconds(back)), key)
+
+    @rule(place=places, kind=st.sampled_from(("ahead", "bad", "before_start")))
+    def poison(self, place: Place, kind: str) -> None:
+        at = {"ahead": START + timedelta(days=3000), "bad": self.t, "before_start": START - seconds(1)}[kind]
+        self.send(place, at, "a", defect="wrong_type" if kind == "bad" else None)
+
+    @rule(step=st.integers(10, 60))
+    def time_passes(self, step: int) -> None:
+        """Every partition has an event, so that the clock comes along."""
+        self.t += seconds(step)
+        for place in PLACES:
+            self.send(place, self.t, "z")
+
+    # ---- landing
+
+    @rule(wait=st.integers(0, 40))
+    def land(self, wait: int) -> None:
+        self.now = max(self.now, self.t) + seconds(wait)
+        self.model.land(self.now)
+
+    @rule(place=places)
+    def land_with_lag(self, place: Place) -> None:
+        self.now = max(self.now, self.t)
+        self.model.land(self.now, unseen={place: 3})
+
+    @rule(topics=st.sets(st.sampled_from(sorted(DISORDER)), min_size=1))
+    def crash_while_landing(self, topics: set[str]) -> None:
+        """Some topics are committed, then the process is killed: no clock. The next landing is the restart."""
+        for topic in sorted(topics):
+            self.model.commit(topic, max(self.now, self.t))
+        SEEN["crash"] += 1
+
+    @rule(place=places, n=numbers)
+    def replay(self, place: Place, n: int) -> None:
+        position = self.model.position[place]
+        if position:
+            self.model.replay(place, n % position, max(self.now, self.t))
+            SEEN["replay"] += 1
+
+    @precondition(lambda self: not self.has_unlanded())
+    @rule(hours=st.integers(1, 3))
+    def host_clock_steps_back(self, hours: int) -> None:
+        self.model.land(self.now - timedelta(hours=hours))
+
+    # ---- runs
+
+    @rule()
+    def close(self) -> None:
+        self.carry_out(self.model.plan(self.run()))
+
+    @rule()
+    def crash_after_planning(self) -> None:
+        self.model.plan(self.run())
+
+    @precondition(lambda self: self.runs)
+    @rule(n=numbers)
+    def retry_of_a_run(self, n: int) -> None:
+        """The recorded plans again: nothing where they are done, a refusal where they are outdated."""
+        run = f"run {n % self.runs}"
+        before = self.model.plans[run]
+        plans = self.model.plan(run)
+        assert plans == before, "a retry carries out the recorded plans"
+        done = {p.plan.id for p in self.model.publications}
+        count = len(self.model.publications)
+        try:
+            self.carry_out(plans)
+        except Superseded:
+            SEEN["superseded"] += 1
+        if all(plan.id in done for plan in plans):
+            assert len(self.model.publications) == count, "a retry of what is done is nothing"
+            SEEN["retry"] += bool(plans)
+
+    @precondition(lambda self: self.model.publications)
+    @rule(n=numbers, length=st.integers(1, 3))
+    def clear_or_rebuild(self, n: int, length: int) -> None:
+        """One published interval, or some: a new plan each, new pins, published again."""
+        standing = sorted(self.model.standing)
+        chosen = standing[n % len(standing) :][:length]
+        known = {plan.id for plans in self.model.plans.values() for plan in plans}
+        count = len(self.model.publications)
+        try:
+            plans = self.model.plan(self.run(), chosen)
+        except WindowStillOpen:  # a drain had published it
+            self.model.plans[f"run {self.runs - 1}"] = ()
+            return
+        assert known.isdisjoint(plan.id for plan in plans), "a clear is a new plan"
+        self.carry_out(plans)
+        assert len(self.model.publications) == count + len(chosen)
+        SEEN["rebuild"] += 1
+
+    @precondition(lambda self: self.model.publications)
+    @rule()
+    def drain(self) -> None:
+        self.keeps_the_promise = False  # the end was declared; what comes after is late
+        try:
+            self.carry_out(self.model.plan(self.run(), drained=True))
+            SEEN["drain"] += 1
+        except NotCaughtUp:
+            self.model.plans[f"run {self.runs - 1}"] = ()
+            SEEN["not caught up"] += 1
+
+    # ---- what must hold
+
+    @invariant()
+    def clocks_never_go_back(self) -> None:
+        if hasattr(self, "model"):
+            marks = [self.model.watermark, self.model.frontier]
+            for before, after in zip(self.marks, marks, strict=True):
+                assert before is None or (after is not None and after >= before)
+            self.marks = marks
+
+    def teardown(self) -> None:
+        if not hasattr(self, "model"):
+            return
+        SEEN["histories"] += 1
+        self.model.land(max(self.now, self.t))
+        self.close()
+        self.every_publication_still_is_its_join()
+        self.live_and_ledger_are_a_rebuild()
+        self.every_row_is_in_one_place()
+        self.slicing_makes_no_difference()
+
+    def every_publication_still_is_its_join(self) -> None:
+        for publication in self.model.publications:
+            assert publication.joined == self.model.joined(publication.plan), "the pins are the plan's"
+
+    def live_and_ledger_are_a_rebuild(self) -> None:
+        for interval, lines in self.model.late().items():
+            publication = self.model.standing[interval]
+            assert apply(publication.joined.rows, lines) == self.model.rebuilt(publication).rows
+            SEEN.update(line.kind for line in lines)
+            if self.keeps_the_promise:
+                assert not [line for line in lines if line.kind.startswith("late")], "closed too early"
+
+    def every_row_is_in_one_place(self) -> None:
+        counts = vars(self.model.account())
+        assert counts["read"] == sum(n for name, n in counts.items() if name != "read")
+        ids = Counter(row.row_id for row in self.model.rows)
+        assert max(ids.values(), default=0) <= 1
+        SEEN["rows"] += len(ids)
+        SEEN.update(f"{row.label_state} {row.label_reason}" for row in self.model.rows)
+
+    def slicing_makes_no_difference(self) -> None:
+        """All of it landed at once, at the end: the same rows as a rebuild of everything."""
+        whole = Model(self.model.rules)
+        for place, log in self.model.log.items():
+            for sent in log:
+                whole.produce(place, sent)
+        whole.land(max(self.now, self.t))
+        for publication in self.model.standing.values():
+            at_once = whole.joined(replace(publication.plan, pins=whole.pins))
+            assert content(at_once.rows) == content(self.model.rebuilt(publication).rows)
+
+    # ---- parts of the rules
+
+    def send(self, place: Place, at: datetime, key: str | None, defect: str | None = None) -> None:
+        self.ids += 1
+        event_id = None if self.ids % 7 == 0 else f"e{self.ids}"
+        self.put(place, Sent(at, {"key": key, "id": event_id}, at, defect))
+
+    def put(self, place: Place, sent: Sent) -> None:
+        at = sent.event_at
+        assert at is not None
+        is_trusted = at < START + timedelta(days=2000) and not sent.defect
+        if is_trusted:
+            if at < self.newest.get(place, START) - DISORDER[place[0]]:
+                self.keeps_the_promise = False
+            self.newest[place] = max(at, self.newest.get(place, START))
+            self.t = max(self.t, at)
+        self.model.produce(place, sent)
+        self.sent.append((place, sent))
+
+    def has_unlanded(self) -> bool:
+        """Whether something waits to be landed: a host clock in the past would not trust it."""
+        return any(self.model.position[place] < len(self.model.log[place]) for place in PLACES)
+
+    def run(self) -> str:
+        self.runs += 1
+        return f"run {self.runs - 1}"
+
+    def carry_out(self, plans: Iterable[Any]) -> None:
+        for plan in plans:
+            count = len(self.model.publications)
+            publication = self.model.publish(plan)
+            if len(self.model.publications) > count:
+                check(self.model, publication)
+
+
+def check(model: Model, publication: Publication) -> None:
+    """A second join, written on its own: same rows, same matches, whole interval beyond its closing."""
+    plan, spec = publication.plan, model.rules.spec
+    if not plan.drained:
+        least = min(c.clock_at for c in plan.watermark if c.clock_at is not None)
+        assert len(plan.watermark) == len(PLACES)
+        assert plan.interval.end + seconds(15) + GRACE <= least, "closed before its time"
+    seen = by_pins(model.landed, plan.pins)
+    rights = {r.name: winners(seen, r.topics[0], r.event_id) for r in spec.right}
+    expected = []
+    for left in winners(seen, SERVED, "id", plan.interval):
+        met = {}
+        for right in spec.right:
+            low, high = left.event_at - right.before, left.event_at + right.after
+            same = [r for r in rights[right.name] if r.values["key"] == left.values["key"] is not None]
+            found = sorted((r.event_at, r.row_id) for r in same if low <= r.event_at <= high)
+            met[right.name] = {"all": found, "first": found[:1], "last": found[-1:]}[right.take]
+        if all(met[r.name] for r in spec.right if r.join == "inner"):
+            expected.append((left.event_at, left.row_id, met))
+    expected.sort(key=lambda row: row[:2])
+    published = [
+        (r.event_at, r.row_id, {s: [(m.event_at, m.row_id) for m in ms] for s, ms in r.matches.items()})
+        for r in publication.joined.rows
+    ]
+    assert published == expected
+    for row in publication.joined.rows:
+        assert (row.label_state == "positive") == bool(row.matches["labels"])
+        assert row.label_state != "unknown" or row.label_reason
+    SEEN["publications"] += 1
+
+
+def by_pins(landed: Iterable[Record], pins: Mapping[str, int]) -> dict[RowId, Record]:
+    seen: dict[RowId, Record] = {}
+    for r in landed:  # in the order of landing
+        if r.batch <= pins[r.row_id.topic] and r.row_id not in seen:
+            seen[r.row_id] = r
+    return seen
+
+
+def winners(
+    seen: Mapping[RowId, Record], topic: str, event_id: str | None, interval: Interval | None = None
+) -> list[Any]:
+    """One record an event: the least row id of those with the same event id and time."""
+    of: dict[Any, Record] = {}
+    for row_id in sorted(seen, reverse=True):
+        r = seen[row_id]
+        if row_id.topic != topic or r.quarantined or (interval and not interval.start <= r.event_at < interval.end):
+            continue
+        named = r.values.get(event_id) if event_id else None
+        of[row_id if named is None else (named, r.event_at)] = r
+    return list(of.values())
+
+
+def content(rows: Iterable[Any]) -> list[Any]:
+    """Rows without the batch, which is an audit column."""
+    return [
+        (
+            (r.row_id, r.event_at, r.values, r.label_state, r.label_reason),
+            {s: [(m.row_id, m.event_at, m.values) for m in ms] for s, ms in r.matches.items()},
+        )
+        for r in rows
+    ]
+
+
+Histories.TestCase.settings = settings(
+    max_examples=100,
+    stateful_step_count=25,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=(Phase.explicit, Phase.generate, Phase.shrink),
+    suppress_health_check=list(HealthCheck),
+)
+TestHistories = pytest.mark.timeout(600)(Histories.TestCase)
+
+
+def test_the_histories_have_come_upon_everything() -> None:
+    """What never happened has not been tested. Runs after the histories, and only with them."""
+    if not SEEN["histories"]:
+        pytest.skip("the histories were not run")
+    few = {name: SEEN[name] for name in EXPECTED if SEEN[name] < 10}
+    assert not few
+
+
+EXPECTED = (
+    *("crash", "replay", "superseded", "retry", "rebuild", "drain", "not caught up", "publications", "rows"),
+    *("late_left", "late_label", "late_feature", "pair_appeared", "winner_changed", "state_changed"),
+    *("positive None", "negative None", "unknown side_silent", "unknown null_key", "unknown label_quarantined"),
+)
