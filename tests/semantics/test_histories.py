@@ -9,6 +9,7 @@ live result plus late ledger is a rebuild; nobody who kept the promise is late; 
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -25,6 +26,7 @@ from windrow.semantics.history import JoinSpec, Left, Record, Right, RowId
 from windrow.semantics.intervals import Interval
 from windrow.semantics.late import apply
 from windrow.semantics.model import Model, Place, Publication, Rules, Sent, Superseded, WindowStillOpen
+from windrow.semantics.reference import Joined
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 SERVED, LABELS, FEATURES = "served", "labels", "features"
@@ -49,6 +51,8 @@ PLACES: tuple[Place, ...] = ((SERVED, 0), (SERVED, 1), (LABELS, 0), (LABELS, 1),
 places = st.sampled_from(PLACES)
 keys = st.sampled_from(("a", "a", "b", None))
 numbers = st.integers(0, 10**6)
+delays = st.sampled_from((-3.000001, -3, 0, 2, 15, 15.000001))
+"""Of a label after its left row: at both ends of the window, and a microsecond beyond."""
 
 
 class Histories(RuleBasedStateMachine):
@@ -59,8 +63,10 @@ class Histories(RuleBasedStateMachine):
         join=st.sampled_from(("left", "left", "inner")),
         silence=st.sampled_from(("unknown", "negative")),
         waits=st.booleans(),
+        first=st.lists(st.tuples(keys, delays, st.integers(0, 1), st.booleans()), min_size=1, max_size=4),
     )
-    def begin(self, take: str, join: str, silence: str, waits: bool) -> None:
+    def begin(self, take: str, join: str, silence: str, waits: bool, first: list[Any]) -> None:
+        """Some rows are served and published: the rest of the life is about what comes to that."""
         idle = IdlePolicy("wait") if waits else IdlePolicy("caught_up", seconds(10))
         self.model = Model(rules(take, join, silence, idle))
         self.t, self.now, self.runs, self.ids = START, START, 0, 0
@@ -68,6 +74,9 @@ class Histories(RuleBasedStateMachine):
         self.newest: dict[Place, datetime] = {}
         self.keeps_the_promise = waits
         self.marks: list[Any] = [None, None]
+        for event in first:
+            self.serve_and_engage(*event)
+        self.a_run_of_the_schedule(40)
 
     # ---- producers
 
@@ -77,14 +86,14 @@ class Histories(RuleBasedStateMachine):
         self.t += seconds(step)
         self.send(place, self.t - min(seconds(back), DISORDER[place[0]]), key)
 
-    @rule(key=keys, delay=st.sampled_from((-3.000001, -3, 0, 2, 15, 15.000001)), where=st.integers(0, 1))
-    def serve_and_engage(self, key: str | None, delay: float, where: int) -> None:
-        """A left row with its feature, and a label at or just beside an end of its window."""
+    @rule(key=keys, delay=delays, partition=st.integers(0, 1), has_feature=st.booleans())
+    def serve_and_engage(self, key: str | None, delay: float, partition: int, has_feature: bool) -> None:
+        """A left row, with or without its feature, and a label at or just beside an end of its window."""
         at = self.t + seconds(4)
-        self.send((SERVED, where), at, key)
-        self.send((FEATURES, 0), at, key)
-        self.send((LABELS, where), at + seconds(delay), key)
-        self.t = max(self.t, at + seconds(delay))
+        self.send((SERVED, partition), at, key)
+        if has_feature:
+            self.send((FEATURES, 0), at, key)
+        self.send((LABELS, partition), at + seconds(delay), key)
 
     @rule(n=numbers, place=places)
     def retry_of_a_producer(self, n: int, place: Place) -> None:
@@ -94,10 +103,19 @@ class Histories(RuleBasedStateMachine):
             values = {**again.values, "key": "b"} if n % 5 == 0 else again.values
             self.put((topic, place[1] if topic != FEATURES else 0), replace(again, values=values))
 
-    @rule(place=places, key=keys, back=st.integers(9, 90))
-    def late(self, place: Place, key: str | None, back: int) -> None:
-        """An event that breaks the promise of its partition."""
-        self.send(place, max(START, self.t - seconds(back)), key)
+    @rule(place=places, key=keys, n=numbers, beside=st.integers(-5, 20))
+    def late(self, place: Place, key: str | None, n: int, beside: int) -> None:
+        """An event near one that was sent long ago: it may break the promise of its partition."""
+        about = self.sent[n % len(self.sent)][1].event_at or START
+        self.send(place, max(START, min(self.t, about + seconds(beside))), key)
+
+    @rule(n=numbers, topic=st.sampled_from((LABELS, FEATURES)), delay=delays)
+    def late_for_a_row(self, n: int, topic: str, delay: float) -> None:
+        """A label or feature in the window of a row that was served long ago, or just beside it."""
+        rows = [sent for place, sent in self.sent if place[0] == SERVED and not sent.defect]
+        row = rows[n % len(rows)]
+        if row.event_at is not None and row.event_at + seconds(delay) <= self.t:
+            self.send((topic, 0), row.event_at + seconds(delay), row.values["key"])
 
     @rule(place=places, kind=st.sampled_from(("ahead", "bad", "before_start")))
     def poison(self, place: Place, kind: str) -> None:
@@ -110,6 +128,17 @@ class Histories(RuleBasedStateMachine):
         self.t += seconds(step)
         for place in PLACES:
             self.send(place, self.t, "z")
+
+    @rule(step=st.integers(30, 60))
+    def labels_fall_silent(self, step: int) -> None:
+        """Only the other topics go on; what is caught up idles, and the interval closes if idling may close it."""
+        self.send((SERVED, 0), self.t, "b")
+        self.t += seconds(step)
+        for place in PLACES:
+            if place[0] != LABELS:
+                self.send(place, self.t, "z")
+        self.land(40)
+        self.close()
 
     # ---- landing
 
@@ -144,6 +173,12 @@ class Histories(RuleBasedStateMachine):
 
     # ---- runs
 
+    @rule(step=st.integers(20, 60))
+    def a_run_of_the_schedule(self, step: int) -> None:
+        self.time_passes(step)
+        self.land(0)
+        self.close()
+
     @rule()
     def close(self) -> None:
         self.carry_out(self.model.plan(self.run()))
@@ -171,15 +206,16 @@ class Histories(RuleBasedStateMachine):
             SEEN["retry"] += bool(plans)
 
     @precondition(lambda self: self.model.publications)
-    @rule(n=numbers, length=st.integers(1, 3))
-    def clear_or_rebuild(self, n: int, length: int) -> None:
-        """One published interval, or some: a new plan each, new pins, published again."""
+    @rule(n=numbers, length=st.integers(1, 3), is_raced=st.booleans())
+    def clear_or_rebuild(self, n: int, length: int, is_raced: bool) -> None:
+        """One published interval, or some: a new plan each, new pins, published again. Another run may be slower."""
         standing = sorted(self.model.standing)
         chosen = standing[n % len(standing) :][:length]
         known = {plan.id for plans in self.model.plans.values() for plan in plans}
         count = len(self.model.publications)
         try:
             plans = self.model.plan(self.run(), chosen)
+            slower = self.model.plan(self.run(), chosen) if is_raced else ()
         except WindowStillOpen:  # a drain had published it
             self.model.plans[f"run {self.runs - 1}"] = ()
             return
@@ -187,6 +223,10 @@ class Histories(RuleBasedStateMachine):
         self.carry_out(plans)
         assert len(self.model.publications) == count + len(chosen)
         SEEN["rebuild"] += 1
+        for plan in slower:
+            with pytest.raises(Superseded):
+                self.model.publish(plan)
+            SEEN["superseded"] += 1
 
     @precondition(lambda self: self.model.publications)
     @rule()
@@ -203,7 +243,7 @@ class Histories(RuleBasedStateMachine):
 
     @invariant()
     def clocks_never_go_back(self) -> None:
-        if hasattr(self, "model"):
+        if hasattr(self, "marks"):
             marks = [self.model.watermark, self.model.frontier]
             for before, after in zip(self.marks, marks, strict=True):
                 assert before is None or (after is not None and after >= before)
@@ -216,18 +256,18 @@ class Histories(RuleBasedStateMachine):
         self.model.land(max(self.now, self.t))
         self.close()
         self.every_publication_still_is_its_join()
-        self.live_and_ledger_are_a_rebuild()
+        rebuilt = {interval: self.model.rebuilt(p) for interval, p in self.model.standing.items()}
+        self.live_and_ledger_are_a_rebuild(rebuilt)
+        self.slicing_makes_no_difference(rebuilt)
         self.every_row_is_in_one_place()
-        self.slicing_makes_no_difference()
 
     def every_publication_still_is_its_join(self) -> None:
         for publication in self.model.publications:
             assert publication.joined == self.model.joined(publication.plan), "the pins are the plan's"
 
-    def live_and_ledger_are_a_rebuild(self) -> None:
+    def live_and_ledger_are_a_rebuild(self, rebuilt: Mapping[Interval, Joined]) -> None:
         for interval, lines in self.model.late().items():
-            publication = self.model.standing[interval]
-            assert apply(publication.joined.rows, lines) == self.model.rebuilt(publication).rows
+            assert apply(self.model.standing[interval].joined.rows, lines) == rebuilt[interval].rows
             SEEN.update(line.kind for line in lines)
             if self.keeps_the_promise:
                 assert not [line for line in lines if line.kind.startswith("late")], "closed too early"
@@ -240,16 +280,16 @@ class Histories(RuleBasedStateMachine):
         SEEN["rows"] += len(ids)
         SEEN.update(f"{row.label_state} {row.label_reason}" for row in self.model.rows)
 
-    def slicing_makes_no_difference(self) -> None:
+    def slicing_makes_no_difference(self, rebuilt: Mapping[Interval, Joined]) -> None:
         """All of it landed at once, at the end: the same rows as a rebuild of everything."""
         whole = Model(self.model.rules)
         for place, log in self.model.log.items():
             for sent in log:
                 whole.produce(place, sent)
         whole.land(max(self.now, self.t))
-        for publication in self.model.standing.values():
+        for interval, publication in self.model.standing.items():
             at_once = whole.joined(replace(publication.plan, pins=whole.pins))
-            assert content(at_once.rows) == content(self.model.rebuilt(publication).rows)
+            assert content(at_once.rows) == content(rebuilt[interval].rows)
 
     # ---- parts of the rules
 
@@ -351,7 +391,7 @@ def content(rows: Iterable[Any]) -> list[Any]:
 
 
 Histories.TestCase.settings = settings(
-    max_examples=100,
+    max_examples=int(os.environ.get("WINDROW_HISTORIES", "2000")),
     stateful_step_count=25,
     deadline=None,
     derandomize=True,

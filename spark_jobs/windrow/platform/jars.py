@@ -19,13 +19,12 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
 from filelock import FileLock
 
 from windrow.places import Places
-from windrow.platform import class_archive
-from windrow.platform.class_archive import spark_home
 from windrow.platform.conditions import JarsMissing
 from windrow.platform.disk import require_room
 from windrow.platform.java import find_java, java_home
@@ -37,6 +36,14 @@ _SETS = {"spark": 11, "kafka": 46}
 _NEEDED_BYTES = 600 * 1024 * 1024
 
 Report = Callable[[str], None]
+
+
+def spark_home() -> Path:
+    """Folder of the pip package: its jars, its bin/spark-submit."""
+    spec = find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise JarsMissing("PySpark is not installed in this environment.", "run `make setup`.")
+    return Path(spec.origin).parent
 
 
 def folder(places: Places) -> Path:
@@ -57,22 +64,6 @@ def ensure(places: Places, report: Report = print) -> None:
     with FileLock(places.cache / "jars.lock"):
         if not target.is_dir():
             _fetch(java, target, report)
-        _configure(places, target)
-
-
-def speed_up(places: Places, report: Report = print) -> None:
-    """Make the class archive (a minute of CPU, 190 MB, once); a Spark start then costs a fifth less CPU.
-
-    Optional: where it cannot be made, Spark starts as it would have, and a line says so.
-    """
-    target = folder(places)
-    with FileLock(places.cache / "jars.lock"):
-        archive = class_archive.file(places, target)
-        if not archive.exists():
-            report("Making the class archive for Spark (once, a minute or more) …")
-            problem = class_archive.make(places, target, environment(places))
-            if problem:
-                report(f"  not made, Spark just starts slower: {problem}")
         _configure(places, target)
 
 
@@ -174,17 +165,9 @@ def _proxy_options(environ: Mapping[str, str]) -> list[str]:
 
 def _configure(places: Places, jars: Path) -> None:
     """Write the configuration when it differs; a reader never sees half a file."""
-    archive = class_archive.file(places, jars)
-    values = {
-        "{jars}": f"{jars}/spark/*",
-        "{driver_jars}": class_archive.class_path(jars) if archive.exists() else f"{jars}/spark/*",
-        "{archive}": class_archive.options(archive) if archive.exists() else "",
-    }
     places.spark_conf.mkdir(parents=True, exist_ok=True)
     for template in sorted(_TEMPLATES.iterdir()):
-        text = template.read_text()
-        for name, value in values.items():
-            text = text.replace(name, value)
+        text = template.read_text().replace("{jars}", f"{jars}/spark/*")
         file = places.spark_conf / template.name
         if not file.exists() or file.read_text() != text:
             beside = file.with_name(f".{file.name}.{os.getpid()}")

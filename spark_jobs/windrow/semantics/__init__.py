@@ -6,5 +6,6 @@ Standard library only: no Spark, no files, no clock on the wall. Every engine mu
     intervals   the grid of left event time          match      which rows may meet
     clock       how far event time has come          labels     positive, negative or unknown
     close       what no longer changes               balance    nothing disappears
-    plan        what a run is about to do            reference  all of it, on small histories
+    plan        what a run is about to do            reference  one interval, on small histories
+    late        what a rebuild would change          model      a pipeline's whole life, on paper
 """

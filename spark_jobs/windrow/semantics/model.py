@@ -84,6 +84,7 @@ class Model:
         self.watermark_at: dict[tuple[str, int], datetime | None] = {}
         self.plans: dict[str, tuple[Plan, ...]] = {}
         self.publications: list[Publication] = []
+        self._specs: dict[object, JoinSpec] = {}  # by pins and what had landed; only to save time
 
     # ---- what has been
 
@@ -209,8 +210,11 @@ class Model:
 
     def spec_at(self, pins: Mapping[str, int], drained: bool = False) -> JoinSpec:
         """The rules with what was known of the label side at the pins."""
-        clocks = event_clocks(self.landed, pins, self.rules.out_of_orderness)
-        return replace(self.rules.spec, event_clocks=clocks, gaps=self._gaps(pins), drained=drained)
+        known = (tuple(sorted(pins.items())), drained, len(self.landed))
+        if known not in self._specs:
+            clocks = event_clocks(self.landed, pins, self.rules.out_of_orderness)
+            self._specs[known] = replace(self.rules.spec, event_clocks=clocks, gaps=self._gaps(pins), drained=drained)
+        return self._specs[known]
 
     def late(self) -> dict[Interval, tuple[Line, ...]]:
         """The late ledger of every standing publication, complete up to the newest pins."""
