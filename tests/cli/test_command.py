@@ -140,3 +140,26 @@ def test_an_open_interval_is_refused_with_what_it_waits_for(home: Path) -> None:
     done = windrow(home, "train", "feed", "--interval", "2026-11-01T00:00:00Z")
     assert done.returncode == 20
     assert "closes when the watermark is at 2026-11-01 00:41:00+00:00" in done.stderr
+
+
+def test_a_missing_argument_is_told_with_the_usage(home: Path) -> None:
+    done = windrow(home, "land")
+    assert done.returncode == 2
+    assert "Usage: windrow land" in done.stderr
+
+
+def test_a_reader_that_has_seen_enough_is_no_failure(home: Path) -> None:
+    env = {**os.environ, "WINDROW_HOME": str(home)}
+    script = f"set -o pipefail; {WINDROW} pipeline list | true; {WINDROW} clock feed | head -c 1"
+    done = subprocess.run(["bash", "-c", script], env=env, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_scenario_that_does_not_come_out_is_a_failure(home: Path) -> None:
+    file = PROJECT / "tests" / "scenarios" / "suppress_two_minutes_of_grace.yaml"
+    assert windrow(home, "scenario", str(file)).returncode == 0
+    wrong = home / "wrong.yaml"
+    text = file.read_text()
+    assert "negative" in text
+    wrong.write_text(text.replace("negative", "positive", 1))
+    assert windrow(home, "scenario", str(wrong)).returncode == 1

@@ -218,3 +218,104 @@ def test_a_drain_closes_everything_and_says_so(world: World) -> None:
     world.train(ctx, run="drain", drain=True)
     found = [(r["k"], r["label_state"], r["label_reason"], r["liked"]) for r in world.training(ctx)]
     assert found == [(1, "positive", "drained", True), (2, "negative", "drained", False)]
+
+
+TIMES = {
+    "2026-11-01T00:00:01Z": 1.0,
+    "2026-11-01 00:00:02.5": 2.5,
+    "2026-11-01T05:30:03+05:30": 3.0,
+    "2026-11-01t00:00:04.000005z": 4.000005,
+    "2026-11-01T05:00:05+05": 5.0,
+    1793491206: 6.0,
+    1793491207.25: 7.25,
+    1793491208000: None,  # milliseconds
+    "12:30": None,
+    "2026": 2026 - 1793491200,  # a number, quoted or not, is of seconds
+    "yesterday": None,
+    "0000-01-01T00:00:00Z": None,
+    "10000-01-01T00:00:00Z": None,
+    "-62200000000": None,
+}
+"""What a producer may say → seconds behind START, or quarantined."""
+
+
+def test_every_way_to_say_an_instant_is_understood_or_quarantined(world: World) -> None:
+    import json
+
+    ctx = made(world, PIPELINE, {"served": 1, "likes": 1}, now=1_000)
+    values = [json.dumps({"id": "x", "k": 1, "t": said}).encode() for said in TIMES]
+    world.produce([("served", 0, value, START) for value in values])
+    world.land(ctx)
+    rows = sorted(world.table(ctx, f"landing/{world.name}.served"), key=lambda r: r["_offset"])
+    found = [(r["_event_time"] - START).total_seconds() if r["_event_time"] else None for r in rows]
+    assert dict(zip(TIMES, found, strict=True)) == TIMES
+    assert {r["_quarantined"] for r in rows if r["_event_time"] is None} <= {"wrong_type", "event_time_ahead"}
+
+
+GOOD = '{"id": "x", "k": 1, "t": "2026-11-01T00:00:01Z"}'
+
+
+def test_text_that_is_not_one_json_object_is_malformed(world: World) -> None:
+    ctx = made(world, PIPELINE, {"served": 1, "likes": 1}, now=1_000)
+    broken = [
+        GOOD + " and more",
+        GOOD + "} and more",
+        GOOD + GOOD,
+        GOOD + "," + GOOD,
+        GOOD + ',"x":2',
+        GOOD + ' ,"end":5',
+        'null,"row":' + GOOD,
+        "null",
+        "[" + GOOD + "]",
+        "",
+        GOOD[:-1],
+        GOOD.replace("x", "x\x01"),
+    ]
+    world.produce([("served", 0, text.encode(), START) for text in [GOOD, *broken]])
+    world.land(ctx)
+    rows = sorted(world.table(ctx, f"landing/{world.name}.served"), key=lambda r: r["_offset"])
+    assert [r["_quarantined"] for r in rows] == [None, *["malformed"] * len(broken)]
+    assert bytes(rows[1]["_raw"]) == broken[0].encode()
+
+
+NASTY = (
+    PIPELINE.replace(
+        "{id: string, k: bigint, t: timestamp}\n  key: [k]",
+        "{t: timestamp, key: boolean, value: binary, timestamp: double, order: 'map<string,int>', "
+        "topic: 'struct<a:int,b:array<string>>'}\n  key: [key]",
+    )
+    .replace(
+        "{id: string, k: bigint, t: timestamp}\n    key: [k]",
+        "{t: timestamp, yes: boolean, offset: 'decimal(10,2)'}\n    key: [yes]",
+    )
+    .replace("liked:", 'first: "likes[0].offset", share: "10 / (timestamp - 1)", liked:')
+)
+
+
+def test_columns_named_and_typed_like_nobody_expects_come_through(world: World) -> None:
+    """Names of Kafka's own columns and of SQL, a boolean key, a map; labels that would fail on some row are null."""
+    import json
+
+    ctx = made(world, NASTY, {"served": 1, "likes": 1})
+    served = [
+        {"t": "2026-11-01T00:00:01Z", "key": True, "value": "aGk=", "timestamp": 1.0, "order": {"a": 1}},
+        {"t": "2026-11-01T00:00:02Z", "key": False, "timestamp": 3.0, "topic": {"a": 7, "b": ["x", None]}},
+        {"t": "2026-11-01T00:20:00Z", "key": True, "timestamp": 1.0},
+    ]
+    likes = [
+        {"t": "2026-11-01T00:00:09Z", "yes": True, "offset": 12.5},
+        {"t": "2026-11-01T00:20:00Z", "yes": True, "offset": 1},
+    ]
+    world.produce([("served", 0, json.dumps(row).encode(), START) for row in served])
+    world.produce([("likes", 0, json.dumps(row).encode(), START) for row in likes])
+    world.land(ctx)
+    world.train(ctx)
+    first, second = world.training(ctx)
+    assert (first["key"], bytes(first["value"]), first["timestamp"], first["order"]) == (True, b"hi", 1.0, [("a", 1)])
+    assert (first["liked"], str(first["first"]), first["share"]) == (True, "12.50", None)
+    assert (second["topic"], second["liked"], second["first"], second["share"]) == (
+        {"a": 7, "b": ["x", None]},
+        False,
+        None,
+        5.0,
+    )

@@ -60,7 +60,7 @@ class Histories(RuleBasedStateMachine):
 
     @initialize(
         take=st.sampled_from(("all", "first", "last")),
-        join=st.sampled_from(("left", "left", "inner")),
+        join=st.sampled_from(("left", "inner")),
         silence=st.sampled_from(("unknown", "negative")),
         waits=st.booleans(),
         first=st.lists(st.tuples(keys, delays, st.integers(0, 1), st.booleans()), min_size=1, max_size=4),
@@ -114,8 +114,9 @@ class Histories(RuleBasedStateMachine):
         """A label or feature in the window of a row that was served long ago, or just beside it."""
         rows = [sent for place, sent in self.sent if place[0] == SERVED and not sent.defect]
         row = rows[n % len(rows)]
-        if row.event_at is not None and row.event_at + seconds(delay) <= self.t:
-            self.send((topic, 0), row.event_at + seconds(delay), row.values["key"])
+        at = (row.event_at or START) + seconds(max(delay, 0) if topic == FEATURES else delay)
+        if at <= self.t:
+            self.send((topic, 0), at, row.values["key"])
 
     @rule(place=places, kind=st.sampled_from(("ahead", "bad", "before_start")))
     def poison(self, place: Place, kind: str) -> None:
@@ -403,10 +404,10 @@ TestHistories = pytest.mark.timeout(600)(Histories.TestCase)
 
 
 def test_the_histories_have_come_upon_everything() -> None:
-    """What never happened has not been tested. Runs after the histories, and only with them."""
-    if not SEEN["histories"]:
-        pytest.skip("the histories were not run")
-    few = {name: SEEN[name] for name in EXPECTED if SEEN[name] < 10}
+    """What never happened has not been tested. Runs after the histories, and only with all of them."""
+    if SEEN["histories"] < 1000:
+        pytest.skip("too few histories were run to say")
+    few = {name: SEEN[name] for name in EXPECTED if SEEN[name] < SEEN["histories"] / 200}
     assert not few
 
 

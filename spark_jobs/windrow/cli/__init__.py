@@ -1,7 +1,8 @@
 """The `windrow` command: on a laptop exactly the jobs that Airflow runs, and a look at what they did.
 
-Exit codes: 0 done, 2 bad arguments or pipeline file, 20 window still open, 30 blocked by expectations, 40 another
-writer was faster or holds the lock, 50 a figure is off (demo), 60 the platform is not ready, 1 anything else.
+Exit codes: 0 done, 2 bad arguments or pipeline file, 10 published already (train --interval), 20 window still open,
+30 blocked by expectations, 40 another writer was faster or holds the lock, 50 a figure is off (demo), 60 the platform
+is not ready (no broker, no topic, a port in use), 1 anything else.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from collections.abc import Callable
 import typer
 
 from windrow.cli import demo, jobs, listings, local, pipelines
-from windrow.jobs.run import code_of
+from windrow.jobs.run import BAD_INPUT, NOT_READY, code_of
 from windrow.platform.conditions import PlatformNotReady
+from windrow.scenarios import ScenarioInvalid
 
-FIGURE_OFF, NOT_READY = 50, 60
+FIGURE_OFF = 50
 
 app = typer.Typer(
     help=__doc__,
@@ -31,6 +33,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "demo": demo.demo,
     **jobs.COMMANDS,
     **listings.COMMANDS,
+    "scenario": pipelines.scenario,
 }
 for name, command in COMMANDS.items():
     app.command(name)(command)
@@ -40,9 +43,6 @@ def main() -> None:
     """Entry point: a known failure is one message and its exit code, an unknown one a traceback."""
     try:
         app()
-    except BrokenPipeError:  # `windrow … | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
     except Exception as error:
         code = _code(error)
         if code == 1 and os.environ.get("WINDROW_DEBUG"):
@@ -56,4 +56,6 @@ def main() -> None:
 def _code(error: Exception) -> int:
     if isinstance(error, demo.FigureOff):
         return FIGURE_OFF
+    if isinstance(error, ScenarioInvalid):
+        return BAD_INPUT
     return NOT_READY if isinstance(error, PlatformNotReady) else code_of(error)

@@ -88,7 +88,7 @@ def land(
 
     ctx = context(pipeline)
     before = job.totals(clocks.observe(ctx.pipeline, ctx.places))
-    for seen in job.land(ctx, lasting=parse_duration(lasting), every=parse_duration(every)):
+    for seen in job.land(ctx, lasting=job.duration(lasting), every=job.duration(every)):
         done = job.summary(before, seen)
         console.print(
             f"read {done['read']:,} = landed {done['landed']:,} + quarantined {done['quarantined']:,} "

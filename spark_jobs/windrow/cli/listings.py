@@ -71,7 +71,7 @@ def clock(pipeline: PipelineName, json: AsJson = False) -> None:
 def publications_(pipeline: PipelineName, json: AsJson = False) -> None:
     """Every publication: number, interval, counts, verdict, and the training table's version that it made."""
     ctx = context(pipeline)
-    register = publications.registered(ctx.pipeline, ctx.places)
+    register = publications.repaired(ctx.pipeline, ctx.places)
     if json:
         as_json(register)
         return

@@ -12,8 +12,17 @@ from windrow.cli.show import AsJson, as_json, console
 from windrow.config import check as check_file
 from windrow.config import discover, duration_text
 from windrow.places import Places
+from windrow.scenarios import run_file
 
 app = typer.Typer(help="Pipeline files.", no_args_is_help=True)
+
+
+def scenario(file: Annotated[Path, typer.Argument(help="The scenario file.")], json: AsJson = False) -> None:
+    """Run a scenario: these events, batches and runs; are the rows what the file says? Exit code 1 if not."""
+    report = run_file(file)
+    as_json(report.to_json()) if json else console.print(str(report), markup=False)
+    if not report.is_as_expected:
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -21,7 +30,7 @@ def check(file: Annotated[Path, typer.Argument(help="The pipeline file.")]) -> N
     """Check a pipeline file: each problem with its line, its field and what would be right. Exit code 2 if any."""
     pipeline, warnings = check_file(file, Places.from_env(os.environ).expectations)
     for warning in warnings:
-        console.print(f"warning: {warning}", markup=False)
+        console.print(f"warning: {warning.at(file)}", markup=False)
     delay = pipeline.after + pipeline.grace
     console.print(
         f"{pipeline.name} is fine: {', '.join(pipeline.topics)}; "

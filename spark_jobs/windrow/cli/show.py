@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -14,7 +15,15 @@ from rich.table import Table
 
 from windrow.semantics.plan import instant_text
 
-console = Console(soft_wrap=True, highlight=False, width=None if sys.stdout.isatty() else 200)
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """`windrow … | head` is no failure."""
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(0)
+
+
+console = _Console(soft_wrap=True, highlight=False, width=None if sys.stdout.isatty() else 200)
 """Lines that a log or a pipe gets are not cut at 80 columns."""
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]

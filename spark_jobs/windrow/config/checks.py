@@ -40,6 +40,7 @@ def findings(pipeline: Pipeline) -> list[Finding]:
         _start_is_on_the_grid,
         _stream_names_differ,
         _columns_are_there,
+        _right_columns_compare,
         _keys_compare,
         _names_do_not_collide,
         _shared_topics_agree,
@@ -111,6 +112,17 @@ def _column(stream: Stream, where: Location, name: str, use: str) -> Iterator[Fi
     if use != "event_time" and (reason := why_no_key(kind)):
         what = "a key column" if use == "key" else "an event id"
         yield where, f"column {name!r} is {kind}, which cannot be {what}: {reason}"
+
+
+def _right_columns_compare(pipeline: Pipeline) -> Iterator[Finding]:
+    """A right stream's array is sorted, and maps have no order."""
+    for index, stream in enumerate(pipeline.right):
+        for name, kind in stream.columns.items():
+            if any(part.name == "map" for part in parse_type(kind).parts()):
+                yield (
+                    ("right", index, "columns", name),
+                    f"column {name!r} is {kind}; maps in right streams come later, use a struct or an array of structs",
+                )
 
 
 def _keys_compare(pipeline: Pipeline) -> Iterator[Finding]:

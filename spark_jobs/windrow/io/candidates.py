@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from windrow.config import Pipeline
+from windrow.config.column_types import parse_type
 from windrow.io import crash, frames, small
 from windrow.io.clocks import Observation
 from windrow.io.locks import held
@@ -23,6 +24,10 @@ from windrow.schemas import INTERVAL, MEASURES, PLAN, ROW_ORDER
 from windrow.semantics.balance import Balance, LeftBalance, RightBalance
 from windrow.semantics.plan import Plan
 from windrow.transforms import measure
+
+
+class LabelNotPublishable(ValueError):
+    """A label expression has a type that not every reader knows. The pipeline file must change."""
 
 
 def is_made(pipeline: Pipeline, places: Places, plans: Sequence[Plan]) -> bool:
@@ -53,12 +58,14 @@ def make(
         app_id = f"windrow.join/{plans[0].id}"
         if small.version_of(path, app_id) < 1:
             crash.point("join.before_commit")
-            _write(frames.joined(pipeline, plans, read), path, app_id, plans)
+            rows = frames.joined(pipeline, plans, read)
+            _refuse_unreadable(rows, pipeline)
+            _write(rows, path, app_id, plans)
         crash.point("join.after_commit")
         if not is_made(pipeline, places, plans):
             written = of_plans(spark, pipeline, places, [plan.id for plan in plans])
-            rows = _measures(pipeline, plans, read, written, landing)
-            small.append_once(places.table(pipeline.name, "measures"), MEASURES, rows)
+            measured = _measures(pipeline, plans, read, written, landing)
+            small.append_once(places.table(pipeline.name, "measures"), MEASURES, measured)
         read.release()
         crash.point("join.after_measures")
 
@@ -76,6 +83,17 @@ def discard(pipeline: Pipeline, places: Places, plan_ids: Sequence[str]) -> None
         if table is not None and plan_ids:
             names = ", ".join(f"'{plan_id}'" for plan_id in plan_ids)
             table.delete(f"{PLAN} in ({names})")
+
+
+def _refuse_unreadable(rows: DataFrame, pipeline: Pipeline) -> None:
+    for name in pipeline.labels:
+        kind = rows.schema[name].dataType.simpleString()
+        try:
+            parse_type(kind)
+        except ValueError as problem:
+            raise LabelNotPublishable(
+                f"label {name!r} is of type {kind}: {problem}. Cast it in `labels:`, e.g. cast(... as double)."
+            ) from None
 
 
 def _write(rows: DataFrame, path: str, app_id: str, plans: tuple[Plan, ...]) -> None:
@@ -104,29 +122,29 @@ def _measures(
     landing: Mapping[str, float | None],
 ) -> list[dict[str, Any]]:
     starts, length = [plan.interval.start for plan in plans], pipeline.interval
-    aggregates = {
-        "rows": measure.candidate_measures(written, pipeline),
-        "repeated": measure.repeated_row_ids(written),
-        "left": measure.left_counts(read.left, starts, length),
-        "left conflict": measure.conflicts(read.left, pipeline.left, starts, length),
+    aggregates: dict[tuple[str, ...], DataFrame] = {
+        ("rows",): measure.candidate_measures(written, pipeline),
+        ("repeated",): measure.repeated_row_ids(written),
+        ("left",): measure.left_counts(read.left, starts, length),
+        ("left conflict",): measure.conflicts(read.left, pipeline.left, starts, length),
     }
     for stream in pipeline.right:
         side = read.rights[stream.name]
-        aggregates[stream.name] = measure.right_counts(side, written, stream, starts, length)
-        aggregates[f"{stream.name} conflict"] = measure.conflicts(side, stream, starts, length)
+        aggregates["right", stream.name] = measure.right_counts(side, written, stream, starts, length)
+        aggregates["right conflict", stream.name] = measure.conflicts(side, stream, starts, length)
     counts = _collected(aggregates)
     rows = []
     for plan in plans:
-        start, emitted = plan.interval.start, counts["rows"].get(plan.id, {})
-        sides = {stream.name: counts[stream.name].get(start, {}) for stream in pipeline.right}
-        left = counts["left"].get(start, {})
+        start, emitted = plan.interval.start, counts["rows",].get(plan.id, {})
+        sides = {stream.name: counts["right", stream.name].get(start, {}) for stream in pipeline.right}
+        left = counts["left",].get(start, {})
         numbers = {
             **_of_rows(pipeline, emitted),
-            "duplicate_row_ids": counts["repeated"].get(plan.id, {}).get("duplicate_row_ids", 0),
+            "duplicate_row_ids": counts["repeated",].get(plan.id, {}).get("duplicate_row_ids", 0),
             **_balance(emitted, left, sides).measures(),
             "left_filtered": left.get("left_filtered", 0),
-            "left_conflict": counts["left conflict"].get(start, {}).get("conflict", 0),
-            **{f"{name}.conflict": counts[f"{name} conflict"].get(start, {}).get("conflict", 0) for name in sides},
+            "left_conflict": counts["left conflict",].get(start, {}).get("conflict", 0),
+            **{f"{name}.conflict": counts["right conflict", name].get(start, {}).get("conflict", 0) for name in sides},
             **landing,
         }
         rows += [
@@ -186,7 +204,7 @@ def landing_measures(seen: Observation) -> dict[str, float | None]:
     }
 
 
-def _collected(aggregates: Mapping[str, DataFrame]) -> dict[str, dict[Any, dict[str, Any]]]:
+def _collected(aggregates: Mapping[tuple[str, ...], DataFrame]) -> dict[tuple[str, ...], dict[Any, dict[str, Any]]]:
     """Small aggregates by plan or by interval start, computed side by side: each is more planning than work.
 
     Instants leave Spark as microseconds: a collected timestamp would be in the process's zone.

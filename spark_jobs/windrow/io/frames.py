@@ -18,6 +18,7 @@ from windrow.schemas import BATCH, EVENT_TIME
 from windrow.semantics.clock import PartitionClock
 from windrow.semantics.intervals import Interval
 from windrow.semantics.plan import Plan
+from windrow.transforms.conditions import any_of
 from windrow.transforms.join import Facts, doubtful_rows, join
 from windrow.transforms.streams import StreamRows, rows_of
 
@@ -48,7 +49,7 @@ def inputs(spark: SparkSession, pipeline: Pipeline, places: Places, plans: tuple
     """
     lo, hi = plans[0].interval.start, plans[-1].interval.end
     pins = plans[0].pins
-    wanted = reduce(lambda a, b: a | b, (_inside(plan.interval) for plan in plans))
+    wanted = any_of(_inside(stretch) for stretch in _stretches(plans))
 
     def landing(stream: Stream) -> DataFrame:
         return _landing(spark, pipeline, places, stream, pins)
@@ -63,6 +64,17 @@ def inputs(spark: SparkSession, pipeline: Pipeline, places: Places, plans: tuple
     for side in (left, *rights.values()):
         side.duplicates.persist()  # few rows, and both the join and the balance need them
     return Inputs(left, rights, doubtful)
+
+
+def _stretches(plans: tuple[Plan, ...]) -> list[Interval]:
+    """The plans' intervals, neighbours merged: one condition a stretch, however many intervals."""
+    stretches: list[Interval] = []
+    for plan in plans:
+        if stretches and stretches[-1].end == plan.interval.start:
+            stretches[-1] = Interval(stretches[-1].start, plan.interval.end)
+        else:
+            stretches.append(plan.interval)
+    return stretches
 
 
 def joined(pipeline: Pipeline, plans: tuple[Plan, ...], read: Inputs) -> DataFrame:
@@ -85,9 +97,12 @@ def facts_of(pipeline: Pipeline, plans: tuple[Plan, ...]) -> Facts:
 
 
 def _heard_until(pipeline: Pipeline, stream: Stream, vector: Iterable[PartitionClock]) -> datetime | None:
-    """The newest event clock of the stream's partitions."""
-    clocks = (p.event_clock(pipeline.out_of_orderness(p.topic)) for p in vector if p.topic in stream.topics)
-    return max((c for c in clocks if c is not None), default=None)
+    """The newest event clock of each topic's partitions; of several topics the one that fell silent first."""
+    by_topic = []
+    for topic in stream.topics:
+        clocks = (p.event_clock(pipeline.out_of_orderness(topic)) for p in vector if p.topic == topic)
+        by_topic.append(max((c for c in clocks if c is not None), default=None))
+    return None if None in by_topic else min(filter(None, by_topic))
 
 
 def _inside(interval: Interval):  # type: ignore[no-untyped-def]
@@ -100,7 +115,7 @@ def _landing(
 ) -> DataFrame:
     """The stream's landing rows up to the pins, of all its topics."""
     frames = [
-        spark.read.format("delta").load(path).where(F.col(BATCH) <= pins[topic])
+        spark.read.format("delta").load(path).where(F.col(BATCH) <= pins.get(topic, 0))
         for topic in stream.topics
         if small.opened(path := places.landing(pipeline.name, topic)) is not None
     ]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -31,6 +32,9 @@ APP_ID = "windrow.landing"
 RECORDS_PER_FILE = 250_000
 RECORDS_PER_PARTITION = 2_000_000
 """How much of one partition a batch takes at most, so that a backlog is landed in steps that can be kept."""
+
+TOPICS_AT_ONCE = 4
+"""Small batches are more planning than work: topics are landed side by side."""
 
 
 class OffsetsGone(RuntimeError):
@@ -78,11 +82,12 @@ def land(spark: SparkSession, pipeline: Pipeline, places: Places, now: Callable[
         previous = clocks.observe(pipeline, places)
         landed_at = now()
         topics = kafka.describe(places.kafka, pipeline.topics)
-        rows = [
-            row
-            for name in pipeline.topics
-            for row in _land_topic(spark, pipeline, places, topics[name], landed_at, previous.of_topic(name))
-        ]
+
+        def land_topic(name: str) -> Rows:
+            return _land_topic(spark, pipeline, places, topics[name], landed_at, previous.of_topic(name))
+
+        with ThreadPoolExecutor(TOPICS_AT_ONCE) as pool:
+            rows = [row for landed in pool.map(land_topic, pipeline.topics) for row in landed]
         seen = clocks.record(pipeline, places, previous.number + 1, rows)
         crash.point("land.after_clock")
         return seen

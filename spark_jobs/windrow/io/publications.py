@@ -13,6 +13,7 @@ from typing import Any
 
 from windrow.config import Pipeline
 from windrow.io import small
+from windrow.io.locks import held
 from windrow.places import Places
 from windrow.schemas import PUBLICATIONS
 from windrow.semantics.intervals import Interval, intervals_between
@@ -27,6 +28,16 @@ def registered(pipeline: Pipeline, places: Places) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: row["number"])
 
 
+def repaired(pipeline: Pipeline, places: Places) -> list[dict[str, Any]]:
+    """Every publication, after what a killed run committed and did not register was registered (rule 20)."""
+    training = places.table(pipeline.name, "training")
+    register = places.table(pipeline.name, "publications")
+    if small.version_of(training, APP_ID) > small.version_of(register, APP_ID):
+        with held(places.lock(pipeline.name, "training")):
+            repair(pipeline, places)
+    return registered(pipeline, places)
+
+
 def standing(rows: list[dict[str, Any]]) -> dict[datetime, dict[str, Any]]:
     """The publication that readers see, by interval start: the newest of each interval."""
     return {row["interval"]: row for row in sorted(rows, key=lambda row: row["number"])}
@@ -34,8 +45,12 @@ def standing(rows: list[dict[str, Any]]) -> dict[datetime, dict[str, Any]]:
 
 def published(pipeline: Pipeline, places: Places, interval: datetime) -> dict[str, Any] | None:
     """The standing publication of one interval, or None."""
-    rows = small.read(places.table(pipeline.name, "publications"), filters=[("interval", "=", interval)])
-    return max(rows, key=lambda row: row["number"], default=None)
+    return max(of_interval(pipeline, places, interval), key=lambda row: row["number"], default=None)
+
+
+def of_interval(pipeline: Pipeline, places: Places, interval: datetime) -> list[dict[str, Any]]:
+    """Every publication of one interval."""
+    return small.read(places.table(pipeline.name, "publications"), filters=[("interval", "=", interval)])
 
 
 def holes(pipeline: Pipeline, rows: list[dict[str, Any]], frontier: datetime | None) -> list[Interval]:

@@ -28,6 +28,10 @@ def session(app: str, master: str) -> SparkSession:
             f"the Spark session runs in time zone {zone}, not UTC: set SPARK_CONF_DIR to Windrow's folder "
             "(`windrow up` makes it) or add spark.sql.session.timeZone=UTC to yours"
         )
+    # A row's data must not stop a job: in `where` and `labels` a division by zero, a failed cast or an index behind
+    # an array's end is null.
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    spark.conf.set("spark.sql.legacy.sizeOfNull", "false")
     return spark
 
 

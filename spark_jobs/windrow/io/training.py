@@ -8,7 +8,7 @@ rebuilt. A plan that knows of an older publication than the standing one is refu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -89,7 +89,7 @@ def _replace_interval(rows: DataFrame, places: Places, pipeline: Pipeline, plan:
     """One commit; returns the table's version. Read back, because Delta skips known versions in silence."""
     path = places.table(pipeline.name, "training")
     if small.opened(path) is None:
-        _create(rows, path, pipeline.left.key)
+        _create(rows, path, [key for key in pipeline.left.key if _has_statistics(pipeline.left.columns[key])])
     start = plan.interval.start
     exactly = f"{DATE} = DATE'{start:%Y-%m-%d}' AND {INTERVAL} = TIMESTAMP'{start:%Y-%m-%d %H:%M:%S.%f}'"
     (
@@ -111,7 +111,12 @@ def _replace_interval(rows: DataFrame, places: Places, pipeline: Pipeline, plan:
     return version
 
 
-def _create(rows: DataFrame, path: str, key: tuple[str, ...]) -> None:
+def _has_statistics(kind: str) -> bool:
+    """Whether Delta keeps a minimum and a maximum for a column of this type."""
+    return kind in ("string", "tinyint", "smallint", "int", "bigint", "date", "timestamp") or kind.startswith("decimal")
+
+
+def _create(rows: DataFrame, path: str, key: Sequence[str]) -> None:
     """An empty table first: partitioned by UTC date, with statistics where readers filter."""
     (
         rows.limit(0)

@@ -14,8 +14,8 @@ from typing import Any, Literal
 from windrow.io import candidates, clocks, crash, plans, publications, quality
 from windrow.jobs.run import BadRequest, Context, NothingToDo, WindowStillOpen, instant, job
 from windrow.jobs.spark import spark_for
+from windrow.semantics.clock import NotCaughtUp, holder
 from windrow.semantics.clock import drain as drained_watermark
-from windrow.semantics.clock import holder
 from windrow.semantics.close import closes_at, is_closed
 from windrow.semantics.intervals import Interval, intervals_between, on_grid
 from windrow.semantics.plan import Plan
@@ -37,7 +37,7 @@ def plan_interval(ctx: Context, run: str, at: datetime, mode: Mode, along: int) 
     interval = _interval(ctx, at)
     seen = clocks.observe(ctx.pipeline, ctx.places)
     frontier = seen.frontier(ctx.pipeline)
-    rows = publications.registered(ctx.pipeline, ctx.places)
+    rows = _register(ctx)
     if mode == "publish" and interval.start in publications.standing(rows):
         raise NothingToDo(f"{interval} is published")
     if not is_closed(interval, frontier):
@@ -63,11 +63,13 @@ def plan_all(
     seen = clocks.observe(ctx.pipeline, ctx.places)
     frontier = seen.frontier(ctx.pipeline)
     if drain:
+        if {row["topic"] for row in seen.rows} != set(ctx.pipeline.topics):
+            raise NotCaughtUp(f"not every topic has landed yet: `windrow land {ctx.pipeline.name}`, then drain again")
         drained_watermark(seen.clocks)
         newest = [c.newest_at for c in seen.clocks if c.topic in ctx.pipeline.left.topics and c.newest_at]
         ends = [max(newest) + ctx.pipeline.interval] if newest else []
         frontier = max([*ends, *([frontier] if frontier else [])], default=None)
-    rows = publications.registered(ctx.pipeline, ctx.places)
+    rows = _register(ctx)
     holes = publications.holes(ctx.pipeline, rows, frontier)
     chosen = [interval for interval in holes if interval.start not in tried][:most]
     return record(ctx, run, chosen, seen, rows, drained=drain) if chosen else ()
@@ -87,7 +89,7 @@ def plan_range(ctx: Context, run: str, begin: datetime, end: datetime) -> tuple[
     if not is_closed(last, seen.frontier(ctx.pipeline)):
         raise WindowStillOpen(_why_open(ctx, last, seen))
     chosen = list(intervals_between(first.start, last.end, ctx.pipeline.interval))
-    return record(ctx, run, chosen, seen, publications.registered(ctx.pipeline, ctx.places), drained=False)
+    return record(ctx, run, chosen, seen, _register(ctx), drained=False)
 
 
 def record(
@@ -131,6 +133,20 @@ def make_candidates(ctx: Context, planned: tuple[Plan, ...]) -> dict[str, Any]:
         "plans": [plan.id for plan in planned],
         "intervals": [plan.interval.start for plan in planned],
     }
+
+
+def _register(ctx: Context) -> list[dict[str, Any]]:
+    """Every publication, repaired; all must be of this file's interval length, or rows would be lost or doubled."""
+    rows = publications.repaired(ctx.pipeline, ctx.places)
+    for row in rows:
+        length = row["interval_end"] - row["interval"]
+        if length != ctx.pipeline.interval:
+            raise BadRequest(
+                f"{ctx.pipeline.name} has published intervals of {length}, and its file now says "
+                f"{ctx.pipeline.interval}: their borders do not fit, and rows would be missing or come twice. Put "
+                "`interval` back, or give the pipeline a new name."
+            )
+    return rows
 
 
 def _refuse_other_config(ctx: Context, planned: tuple[Plan, ...]) -> None:

@@ -63,13 +63,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         from windrow.io import clocks
 
         before = totals(clocks.observe(ctx.pipeline, ctx.places))
-        *_, last = land(ctx, lasting=_duration(args.lasting), every=_duration(args.every))
+        *_, last = land(ctx, lasting=duration(args.lasting), every=duration(args.every))
         return summary(before, last)
 
     return job(__doc__ or "", declare, execute, argv)
 
 
-def _duration(text: str) -> timedelta:
+def duration(text: str) -> timedelta:
+    """A duration of the command line."""
     try:
         return parse_duration(text)
     except ValueError as error:

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from typing import Any
 
 from windrow.io import candidates, plans, publications, quality, training
-from windrow.jobs.run import BadRequest, Context, job
+from windrow.jobs.run import BadRequest, Context, NothingToDo, job
 from windrow.jobs.spark import spark_for
 from windrow.semantics.balance import Balance
 from windrow.semantics.plan import Plan
@@ -26,7 +26,8 @@ def publish(
 
     Raises:
         BalanceBroken: the counts do not add up; nothing overrides that.
-        Superseded: every one of the intervals was published by somebody else since.
+        NothingToDo, Superseded: every one of the intervals was published by somebody else since; the second where
+            a publication was to be replaced.
     """
     judged = quality.of_plans(ctx.pipeline, ctx.places, planned)
     ready = [p for p in planned if override or quality.standing(judged.get(p.id, [])) != "blocked"]
@@ -47,6 +48,8 @@ def publish(
     if missing:
         candidates.discard(ctx.pipeline, ctx.places, [plan.id for plan in missing])
     if outdated and not rows:
+        if all(plan.supersedes is None for plan in missing):
+            raise NothingToDo(str(outdated[0]))
         raise outdated[0]
     for why in outdated:
         print(f"left alone: {why}", file=sys.stderr)
@@ -54,8 +57,8 @@ def publish(
 
 
 def _already(ctx: Context, plan: Plan) -> dict[str, Any] | None:
-    row = publications.published(ctx.pipeline, ctx.places, plan.interval.start)
-    return row if row is not None and row["plan_id"] == plan.id else None
+    rows = publications.of_interval(ctx.pipeline, ctx.places, plan.interval.start)
+    return next((row for row in rows if row["plan_id"] == plan.id), None)
 
 
 def _facts(

@@ -1,7 +1,8 @@
 """How every job starts and ends: where things are, what failed, and an exit code that says what to do about it.
 
     0 done    10 nothing to do    20 window still open    30 blocked by expectations
-    40 another writer was faster or holds the lock        2 bad arguments or pipeline file        1 anything else
+    40 another writer was faster or holds the lock        2 bad arguments or pipeline file
+    60 the broker does not answer, or a topic is missing  1 anything else
 
 The last line on standard output is `WINDROW_RESULT {json}`; a failure's message goes to standard error.
 """
@@ -19,13 +20,16 @@ from datetime import UTC, datetime
 from typing import Any
 
 from windrow.config import Pipeline, PipelineInvalid, PipelineUnknown, find
+from windrow.io.candidates import LabelNotPublishable
+from windrow.io.kafka import BrokerUnreachable, TopicMissing
 from windrow.io.locks import Locked
 from windrow.io.small import WriteSkipped
 from windrow.io.training import Superseded
 from windrow.places import Places
+from windrow.semantics.clock import NotCaughtUp
 from windrow.semantics.plan import instant_text
 
-DONE, OTHER, BAD_INPUT, NOTHING_TO_DO, STILL_OPEN, BLOCKED, ANOTHER_WRITER = 0, 1, 2, 10, 20, 30, 40
+DONE, OTHER, BAD_INPUT, NOTHING_TO_DO, STILL_OPEN, BLOCKED, ANOTHER_WRITER, NOT_READY = 0, 1, 2, 10, 20, 30, 40, 60
 
 
 class NothingToDo(Exception):
@@ -50,10 +54,11 @@ class Blocked(Exception):
 
 CODES: tuple[tuple[tuple[type[Exception], ...], int], ...] = (
     ((NothingToDo,), NOTHING_TO_DO),
-    ((WindowStillOpen,), STILL_OPEN),
+    ((WindowStillOpen, NotCaughtUp), STILL_OPEN),
     ((Blocked,), BLOCKED),
     ((Locked, Superseded, WriteSkipped), ANOTHER_WRITER),
-    ((BadRequest, PipelineInvalid, PipelineUnknown), BAD_INPUT),
+    ((BadRequest, PipelineInvalid, PipelineUnknown, LabelNotPublishable), BAD_INPUT),
+    ((BrokerUnreachable, TopicMissing), NOT_READY),
 )
 
 

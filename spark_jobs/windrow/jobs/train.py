@@ -60,5 +60,11 @@ def override(ctx: Context, at: datetime, who: str, why: str) -> dict[str, Any]:
 
 
 def rebuild(ctx: Context, run: str, begin: datetime, end: datetime, each: Callable[[dict[str, Any]], None]) -> Round:
-    """Publish the closed intervals of `[begin, end)` again in one join, with new pins (rule 16)."""
-    return _round(ctx, plan_range(ctx, run, begin, end), each)
+    """Publish the closed intervals of `[begin, end)` again with new pins (rule 16), `catch_up` of them a join."""
+    planned = plan_range(ctx, run, begin, end)
+    most = ctx.pipeline.catch_up
+    rounds = [_round(ctx, planned[n : n + most], each) for n in range(0, len(planned), most)]
+    return Round(
+        [row for one in rounds for row in one.published],
+        {plan_id: why for one in rounds for plan_id, why in one.blocked.items()},
+    )

@@ -84,7 +84,8 @@ class Model:
         self.watermark_at: dict[tuple[str, int], datetime | None] = {}
         self.plans: dict[str, tuple[Plan, ...]] = {}
         self.publications: list[Publication] = []
-        self._specs: dict[object, JoinSpec] = {}  # by pins and what had landed; only to save time
+        self.lost: list[tuple[Place, int, int]] = []  # place, offset, batch in which the gap was accepted
+        self._at: dict[object, tuple[list[Record], JoinSpec]] = {}  # see `_as_of`
 
     # ---- what has been
 
@@ -206,15 +207,12 @@ class Model:
 
     def joined(self, plan: Plan) -> Joined:
         """What the reference join makes of a plan: a function of its pins, whatever has landed since."""
-        return reference_join(self.landed, self.spec_at(plan.pins, plan.drained), plan.interval, plan.pins)
+        landed, spec = self._as_of(plan.pins, plan.drained)
+        return reference_join(landed, spec, plan.interval, plan.pins)
 
     def spec_at(self, pins: Mapping[str, int], drained: bool = False) -> JoinSpec:
         """The rules with what was known of the label side at the pins."""
-        known = (tuple(sorted(pins.items())), drained, len(self.landed))
-        if known not in self._specs:
-            clocks = event_clocks(self.landed, pins, self.rules.out_of_orderness)
-            self._specs[known] = replace(self.rules.spec, event_clocks=clocks, gaps=self._gaps(pins), drained=drained)
-        return self._specs[known]
+        return self._as_of(pins, drained)[1]
 
     def late(self) -> dict[Interval, tuple[Line, ...]]:
         """The late ledger of every standing publication, complete up to the newest pins."""
@@ -236,6 +234,16 @@ class Model:
 
     # ---- parts of these
 
+    def _as_of(self, pins: Mapping[str, int], drained: bool) -> tuple[list[Record], JoinSpec]:
+        """What had landed by the pins, each offset once, and the rules then. Kept, only to save time."""
+        known = (tuple(sorted(pins.items())), drained, len(self.landed), len(self.lost))
+        if known not in self._at:
+            landed, _ = landed_once(self.landed, pins)
+            clocks = event_clocks(landed, pins, self.rules.out_of_orderness)
+            spec = replace(self.rules.spec, event_clocks=clocks, gaps=self._gaps(landed, pins), drained=drained)
+            self._at[known] = (landed, spec)
+        return self._at[known]
+
     def _of(self, topic: str) -> Iterable[Place]:
         return [place for place in self.rules.places if place[0] == topic]
 
@@ -246,7 +254,9 @@ class Model:
         self.batches[topic] += 1
         for place, offset in offsets:
             sent = self.log[place][offset]
-            if not sent.is_lost:
+            if sent.is_lost:
+                self.lost.append((place, offset, self.batches[topic]))
+            else:
                 row_id = RowId(topic, 0, place[1], offset)
                 self.landed.append(self._judged(sent, row_id, self.batches[topic], now))
 
@@ -295,22 +305,19 @@ class Model:
             supersedes=standing.number if standing else None,
         )
 
-    def _gaps(self, pins: Mapping[str, int]) -> tuple[Gap, ...]:
+    def _gaps(self, landed: Sequence[Record], pins: Mapping[str, int]) -> tuple[Gap, ...]:
         """Accepted gaps by the pins: from the newest event before one to the next event after it (rule 13).
 
         Both bounds are widened by the out-of-orderness, for what is lost may have been that far out of order.
         """
         gaps = []
-        for place, log in self.log.items():
-            lost = [o for o, sent in enumerate(log) if sent.is_lost and o < self.position[place]]
-            if not lost:
+        for place, offset, batch in self.lost:
+            if batch > pins[place[0]]:
                 continue
             disorder = self.rules.out_of_orderness[place[0]]
-            landed, _ = landed_once(self.landed, pins)
             known = {r.row_id.offset: r.event_at for r in landed if (r.row_id.topic, r.row_id.partition) == place}
-            for o in lost:
-                earlier = [at for n, at in known.items() if n < o and at is not None]
-                later = [at for n, at in sorted(known.items()) if n > o and at is not None]
-                start_at = shifted(max(earlier), -disorder) if earlier else None
-                gaps.append(Gap(place[0], start_at, shifted(later[0], disorder) if later else None))
+            earlier = [at for n, at in known.items() if n < offset and at is not None]
+            later = [at for n, at in sorted(known.items()) if n > offset and at is not None]
+            start_at = shifted(max(earlier), -disorder) if earlier else None
+            gaps.append(Gap(place[0], start_at, shifted(later[0], disorder) if later else None))
         return tuple(dict.fromkeys(gaps))

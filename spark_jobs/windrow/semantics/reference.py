@@ -183,8 +183,8 @@ def _doubts(row: Record, landed: list[Record], spec: JoinSpec) -> set[str]:
         same = [r for r in bad if key is not None and key == key_of(r.values, right.key)]
         if any(_could_have_matched(at, r, right, spec.max_skew) for r in same):
             doubts.add("label_quarantined")
-        clocks = [c for topic in right.topics for c in spec.event_clocks.get(topic, ())]
-        if right.silence == "unknown" and is_side_silent(at, right.after, clocks):
+        silent = (is_side_silent(at, right.after, spec.event_clocks.get(topic, ())) for topic in right.topics)
+        if right.silence == "unknown" and any(silent):
             doubts.add("side_silent")
     return doubts
 

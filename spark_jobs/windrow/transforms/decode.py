@@ -16,10 +16,12 @@ from windrow.config import Pipeline, RightStream
 from windrow.schemas import LANDING_META, RAW
 from windrow.transforms.conditions import all_of, any_of
 
-_ISO = r"^[+-]?\d{4,6}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?\s*(Z|UTC|[+-]\d{2}:?\d{2})?$"
+_ISO = r"^[+-]?\d{4,6}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?\s*(Z|UTC|[+-]\d{2}(:?\d{2})?)?$"
 _KAFKA = ("value", "topic", "partition", "offset", "timestamp", "timestampType")
 _UNREADABLE = ("tombstone", "too_large", "bad_utf8", "malformed")
-_SECONDS = r"^-?\d{1,12}(\.\d{1,9})?$"
+_SECONDS = r"^-?\d{1,12}(\.\d+)?(E[+-]?\d{1,2})?$"
+_YEARS_1_TO_9999 = (-62_135_596_800_000_000, 253_402_300_799_999_999)
+"""Microseconds since 1970 of the instants that every reader can say."""
 
 
 def decode(
@@ -39,7 +41,7 @@ def decode(
     declared = pipeline.topic_columns(topic)
     event_time = pipeline.streams_of(topic)[0].event_time
     parsed = _parse(records, declared, pipeline.max_record_bytes)
-    row = F.col("_parsed.row")
+    row = F.get("_parsed.row", F.lit(0))
     typed = parsed.select(
         "*",
         *[_typed(row.getField(name), kind).alias(name) for name, kind in declared.items()],
@@ -79,7 +81,7 @@ def _parse(records: DataFrame, declared: dict[str, str], max_bytes: int) -> Data
     ignored. Timestamps are parsed as text first: Spark's own reading would take "12:30" for today.
     """
     fields = ", ".join(f"`{n}`: {'string' if k == 'timestamp' else k}" for n, k in declared.items())
-    schema = f"row struct<{fields}>, end int, _corrupt string"
+    schema = f"row array<struct<{fields}>>, end int, _corrupt string"
     text = F.col("_kafka_value").cast("string")
     unreadable = (
         F.when(F.col("_kafka_value").isNull(), "tombstone")
@@ -89,26 +91,37 @@ def _parse(records: DataFrame, declared: dict[str, str], max_bytes: int) -> Data
     parsed = F.from_json(
         F.when(F.col("_unreadable").isNull(), _wrapped(text)),
         schema,
-        {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt", "allowNonNumericNumbers": "false"},
+        {
+            "mode": "PERMISSIVE",
+            "columnNameOfCorruptRecord": "_corrupt",
+            "allowNonNumericNumbers": "false",
+            "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSSSSS][XXX]",  # inside structs and arrays
+            "dateFormat": "yyyy-MM-dd",
+        },
     )
     return records.withColumn("_unreadable", unreadable).withColumn("_parsed", parsed)
 
 
 def _wrapped(text: Column) -> Column:
-    """The record inside an object that must go on after it: text that closes the wrapper itself is not whole."""
-    return F.concat(F.lit('{"row":'), text, F.lit(',"end":1}'))
+    """The record as the one element of an array in an object that goes on: text that is not one whole JSON value
+    breaks the array, makes it longer, or loses the end."""
+    return F.concat(F.lit('{"row":['), text, F.lit('],"end":1}'))
 
 
 def _typed(value: Column, kind: str) -> Column:
     return _instant(value) if kind == "timestamp" else value
 
 
-def _instant(text: Column) -> Column:
-    """ISO 8601 (without a zone: UTC), or a number of seconds since 1970 as Spark's JSON reader takes it."""
-    seconds = text.try_cast("decimal(18,6)")
-    return F.when(text.rlike(_ISO), text.try_cast("timestamp")).when(
-        text.rlike(_SECONDS), F.timestamp_micros((seconds * 1_000_000).cast("bigint"))
-    )
+def _instant(said: Column) -> Column:
+    """ISO 8601 (without a zone: UTC), or a number of seconds since 1970 as Spark's JSON reader takes it.
+
+    Null for anything else, and outside the years 1 to 9999. Digits behind the microsecond are cut off.
+    """
+    text = F.upper(said)
+    seconds = text.try_cast("decimal(27,9)")
+    micros = F.when(F.abs(seconds) < 10**12, (seconds * 1_000_000).cast("bigint"))
+    at = F.when(text.rlike(_ISO), text.try_cast("timestamp")).when(text.rlike(_SECONDS), F.timestamp_micros(micros))
+    return F.when(F.unix_micros(at).between(*_YEARS_1_TO_9999), at)
 
 
 def _is_wrong_time(text: Column) -> Column:
@@ -127,11 +140,12 @@ def _reason(pipeline: Pipeline, topic: str, declared: dict[str, str], event_time
     accepted_by_none = all_of([~chosen | lost for chosen, lost in zip(selected, keyless, strict=True)])
     corrupt = F.col("_parsed._corrupt").isNotNull()
     text = F.col("_kafka_value").cast("string")
-    not_an_object = F.json_object_keys(text).isNull() | F.json_object_keys(_wrapped(text)).isNull()
+    whole = (F.size("_parsed.row") == 1) & F.col("_parsed.end").isNotNull()
+    one_row = F.coalesce(whole & F.get("_parsed.row", F.lit(0)).isNotNull(), F.lit(False))
+    not_an_object = F.json_object_keys(text).isNull() | F.try_parse_json(_wrapped(text)).isNull()
     return (
         F.when(F.col("_unreadable").isNotNull(), F.col("_unreadable"))
-        .when(F.when(corrupt, not_an_object).otherwise(F.col("_parsed.row").isNull()), "malformed")
-        .when(F.col("_parsed.end").isNull(), "malformed")
+        .when(F.when(corrupt, not_an_object).otherwise(~one_row), "malformed")
         .when(ahead, "event_time_ahead")
         .when(~any_of(selected), F.lit(None))
         .when(corrupt | any_of(wrong), "wrong_type")

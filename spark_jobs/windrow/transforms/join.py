@@ -104,7 +104,7 @@ def doubtful_rows(landing: DataFrame, stream: RightStream, pipeline: Pipeline, l
     """
     at, logged_at = F.col(EVENT_TIME), F.col(RECORD_AT)
     logged_in_time = logged_at.isNull() | (logged_at >= F.lit(lo - pipeline.max_skew))
-    possible = F.when(at.isNull(), logged_in_time).otherwise((at >= F.lit(lo)) & (at <= F.lit(hi)))
+    possible = (at.isNull() & logged_in_time) | ((at >= F.lit(lo)) & (at <= F.lit(hi)))
     meant = F.coalesce(F.expr(stream.where), F.lit(True)) if stream.where else F.lit(True)
     keyed = all_of([F.col(k).isNotNull() for k in stream.key])
     return landing.where(F.col(QUARANTINED).isNotNull() & possible & keyed & meant)

@@ -137,7 +137,10 @@ def conflicts(rows: StreamRows, stream: Stream, intervals: Sequence[datetime], l
     named = rows.read.where(~F.col("_filtered") & F.col(stream.event_id).isNotNull()).select(
         F.col(stream.event_id).alias("_event_id"),
         EVENT_TIME,
-        F.struct(F.struct(*ROW_ID), F.hash(*stream.columns)).alias("_claim"),
+        F.struct(
+            F.struct(*ROW_ID),
+            _payload_hash(stream),
+        ).alias("_claim"),
         F.explode(_starts(intervals, holds)).alias(INTERVAL),
     )
     events = named.groupBy(INTERVAL, "_event_id", EVENT_TIME).agg(F.collect_list("_claim").alias("_claims"))
@@ -147,6 +150,11 @@ def conflicts(rows: StreamRows, stream: Stream, intervals: Sequence[datetime], l
     ids = events.select(INTERVAL, "_event_id", other.alias("_other")).groupBy(INTERVAL, "_event_id")
     per_id = ids.agg(F.sum("_other").alias("_other"), (F.count(F.lit(1)) - 1).alias("_times"))
     return per_id.groupBy(INTERVAL).agg(F.sum(F.col("_other") + F.col("_times")).alias("conflict"))
+
+
+def _payload_hash(stream: Stream) -> Column:
+    """Maps have no hash in Spark: they go in as JSON."""
+    return F.hash(*[F.to_json(c) if "map<" in kind else F.col(c) for c, kind in stream.columns.items()])
 
 
 def _outside(stream: RightStream) -> Column:
