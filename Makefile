@@ -30,7 +30,7 @@ test: setup ## the whole test suite
 	@$(BIN)/pytest
 
 fast: .venv/.synced ## the tests that need neither Spark nor Kafka nor Airflow
-	@$(BIN)/pytest tests/semantics tests/config tests/scenarios/test_scenarios.py
+	@WINDROW_HISTORIES=100 $(BIN)/pytest tests/semantics tests/config tests/scenarios/test_scenarios.py
 
 check: .venv/.synced ## style, types, direction of imports
 	@$(BIN)/ruff check .

@@ -10,9 +10,10 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from windrow.io import clocks, kafka
+from windrow.io import clocks, kafka, landing
 from windrow.io.landing import OffsetsGone
 from windrow.jobs.run import Context
+from windrow.semantics.balance import BalanceBroken
 from world import World
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
@@ -319,3 +320,19 @@ def test_columns_named_and_typed_like_nobody_expects_come_through(world: World) 
         None,
         5.0,
     )
+
+
+def test_a_batch_that_holds_fewer_rows_than_were_delivered_is_never_clocked(world: World, spark: Any) -> None:
+    """The check itself: the same batch, counted against one record more than it holds."""
+    ctx = made(world, PIPELINE, {"served": 1, "likes": 1})
+    world.produce([event("served", 0, n) for n in range(5)] + [("served", 0, b"{", START), event("likes", 0, 1)])
+    world.land(ctx)
+    path = ctx.places.landing(ctx.pipeline.name, f"{world.name}.served")
+    found = landing._commit_of(path, 1)
+    assert found is not None
+    batch, written = found
+    assert written == 6  # the writer's own count, which a repair after a kill goes by
+    counted = landing._count(spark, ctx.pipeline, path, batch, written)
+    assert (counted[0]["landed"], counted[0]["quarantined"]) == (5, 1)
+    with pytest.raises(BalanceBroken, match="holds 6 rows, but 7 records were delivered"):
+        landing._count(spark, ctx.pipeline, path, batch, written + 1)

@@ -110,9 +110,9 @@ def _land_topic(
     crash.point("land.offsets_planned")
     if not batch.has_records:
         return _clock_rows(pipeline, batch, previous, counted={})
-    _commit(spark, pipeline, places, path, batch)
+    delivered = _commit(spark, pipeline, places, path, batch)
     crash.point("land.after_commit")
-    return _clock_rows(pipeline, batch, previous, _count(spark, pipeline, path, batch))
+    return _clock_rows(pipeline, batch, previous, _count(spark, pipeline, path, batch, delivered))
 
 
 def _plan(topic: kafka.Topic, landed_at: datetime, previous: Rows) -> Batch:
@@ -138,8 +138,12 @@ def _plan(topic: kafka.Topic, landed_at: datetime, previous: Rows) -> Batch:
     return Batch(topic.name, topic.id, epoch, number, landed_at, ranges)
 
 
-def _commit(spark: SparkSession, pipeline: Pipeline, places: Places, path: str, batch: Batch) -> None:
-    """One Delta commit; read back, because a commit of a known version would be skipped in silence."""
+def _commit(spark: SparkSession, pipeline: Pipeline, places: Places, path: str, batch: Batch) -> int:
+    """One Delta commit, read back, because one of a known version would be skipped in silence.
+
+    Returns:
+        how many records Kafka delivered, counted where they came in.
+    """
     records = kafka.read(
         spark, places.kafka, batch.topic, {p: (start, until) for p, (start, until, _) in batch.ranges.items()}
     )
@@ -164,30 +168,24 @@ def _commit(spark: SparkSession, pipeline: Pipeline, places: Places, path: str, 
         .save(path)
     )
     written = _commit_of(path, batch.number)
-    if written != batch:
+    if written is None or written[0] != batch:
         raise small.WriteSkipped(
             f"{path}: batch {batch.number} in the table is not the one this run wrote; another writer was "
             "faster. Run again: it will go on from what is there."
         )
-    stored = spark.read.format("delta").load(path).where(F.col("_batch") == batch.number).count()
-    if stored != delivered.get["records"]:
-        raise BalanceBroken(
-            f"{path}: batch {batch.number} holds {stored} rows, but Kafka delivered "
-            f"{delivered.get['records']} records. The batch is committed and must not be trusted: keep the "
-            "table, and report this with its commit log."
-        )
+    return int(delivered.get["records"])
 
 
 def _in_few_files(rows: DataFrame, size: int) -> DataFrame:
     return rows.coalesce(max(1, -(-size // RECORDS_PER_FILE)))
 
 
-def _commit_of(path: str, number: int) -> Batch | None:
-    """The landing commit with this batch number; None where there is none."""
-    for text in small.commit_messages(path):
-        batch = Batch.from_json(text)
+def _commit_of(path: str, number: int) -> tuple[Batch, int | None] | None:
+    """The landing commit with this batch number and the rows that its writer says it wrote; or None."""
+    for commit in small.commits(path):
+        batch = Batch.from_json(commit.message)
         if batch.number <= number:
-            return batch if batch.number == number else None
+            return (batch, commit.rows) if batch.number == number else None
     return None
 
 
@@ -195,18 +193,25 @@ def _repaired(spark: SparkSession, pipeline: Pipeline, path: str, topic: str, pr
     """The clock's rows, with the batch that a killed run committed and did not get to clock."""
     clocked = previous[0]["batch"] if previous else 0
     for number in range(clocked + 1, max(0, small.version_of(path, APP_ID)) + 1):
-        batch = _commit_of(path, number)
-        if batch is None:
+        found = _commit_of(path, number)
+        if found is None:
             raise RuntimeError(
                 f"{path}: batch {number} of {topic} is in the table but its commit is not in the log any more, "
                 "so its offsets are unknown. Restore the table's _delta_log, or the clock table, from a backup."
             )
-        previous = _clock_rows(pipeline, batch, previous, _count(spark, pipeline, path, batch))
+        batch, written = found
+        previous = _clock_rows(pipeline, batch, previous, _count(spark, pipeline, path, batch, written))
     return previous
 
 
-def _count(spark: SparkSession, pipeline: Pipeline, path: str, batch: Batch) -> dict[int, Mapping[str, Any]]:
-    """What a committed batch holds, by partition: one pass over a few narrow columns."""
+def _count(
+    spark: SparkSession, pipeline: Pipeline, path: str, batch: Batch, delivered: int | None
+) -> dict[int, Mapping[str, Any]]:
+    """What a committed batch holds, by partition: one pass over a few narrow columns.
+
+    Raises:
+        BalanceBroken: it does not hold as many rows as records were delivered.
+    """
     good = F.col("_quarantined").isNull()
     served = good & F.lit(batch.topic in pipeline.left.topics)
     if pipeline.left.where and batch.topic in pipeline.left.topics:
@@ -224,6 +229,12 @@ def _count(spark: SparkSession, pipeline: Pipeline, path: str, batch: Batch) -> 
         )
         .collect()  # one row a partition
     )
+    stored = sum(row["landed"] + row["quarantined"] for row in rows)
+    if delivered is not None and stored != delivered:
+        raise BalanceBroken(
+            f"{path}: batch {batch.number} holds {stored} rows, but {delivered} records were delivered. The batch is "
+            "committed and must not be trusted: keep the table, and report this with its commit log."
+        )
     return {row["_partition"]: row.asDict() for row in rows}
 
 

@@ -83,11 +83,11 @@ def repair(pipeline: Pipeline, places: Places) -> int:
     known = small.version_of(places.table(pipeline.name, "publications"), APP_ID)
     if last > known:
         missing = []
-        for version, text in small.versioned_messages(training):
-            row = from_json(text)
+        for commit in small.commits(training):
+            row = from_json(commit.message)
             if row["number"] <= known:
                 break
-            missing.append({**row, "training_version": version})
+            missing.append({**row, "training_version": commit.version})
         if len(missing) != last - max(known, 0):
             raise RuntimeError(
                 f"{training}: publications {known + 1} to {last} are not registered and only {len(missing)} of "

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
@@ -62,21 +62,27 @@ def version_of(path: str, app_id: str) -> int:
     return -1 if found is None else int(found)
 
 
-def commit_messages(path: str) -> Iterator[str]:
-    """The JSON text that Windrow's Spark commits carry, newest first; commits of maintenance have none."""
-    return (text for _, text in versioned_messages(path))
+class Commit(NamedTuple):
+    """A commit that Windrow's Spark jobs made."""
+
+    version: int
+    message: str
+    """The JSON text that it carries."""
+    rows: int | None
+    """Rows that its writer says it wrote."""
 
 
-def versioned_messages(path: str) -> Iterator[tuple[int, str]]:
-    """The same with each commit's table version. Reads the log in growing steps: the newest is cheap."""
+def commits(path: str) -> Iterator[Commit]:
+    """Commits with a message, newest first; those of maintenance have none. The newest is cheap to reach."""
     table = opened(path)
     seen, step = 0, 8
     while table is not None:
-        commits = table.history(limit=step)
-        for commit in commits[seen:]:
-            if text := commit.get("userMetadata"):
-                yield int(commit["version"]), text
-        if len(commits) < step:
+        log = table.history(limit=step)
+        for entry in log[seen:]:
+            if message := entry.get("userMetadata"):
+                rows = entry.get("operationMetrics", {}).get("numOutputRows")
+                yield Commit(int(entry["version"]), message, None if rows is None else int(rows))
+        if len(log) < step:
             return
         seen, step = step, step * 4
 

@@ -102,13 +102,13 @@ def _replace_interval(rows: DataFrame, places: Places, pipeline: Pipeline, plan:
         .option("userMetadata", publications.to_json(row))
         .save(path)
     )
-    version, text = next(small.versioned_messages(path), (-1, ""))
-    if not text or publications.from_json(text)["plan_id"] != plan.id:
+    last = next(small.commits(path), None)
+    if last is None or publications.from_json(last.message)["plan_id"] != plan.id:
         raise small.WriteSkipped(
             f"{path}: publication {row['number']} is not the last commit after it was written. Do not trust "
             "this interval; run again, and look for a writer that does not take the lock."
         )
-    return version
+    return last.version
 
 
 def _has_statistics(kind: str) -> bool:
