@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from windrow.config import load
-from windrow.io import clocks
+from windrow.io import clocks, publications
 from windrow.places import PROJECT, Places
 
 WINDROW = Path(sys.executable).with_name("windrow")
@@ -110,6 +110,19 @@ def row(topic: str, partition: int, clock_at: datetime, lag: int) -> dict[str, A
         "landed_at": datetime(2026, 11, 1, 12, tzinfo=UTC),
         **dict.fromkeys(("read", "landed", "quarantined", "skipped", "before_start"), 0),
     }
+
+
+def test_a_changed_interval_is_refused_where_intervals_are_published(home: Path) -> None:
+    file = home / "pipelines" / "mine.yaml"
+    file.write_text(FEED.replace("name: feed", "name: mine"))
+    pipeline, places = load(file), Places.from_env({"WINDROW_HOME": str(home)})
+    names = ("rows", "left_landed", "left_duplicate", "left_unpaired", "positive", "negative", "unknown")
+    published = {"number": 1, "interval": pipeline.start, "interval_end": pipeline.start + pipeline.interval}
+    publications.register(pipeline, places, {**published, **dict.fromkeys(names, 0)})
+    file.write_text(file.read_text().replace("interval: 10m", "interval: 1h"))
+    done = windrow(home, "train", "mine")
+    assert done.returncode == 2
+    assert "has published intervals of 0:10:00, and its file now says 1:00:00" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -35,9 +35,8 @@ def plan_interval(ctx: Context, run: str, at: datetime, mode: Mode, along: int) 
     if recorded:
         return recorded
     interval = _interval(ctx, at)
-    seen = clocks.observe(ctx.pipeline, ctx.places)
+    rows, seen = _known(ctx)
     frontier = seen.frontier(ctx.pipeline)
-    rows = _register(ctx)
     if mode == "publish" and interval.start in publications.standing(rows):
         raise NothingToDo(f"{interval} is published")
     if not is_closed(interval, frontier):
@@ -56,11 +55,10 @@ def plan_all(
 ) -> tuple[Plan, ...]:
     """Plans for the oldest closed unpublished intervals, at most `most`; none where there is no hole.
 
-    `tried`: starts of intervals that this command has had its turn with.
-
-    With `drain`, every interval that holds a left row counts as closed; every partition must be caught up.
+    With `drain`, every interval that holds a left row counts as closed; every partition must be caught up. `tried`:
+    starts of intervals that this command has had its turn with.
     """
-    seen = clocks.observe(ctx.pipeline, ctx.places)
+    rows, seen = _known(ctx)
     frontier = seen.frontier(ctx.pipeline)
     if drain:
         if {row["topic"] for row in seen.rows} != set(ctx.pipeline.topics):
@@ -69,7 +67,6 @@ def plan_all(
         newest = [c.newest_at for c in seen.clocks if c.topic in ctx.pipeline.left.topics and c.newest_at]
         ends = [max(newest) + ctx.pipeline.interval] if newest else []
         frontier = max([*ends, *([frontier] if frontier else [])], default=None)
-    rows = _register(ctx)
     holes = publications.holes(ctx.pipeline, rows, frontier)
     chosen = [interval for interval in holes if interval.start not in tried][:most]
     return record(ctx, run, chosen, seen, rows, drained=drain) if chosen else ()
@@ -85,11 +82,11 @@ def plan_range(ctx: Context, run: str, begin: datetime, end: datetime) -> tuple[
     if end <= begin:
         raise BadRequest(f"the range ends at {end}, at or before it begins at {begin}")
     first, last = _interval(ctx, begin), _interval(ctx, end - ctx.pipeline.interval)
-    seen = clocks.observe(ctx.pipeline, ctx.places)
+    rows, seen = _known(ctx)
     if not is_closed(last, seen.frontier(ctx.pipeline)):
         raise WindowStillOpen(_why_open(ctx, last, seen))
     chosen = list(intervals_between(first.start, last.end, ctx.pipeline.interval))
-    return record(ctx, run, chosen, seen, _register(ctx), drained=False)
+    return record(ctx, run, chosen, seen, rows, drained=False)
 
 
 def record(
@@ -135,8 +132,10 @@ def make_candidates(ctx: Context, planned: tuple[Plan, ...]) -> dict[str, Any]:
     }
 
 
-def _register(ctx: Context) -> list[dict[str, Any]]:
-    """Every publication, repaired; all must be of this file's interval length, or rows would be lost or doubled."""
+def _known(ctx: Context) -> tuple[list[dict[str, Any]], clocks.Observation]:
+    """Every publication, repaired, and then the clock: in this order a plan's pins are never older than those of a
+    publication that it knows of. All must be of this file's interval length, or rows would be lost or doubled.
+    """
     rows = publications.repaired(ctx.pipeline, ctx.places)
     for row in rows:
         length = row["interval_end"] - row["interval"]
@@ -146,7 +145,7 @@ def _register(ctx: Context) -> list[dict[str, Any]]:
                 f"{ctx.pipeline.interval}: their borders do not fit, and rows would be missing or come twice. Put "
                 "`interval` back, or give the pipeline a new name."
             )
-    return rows
+    return rows, clocks.observe(ctx.pipeline, ctx.places)
 
 
 def _refuse_other_config(ctx: Context, planned: tuple[Plan, ...]) -> None:
