@@ -58,4 +58,4 @@ def _code(error: Exception) -> int:
         return FIGURE_OFF
     if isinstance(error, ScenarioInvalid):
         return BAD_INPUT
-    return NOT_READY if isinstance(error, PlatformNotReady) else code_of(error)
+    return NOT_READY if isinstance(error, PlatformNotReady | ConnectionError) else code_of(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -23,7 +24,7 @@ At = Annotated[str | None, typer.Option("--interval", help="Start of one interva
 def simulate(
     rows: Annotated[int, typer.Option(help="Served rows.")] = 10_000,
     start: Annotated[
-        str | None, typer.Option(help="First event time; default: an hour before now, on the hour.")
+        str | None, typer.Option(help="First event time; default: so that all of it is in the past, on the hour.")
     ] = None,
     span: Annotated[str, typer.Option(help="Event time that the rows cover.")] = "1h",
     seed: Annotated[int, typer.Option(help="The same seed gives the same traffic.")] = 1,
@@ -40,17 +41,20 @@ def simulate(
     from windrow.simulate import producer, traffic
     from windrow.simulate.poison import KINDS
 
-    now = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
-    length = parse_duration(span)
+    now = datetime.now(UTC)
     made = traffic.Traffic(
-        start=instant_of(start) if start else now - length,
+        start=instant_of(start) if start else now,
         rows=rows,
-        span=length,
+        span=parse_duration(span),
         seed=seed,
         poison=dict.fromkeys(KINDS, poison) if poison else {},
         served_topic=served_topic,
         engagements_topic=engagements_topic,
     )
+    if not start and not live:  # all of it, the last late label too, is in the past
+        made = replace(made, start=(now - (made.ends_at - made.start)).replace(minute=0, second=0, microsecond=0))
+    elif not start:
+        made = replace(made, start=now.replace(minute=now.minute // 10 * 10, second=0, microsecond=0))
     places = Places.from_env(os.environ)
     truth = traffic.truth(made).counts
     producer.create_topics(places.kafka, made.topics)
