@@ -37,6 +37,21 @@ ELEMENT_META = (*ROW_ORDER, ARRIVED_AT)
 
 TRAINING_META = (*ROW_ORDER, BATCH, ARRIVED_AT, INTERVAL, OBSERVED_UNTIL, PUBLICATION, DATE)
 
+_ORDER_TYPES = dict(zip(ROW_ORDER, ("timestamp", "string", "int", "int", "bigint"), strict=True))
+ELEMENT_TYPES = {**_ORDER_TYPES, ARRIVED_AT: "timestamp"}
+"""Types of `ELEMENT_META`, in Spark's words."""
+
+TRAINING_TYPES = {
+    **_ORDER_TYPES,
+    STATE: "string",
+    REASON: "string",
+    BATCH: "bigint",
+    ARRIVED_AT: "timestamp",
+    INTERVAL: "timestamp",
+    OBSERVED_UNTIL: "timestamp",
+}
+"""Types of the training table's columns that are the same for every pipeline, as candidates have them."""
+
 _INSTANT = pa.timestamp("us", tz="UTC")
 _TEXT, _LONG, _INT, _FLAG, _REAL = pa.string(), pa.int64(), pa.int32(), pa.bool_(), pa.float64()
 

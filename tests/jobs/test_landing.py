@@ -10,7 +10,8 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from windrow.io import clocks, kafka, landing
+from windrow.config import Pipeline, parse
+from windrow.io import candidates, clocks, kafka, landing
 from windrow.io.landing import OffsetsGone
 from windrow.jobs.run import Context
 from windrow.semantics.balance import BalanceBroken
@@ -293,7 +294,11 @@ NASTY = (
 )
 
 
-def test_columns_named_and_typed_like_nobody_expects_come_through(world: World) -> None:
+def load_text(text: str, world: World) -> Pipeline:
+    return parse(text.replace("{t}", world.name), expectations=world.places.expectations)
+
+
+def test_columns_named_and_typed_like_nobody_expects_come_through(world: World, spark: Any) -> None:
     """Names of Kafka's own columns and of SQL, a boolean key, a map; labels that would fail on some row are null."""
     import json
 
@@ -311,6 +316,11 @@ def test_columns_named_and_typed_like_nobody_expects_come_through(world: World) 
     world.produce([("likes", 0, json.dumps(row).encode(), START) for row in likes])
     world.land(ctx)
     world.train(ctx)
+    measured = {r["value"] for r in world.table(ctx, "measures") if r["name"] == "schema_differences"}
+    assert measured == {0.0}  # also for a map, a struct, a decimal in an array
+    other = load_text(NASTY.replace("timestamp: double", "timestamp: float"), world)
+    written = spark.read.format("delta").load(ctx.places.table("small", "candidates"))
+    assert candidates.schema_differences(written.schema, other) == 1
     first, second = world.training(ctx)
     assert (first["key"], bytes(first["value"]), first["timestamp"], first["order"]) == (True, b"hi", 1.0, [("a", 1)])
     assert (first["liked"], str(first["first"]), first["share"]) == (True, "12.50", None)

@@ -54,6 +54,7 @@ def measures() -> dict[str, float | None]:
         "null_arrays": 0.0,
         "state_contradictions": 0.0,
         "null_event_time": 0.0,
+        "schema_differences": 0.0,
         "null_row_id": 0.0,
         "left_key_null_rate": 0.02,
         "null_rate.item_id": 0.0,

@@ -26,6 +26,7 @@ CRITICAL = [
     ("clicks.imbalance", 0.0, 1.0),
     ("buys.imbalance", 0.0, -1.0),
     ("duplicate_row_ids", 0.0, 1.0),
+    ("schema_differences", 0.0, 1.0),
     ("null_row_id", 0.0, 1.0),
     ("null_event_time", 0.0, 1.0),
     ("null_arrays", 0.0, 1.0),

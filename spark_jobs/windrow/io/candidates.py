@@ -13,6 +13,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from windrow.config import Pipeline
 from windrow.config.column_types import parse_type
@@ -20,7 +21,7 @@ from windrow.io import crash, frames, small
 from windrow.io.clocks import Observation
 from windrow.io.locks import held
 from windrow.places import Places
-from windrow.schemas import INTERVAL, MEASURES, PLAN, ROW_ORDER
+from windrow.schemas import ELEMENT_TYPES, INTERVAL, MEASURES, PLAN, ROW_ORDER, TRAINING_TYPES
 from windrow.semantics.balance import Balance, LeftBalance, RightBalance
 from windrow.semantics.plan import Plan
 from windrow.transforms import measure
@@ -140,6 +141,7 @@ def _measures(
         left = counts["left",].get(start, {})
         numbers = {
             **_of_rows(pipeline, emitted),
+            "schema_differences": schema_differences(written.schema, pipeline),
             "duplicate_row_ids": counts["repeated",].get(plan.id, {}).get("duplicate_row_ids", 0),
             **_balance(emitted, left, sides).measures(),
             "left_filtered": left.get("left_filtered", 0),
@@ -152,6 +154,22 @@ def _measures(
             for name, v in numbers.items()
         ]
     return rows
+
+
+def schema_differences(found: StructType, pipeline: Pipeline) -> int:
+    """How many columns that the pipeline file promises are missing or of another type."""
+    elements = {
+        stream.name: ",".join(f"{name}:{kind}" for name, kind in {**ELEMENT_TYPES, **stream.columns}.items())
+        for stream in pipeline.right
+    }
+    promised = {
+        **pipeline.left.columns,
+        **{name: f"array<struct<{fields}>>" for name, fields in elements.items()},
+        **TRAINING_TYPES,
+    }
+    kinds = {field.name: field.dataType.simpleString() for field in found}
+    missing = [name for name in pipeline.labels if name not in kinds]
+    return len(missing) + sum(kinds.get(name) != kind for name, kind in promised.items())
 
 
 def _of_rows(pipeline: Pipeline, counts: Mapping[str, int]) -> dict[str, float | None]:
