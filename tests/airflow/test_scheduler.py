@@ -17,7 +17,7 @@ from windrow.jobs.train import override
 from windrow.platform import Airflow
 from world import World
 
-pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(2700)]
 
 MINUTE = timedelta(minutes=1)
 PIPELINE = """\
@@ -88,7 +88,7 @@ def running(
     airflow = Airflow(places, {**os.environ, "WINDROW_AIRFLOW_PORT": str(free_port())})
     airflow.start()
     try:
-        until(lambda: len(airflow.api.dags()) >= 4, "the DAGs are read", 120)
+        until(lambda: len(airflow.api.dags()) >= 4, "the DAGs are read", 300)
         yield Running(airflow, world, good, bad, start)
     finally:
         airflow.stop()
@@ -109,7 +109,7 @@ def ordered(name: str, start: datetime, n: int) -> Any:
     return (f"{name}.orders", n % 2, value.encode(), at)
 
 
-def until(holds: Callable[[], Any], what: str, seconds: float = 400) -> Any:
+def until(holds: Callable[[], Any], what: str, seconds: float = 900) -> Any:
     end = time.monotonic() + seconds
     while not (held := holds()):
         assert time.monotonic() < end, f"waited in vain until {what}"
