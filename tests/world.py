@@ -42,10 +42,11 @@ class World:
         made = Context(pipeline, self.places)
         return replace(made, now=lambda: now) if now else made
 
-    def topics(self, partitions: dict[str, int]) -> None:
-        """Create topics; names without the prefix."""
+    def topics(self, partitions: dict[str, int], **settings: str) -> None:
+        """Create topics; names without the prefix, settings with _ for the broker's dots."""
         admin = AdminClient({"bootstrap.servers": self.places.kafka})
         config = {"max.message.bytes": str(16 * 1024 * 1024), "message.timestamp.after.max.ms": str(2**62)}
+        config |= {name.replace("_", "."): value for name, value in settings.items()}
         wanted = [NewTopic(f"{self.name}.{t}", n, 1, config=config) for t, n in partitions.items()]
         for future in admin.create_topics(wanted).values():
             future.result(30)

@@ -111,6 +111,20 @@ def test_an_event_ahead_of_its_time_is_quarantined_and_moves_no_clock(world: Wor
     assert sum(row["before_start"] for row in seen.rows) == 1
 
 
+def test_where_the_broker_stamps_records_its_stamp_says_what_is_ahead(world: World) -> None:
+    """Landed a day later, a time two minutes ahead of the record's append time is in the past, and still a lie."""
+    now = (datetime.now(UTC) - START).total_seconds()
+    ctx = made(world, PIPELINE, {"likes": 1}, now=now + 86_400)
+    world.topics({"served": 1}, message_timestamp_type="LogAppendTime")
+    ahead = [event("served", 0, now + 120, name="ahead"), event("served", 0, now - 5, name="fine")]
+    world.produce([*ahead, event("likes", 0, now + 120)])
+    seen = world.land(ctx)
+    rows = {r["id"]: r["_quarantined"] for r in world.table(ctx, f"landing/{world.name}.served")}
+    assert rows == {"ahead": "event_time_ahead", "fine": None}
+    assert {r["_quarantined"] for r in world.table(ctx, f"landing/{world.name}.likes")} == {None}  # its own stamp
+    assert seen.watermark == at(now - 5 - 10)
+
+
 def test_a_topic_made_again_is_another_epoch_and_its_offsets_are_other_rows(world: World) -> None:
     ctx = made(world, PIPELINE, {"served": 1, "likes": 1})
     world.produce([event("served", 0, 60, name="old"), event("likes", 0, 900)])
