@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import socket
 import time
@@ -57,6 +58,7 @@ def spark(session_places: Places) -> Iterator[object]:
     """The one Spark session of the suite."""
     from windrow.jobs.spark import spark_for
 
+    logging.getLogger("py4j").setLevel(logging.WARNING)  # it says goodbye after pytest has closed its streams
     started = spark_for("tests", replace(session_places, spark_master="local[2]"))
     yield started
     started.stop()
