@@ -215,6 +215,14 @@ def test_aborted_records_never_land_and_markers_are_no_gap(world: World) -> None
     assert (served["read"], served["landed"], served["skipped"]) == (9, 4, 5)
     assert seen.clocks[1].caught_up
 
+    producer.begin_transaction()  # a range of nothing but aborted records and a marker
+    producer.produce(f"{world.name}.served", b"{}", partition=0)
+    producer.flush(30)
+    producer.abort_transaction(30)
+    (served,) = world.land(ctx).of_topic(f"{world.name}.served")
+    assert (served["read"], served["landed"], served["skipped"], served["quarantined"]) == (11, 4, 7, 0)
+    assert len(world.table(ctx, f"landing/{world.name}.served")) == 4
+
 
 def test_a_missing_topic_and_a_missing_broker_are_named_and_move_nothing(world: World) -> None:
     ctx = made(world, PIPELINE, {"served": 1})
