@@ -20,7 +20,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from windrow import platform
-from windrow.cli.show import console, instant
+from windrow.cli.show import PUBLICATION, console, instant
 from windrow.cli.show import rows as show_rows
 from windrow.config import Pipeline, load
 from windrow.io import clocks, kafka, publications
@@ -239,20 +239,7 @@ def _show(demo: Demo) -> None:
     standing = publications.standing(rows)
     of_input = [standing[start] for start in sorted(truth.intervals)]
     console.print("\npublications", style="bold")
-    show_rows(
-        of_input,
-        (
-            "number",
-            "interval",
-            "rows",
-            "positive",
-            "negative",
-            "unknown",
-            "left_duplicate",
-            "verdict",
-            "training_version",
-        ),
-    )
+    show_rows(of_input, PUBLICATION)
     console.print("\nfigures, found = expected from the input", style="bold")
     total = truth.total
     for name, expected in {

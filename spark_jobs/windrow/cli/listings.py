@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from windrow.cli.show import AsJson, PipelineName, as_json, console, instant, rows, span
+from windrow.cli.show import PUBLICATION, AsJson, PipelineName, as_json, console, instant, rows, span
 from windrow.io import clocks, publications
 from windrow.jobs.run import context
 from windrow.semantics.clock import holder
@@ -82,20 +82,7 @@ def publications_(pipeline: PipelineName, json: AsJson = False) -> None:
         return
     standing = {row["number"] for row in publications.standing(register).values()}
     shown = [{**row, "stands": "yes" if row["number"] in standing else "replaced"} for row in register]
-    names = (
-        "number",
-        "interval",
-        "rows",
-        "positive",
-        "negative",
-        "unknown",
-        "left_duplicate",
-        "verdict",
-        "training_version",
-        "published_at",
-        "stands",
-    )
-    rows(shown, names)
+    rows(shown, (*PUBLICATION, "published_at", "stands"))
     console.print(f"training table: {ctx.places.table(ctx.pipeline.name, 'training')}")
 
 

@@ -26,6 +26,11 @@ class _Console(Console):
 console = _Console(soft_wrap=True, highlight=False, width=None if sys.stdout.isatty() else 200)
 """Lines that a log or a pipe gets are not cut at 80 columns."""
 
+PUBLICATION = (
+    "number", "interval", "rows", "positive", "negative", "unknown", "left_duplicate", "verdict", "training_version",
+)  # fmt: skip
+"""What people are shown of a publication."""
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 PipelineName = Annotated[str, typer.Argument(help="Name of the pipeline, as in its file.", metavar="PIPELINE")]
 
