@@ -50,7 +50,10 @@ def main() -> None:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         if code == 1:
             print("(WINDROW_DEBUG=1 shows the traceback)", file=sys.stderr)
-        sys.exit(code)
+        # Native threads of the table readers can abort an ordinary exit, and the exit code would be lost.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
 
 
 def _code(error: Exception) -> int:

@@ -64,11 +64,6 @@ def observe(pipeline: Pipeline, places: Places) -> Observation:
     return Observation(number, pipeline.topics, _ordered(read))
 
 
-def latest(pipeline: Pipeline, places: Places) -> tuple[PartitionClock, ...]:
-    """Every partition's clock as of the newest observation."""
-    return observe(pipeline, places).clocks
-
-
 def record(pipeline: Pipeline, places: Places, number: int, rows: Iterable[Mapping[str, Any]]) -> Observation:
     """Append an observation, exactly once per number. The caller holds the landing lock."""
     stamped = [{**row, "observation": number} for row in rows]

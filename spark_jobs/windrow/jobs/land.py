@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -75,9 +75,3 @@ def duration(text: str) -> timedelta:
         return parse_duration(text)
     except ValueError as error:
         raise BadRequest(str(error)) from None
-
-
-def show(seen: Observation, say: Callable[[str], None]) -> None:
-    """One line about a round."""
-    lag = sum(clock.lag for clock in seen.clocks)
-    say(f"observation {seen.number}: watermark {seen.watermark or 'not started'}, {lag} records behind")

@@ -42,10 +42,6 @@ def why_only_on_paper(scenario: Scenario) -> str | None:
     return None
 
 
-def _loses(step: Land) -> bool:
-    return any(event.is_lost for event in step.events)
-
-
 def kafka_record(event: Event, scenario: Scenario) -> KafkaRecord:
     """The event as JSON, in microseconds of UTC."""
     value = {

@@ -21,7 +21,6 @@ from datetime import datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from windrow.semantics.history import Gap
 from windrow.semantics.late import Line
 from windrow.semantics.model import Place
 from windrow.semantics.reference import JoinedRow
@@ -173,7 +172,3 @@ def say_line(line: Line, names: Mapping[object, str], times: Times) -> str:
     if line.missed_by is not None:
         said += f", missed by {times.say(line.missed_by)}"
     return said
-
-
-def say_gap(gap: Gap, times: Times) -> str:
-    return f"{gap.topic} {times.say_at(gap.start_at)} to {times.say_at(gap.end_at)}"
