@@ -26,8 +26,8 @@ setup: preflight .venv/.synced ## the environment in .venv, the jars in the cach
 demo: setup ## the main job on real data through a real Airflow, figures checked
 	@$(BIN)/windrow demo
 
-test: setup ## the whole test suite
-	@$(BIN)/pytest
+test: setup ## the whole test suite, by three workers
+	@$(BIN)/pytest -n 3 --dist loadscope --no-loadscope-reorder --durations 40
 
 fast: .venv/.synced ## the tests that need neither Spark nor Kafka nor Airflow
 	@WINDROW_HISTORIES=100 $(BIN)/pytest tests/semantics tests/config tests/scenarios/test_scenarios.py

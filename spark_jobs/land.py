@@ -1,8 +1,7 @@
 """Thin entry point for spark-submit: see windrow.jobs.land."""
 
-import sys
-
 from windrow.jobs.land import main
+from windrow.jobs.run import leave
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())

@@ -5,32 +5,59 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-import socket
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 os.environ["TZ"] = "America/New_York"  # nothing may depend on the zone of the process
 time.tzset()
 
 from windrow.places import Places  # noqa: E402 - after the zone is set
+from windrow.platform.processes import free_port  # noqa: E402
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LONGEST = (
+    "tests/airflow",
+    "tests/ui",
+    "tests/jobs/test_histories_on_spark.py",
+    "tests/proof",
+    "tests/scenarios/test_scenarios_on_spark.py",
+    "tests/jobs",
+    "",
+)
 
 
-def free_port() -> int:
-    """A free port whose successor is free too: the broker's controller takes that one."""
-    while True:
-        with socket.socket() as one, socket.socket() as next_one:
-            one.bind(("127.0.0.1", 0))
-            port = int(one.getsockname()[1])
-            try:
-                next_one.bind(("127.0.0.1", port + 1))
-            except OSError:
-                continue
-            return port
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest are begun first."""
+    items.sort(key=lambda item: next(n for n, place in enumerate(LONGEST) if item.nodeid.startswith(place)))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """The one Airflow is stopped after the last test that uses it."""
+    if "running" in getattr(item, "fixturenames", ()) and "running" not in getattr(nextitem, "fixturenames", ()):
+        from running_airflow import stop_the_airflow
+
+        stop_the_airflow(item.config)
+
+
+class ByFile(LoadScopeScheduling):  # type: ignore[misc]
+    """A file is one worker's work, and so is all that shares the one Airflow."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "airflow" if nodeid.startswith(("tests/airflow/", "tests/ui/")) else nodeid.partition("::")[0]
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByFile:
+    return ByFile(config, log)
 
 
 @pytest.fixture(scope="session")
@@ -54,14 +81,34 @@ def broker(session_places: Places) -> Iterator[object]:
 
 
 @pytest.fixture(scope="session")
-def spark(session_places: Places) -> Iterator[object]:
+def spark(session_places: Places) -> Iterator[SparkSession]:
     """The one Spark session of the suite."""
     from windrow.jobs.spark import spark_for
 
     logging.getLogger("py4j").setLevel(logging.WARNING)  # it says goodbye after pytest has closed its streams
     started = spark_for("tests", replace(session_places, spark_master="local[2]"))
+    for name, value in SMALL.items():
+        started.conf.set(name, value)
     yield started
     started.stop()
+
+
+SMALL = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""For a handful of rows compiling a query takes longer than interpreting it."""
+
+
+@pytest.fixture
+def compiled(spark: SparkSession) -> Iterator[None]:
+    """Queries are compiled, as they are in every process of the product."""
+    for name in SMALL:
+        spark.conf.unset(name)
+    yield
+    for name, value in SMALL.items():
+        spark.conf.set(name, value)
 
 
 @pytest.fixture

@@ -7,10 +7,14 @@
     run_identity       which run this is for the jobs: run key and mode
     job_outcome        exit codes and result lines of the jobs, as Airflow understands them
     job_operators      run a job: with spark-submit, or as plain Python
+    watched_job        ends a job whose task is gone
+    forms              the forms of the DAGs that people start
+    rebuild_page       what a rebuild would do, for people
     pipeline_files     the usable pipelines, and what is wrong with the others
     manuals            what an operator reads on a DAG's page
     instants           Airflow's datetimes as standard ones
-    report_link        a task's quality report, one click away
+    report_link        a task's report and tables, one click away
+    web, overview      the pages that Airflow serves, behind its own sign-in
 
 Nothing here reads or writes a row: the jobs do. At import nothing here loads pyspark, Great Expectations or
 delta-rs.

@@ -50,7 +50,7 @@ class WindowCloseSensor(BaseSensorOperator):
         return self._end(window, context)
 
     def _look(self, context: Context) -> Window:
-        begin, end = context["data_interval_start"], context["data_interval_end"]
+        begin, end = context.get("data_interval_start"), context.get("data_interval_end")
         if begin is None or end is None:
             raise AirflowFailException("this run has no data interval: only scheduled and backfill runs work here")
         try:

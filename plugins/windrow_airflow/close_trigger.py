@@ -51,13 +51,14 @@ class WindowCloseTrigger(BaseTrigger):
             try:
                 window = await asyncio.to_thread(look, self.pipeline, interval)
             except Exception as failed:
-                sentence = f"cannot look at the window of {interval}, will look again: {failed}"
+                sentence = state = f"cannot look at the window of {interval}, will look again: {failed}"
             else:
                 if window.is_closed or (self.until_published and window.published is not None):
                     yield TriggerEvent({"closed": window.is_closed, "message": window.describe(now)})
                     return
-                sentence = window.describe(now)
-            if sentence != said or now - said_at >= SAY_AGAIN_AFTER:
+                # As of the landing: that it grows older by the second is no news.
+                sentence, state = window.describe(now), window.describe(window.landed_at or now)
+            if state != said or now - said_at >= SAY_AGAIN_AFTER:
                 self.log.info(sentence)
-                said, said_at = sentence, now
+                said, said_at = state, now
             await asyncio.sleep(self.poke_seconds)

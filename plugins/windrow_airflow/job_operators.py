@@ -1,8 +1,12 @@
 """Run one of the project's jobs: with spark-submit where it needs Spark, as plain Python where it does not.
 
+A job that mostly does not need it is run as plain Python first, and goes on with spark-submit where it says so.
+
 Both read the job's result line, translate its exit code by one table (`job_outcome`) and, when the task is
-killed, end the whole process tree. Paths, master and brokers come from the environment when the task runs,
-never from the DAG file, so nothing about a machine and nothing secret stands in a rendered template.
+killed or times out, end the whole process tree. A job that finds its table locked is tried again later, deferred:
+whoever works on it may take hours, and waiting for that uses up neither a worker slot nor a retry. Paths, master and
+brokers come from the environment when the task runs, never from the DAG file, so nothing about a machine and nothing
+secret stands in a rendered template.
 """
 
 from __future__ import annotations
@@ -15,8 +19,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import psutil
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
@@ -25,21 +30,26 @@ from airflow.sdk import BaseHook, BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
 
 from windrow.places import Places
-from windrow_airflow.job_outcome import ResultReader, raise_for
-from windrow_airflow.report_link import ReportLink
+from windrow.platform.jars import FOR_LARGE
+from windrow_airflow import rebuild_page
+from windrow_airflow.job_outcome import NEEDS_SPARK, ResultReader, is_locked, raise_for
+from windrow_airflow.report_link import ReportLink, TableLink
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
 SPARK_CONNECTION = "windrow_spark"
+_WATCHED = Path(__file__).with_name("watched_job.py")
 GRACE_SECONDS = 3.0
 """Airflow follows its SIGTERM with SIGKILL after 5 s: the tree must be gone before."""
+TRY_LOCK_AGAIN = timedelta(seconds=30)
 
 
 class _Job:
     """What both operators share: the command before, the outcome after."""
 
     template_fields: Sequence[str] = ("run_key", "arguments")
+    """An argument that renders to nothing is left out."""
 
     job: str
     pipeline: str
@@ -57,26 +67,61 @@ class _Job:
     def _command(self, places: Places) -> tuple[str, list[str]]:
         script = places.project / "spark_jobs" / f"{self.job}.py"
         run = ["--run", self.run_key] if self.run_key else []
-        return str(script), [self.pipeline, *run, *self.arguments]
+        return str(script), [self.pipeline, *run, *filter(None, self.arguments)]
+
+    def _start(self, places: Places, **more: str) -> subprocess.Popen[str]:
+        """The job as plain Python, in a session of its own."""
+        script, arguments = self._command(places)
+        command = [sys.executable, str(_WATCHED), script, *arguments]
+        self.log.info("Command: %s", " ".join(command))  # type: ignore[attr-defined]
+        return subprocess.Popen(
+            command,
+            env={**os.environ, **_environment(places), **more},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+
+    def _wait(self, process: subprocess.Popen[str], reader: ResultReader) -> int:
+        """Show what it prints, and return its exit code."""
+        assert process.stdout is not None
+        for line in reader.lines(process.stdout):
+            self.log.info(line.rstrip())  # type: ignore[attr-defined]
+        return process.wait()
 
     def _settle(self, code: int, result: dict[str, Any], outlets: Sequence[Any], context: Context) -> dict[str, Any]:
         self.result = result
+        if is_locked(code, result):
+            self._wait_for_lock(str(result["message"]))
         if code:
             raise_for(f"{self.pipeline} {self.job}", code, result)
         for asset in outlets:
             context["outlet_events"][asset].extra = {"publications": result.get("publications", [])}
         return {**result, "run": self.run_key}
 
+    def _wait_for_lock(self, message: str) -> NoReturn:
+        from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
+
+        self.log.info("%s Trying again in %s, without using up a retry.", message, TRY_LOCK_AGAIN)  # type: ignore[attr-defined]
+        self.defer(trigger=TimeDeltaTrigger(TRY_LOCK_AGAIN), method_name="try_again")  # type: ignore[attr-defined]
+        raise AssertionError("defer does not return")
+
+    def try_again(self, context: Context, event: Any = None) -> dict[str, Any]:
+        """Back from the triggerer."""
+        return self.execute(context)  # type: ignore[attr-defined, no-any-return]
+
 
 class SparkJobOperator(_Job, SparkSubmitOperator):
     """`spark-submit spark_jobs/<job>.py <pipeline> [--run KEY] <arguments>`.
 
-    The connection `windrow_spark` names the master and must exist; everything else Spark needs stands in the
-    spark-defaults.conf of `SPARK_CONF_DIR`. Returns the job's result with the run key it worked under.
+    The connection `windrow_spark` names the master and must exist; everything else Spark needs stands in the one
+    spark-defaults.conf that the set-up wrote. Returns the job's result with the run key it worked under.
     """
 
     template_fields: Sequence[str] = _Job.template_fields
-    operator_extra_links = (ReportLink(),)
+    operator_extra_links = (ReportLink(), TableLink())
 
     def __init__(
         self,
@@ -85,6 +130,7 @@ class SparkJobOperator(_Job, SparkSubmitOperator):
         pipeline: str,
         run_key: str | None = None,
         arguments: Sequence[str] = (),
+        without_first: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(
@@ -94,18 +140,29 @@ class SparkJobOperator(_Job, SparkSubmitOperator):
             **kwargs,
         )
         self._describe(job, pipeline, run_key, arguments)
+        self._without_first = without_first
+        self._plain: subprocess.Popen[str] | None = None
         self._reader = ResultReader()
 
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
         _require_connection()
         places = Places.from_env(os.environ)
+        if self._without_first:
+            self._plain = self._start(places, WINDROW_WITHOUT_SPARK="1")
+            code = self._wait(self._plain, self._reader)
+            if code != NEEDS_SPARK:
+                return self._settle(code, self._reader.result, self.outlets, context)
+            self.log.info("With Spark now: %s", self._reader.result.get("message"))
         home = _spark_home()
         self._spark_binary = str(home / "bin" / "spark-submit")
         self.env_vars = {
             **_environment(places),
             "SPARK_HOME": str(home),
-            "SPARK_CONF_DIR": str(places.spark_conf),
+            "SPARK_CONF_DIR": str(places.spark_no_conf),
         }
+        self.properties_file = str(places.spark_properties)
+        if places.large(self.pipeline).exists():
+            self.conf = {**(self.conf or {}), "spark.driver.extraJavaOptions": FOR_LARGE}
         self.application, self.application_args = self._command(places)
         code = 0
         try:
@@ -117,8 +174,9 @@ class SparkJobOperator(_Job, SparkSubmitOperator):
         return self._settle(code, self._reader.result, self.outlets, context)
 
     def on_kill(self) -> None:
-        if self._submitted:
-            end_tree(self._submitted)
+        for process in (self._plain, self._submitted):
+            if process is not None:
+                end_tree(process)
         super().on_kill()
 
     def _get_hook(self) -> SparkSubmitHook:
@@ -139,7 +197,7 @@ class PythonJobOperator(_Job, BaseOperator):
     """`python spark_jobs/<job>.py …` in a process of its own, for a job that needs no Spark."""
 
     template_fields: Sequence[str] = _Job.template_fields
-    operator_extra_links = (ReportLink(),)
+    operator_extra_links = (ReportLink(), TableLink())
 
     def __init__(
         self,
@@ -155,28 +213,26 @@ class PythonJobOperator(_Job, BaseOperator):
         self._process: subprocess.Popen[str] | None = None
 
     def execute(self, context: Context) -> dict[str, Any]:
-        places = Places.from_env(os.environ)
-        script, arguments = self._command(places)
-        command = [sys.executable, script, *arguments]
-        self.log.info("Command: %s", " ".join(command))
         reader = ResultReader()
-        self._process = subprocess.Popen(
-            command,
-            env={**os.environ, **_environment(places)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-        )
-        assert self._process.stdout is not None
-        for line in reader.lines(self._process.stdout):
-            self.log.info(line.rstrip())
-        return self._settle(self._process.wait(), reader.result, self.outlets, context)
+        self._process = self._start(Places.from_env(os.environ))
+        return self._settle(self._wait(self._process, reader), reader.result, self.outlets, context)
 
     def on_kill(self) -> None:
         if self._process is not None:
             end_tree(self._process)
+
+
+class RebuildPlanOperator(PythonJobOperator):
+    """The job `plan`, whose list people read before they let it happen: in the log, and as a page behind a link."""
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        result = super().execute(context)
+        for line in rebuild_page.lines(result):
+            self.log.info(line)
+        folder = Places.from_env(os.environ).reports(self.pipeline) / "rebuilds"
+        report = str(rebuild_page.write(result, self.pipeline, folder))
+        self.result = {**result, "report": report}
+        return self.result
 
 
 def end_tree(process: subprocess.Popen[str]) -> None:

@@ -4,8 +4,12 @@
     10  nothing to do                skipped, and what follows with it
     20  window still open            failed, retried
     30  blocked by expectations      failed for good, naming what failed and the report
-    40  locked or superseded         failed, retried
+    40  locked                       tried again later, deferred, without using up a retry
+    40  superseded                   failed for good: the plan is outdated, a clear makes a new one
+    40  else                         failed, retried
+    50  needs Spark                  the task goes on with spark-submit
     2   wrong arguments or file      failed for good
+    70  a person must look           failed for good: offsets were lost, or counts do not add up
     else                             failed, retried
 
 A job's last word is a line `WINDROW_RESULT {json}`; the last such line counts.
@@ -19,7 +23,8 @@ from typing import Any, NoReturn
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
-NOTHING_TO_DO, WINDOW_OPEN, BLOCKED, LOCKED, BAD_ARGUMENTS = 10, 20, 30, 40, 2
+NOTHING_TO_DO, WINDOW_OPEN, BLOCKED, ANOTHER_WRITER, BAD_ARGUMENTS, A_PERSON = 10, 20, 30, 40, 2, 70
+NEEDS_SPARK = 50
 MARK = "WINDROW_RESULT "
 
 
@@ -48,11 +53,18 @@ class ResultReader:
             self.result = result
 
 
+def is_locked(code: int, result: Mapping[str, Any]) -> bool:
+    """Whether the job did nothing but wait for somebody else's lock."""
+    return code == ANOTHER_WRITER and result.get("outcome") == "Locked"
+
+
 def raise_for(job: str, code: int, result: Mapping[str, Any]) -> NoReturn:
     """The exception that an exit code other than 0 stands for."""
     said = _said(result)
     if code == NOTHING_TO_DO:
         raise AirflowSkipException(f"{job}: nothing to do{said}")
+    if code == BLOCKED and result.get("outcome", "Blocked") != "Blocked":  # reconcile, verify
+        raise AirflowFailException(f"{job}: a person must look{said}. A retry finds the same.")
     if code == BLOCKED:
         raise AirflowFailException(
             f"{job}: blocked by expectations{said}. The interval stays invisible, a retry judges the same "
@@ -60,9 +72,13 @@ def raise_for(job: str, code: int, result: Mapping[str, Any]) -> NoReturn:
         )
     if code == BAD_ARGUMENTS:
         raise AirflowFailException(f"{job}: wrong arguments or pipeline file{said}. An edit helps, a retry does not.")
+    if code == A_PERSON:
+        raise AirflowFailException(f"{job}: a person must look{said}. A retry does not help.")
     if code == WINDOW_OPEN:
         raise AirflowException(f"{job}: the window is still open{said}. A retry helps once the clock has moved.")
-    if code == LOCKED:
+    if code == ANOTHER_WRITER and result.get("outcome") == "Superseded":
+        raise AirflowFailException(f"{job}: another run was faster{said}. A retry carries out the same outdated plan.")
+    if code == ANOTHER_WRITER:
         raise AirflowException(f"{job}: another writer holds the table or was faster{said}. A retry helps.")
     ended = f"was ended by signal {-code}" if code < 0 else f"failed with exit code {code}"
     raise AirflowException(f"{job}: {ended}{said}. The cause is in the log above.")

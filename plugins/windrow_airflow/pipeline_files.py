@@ -24,6 +24,11 @@ def usable(places: Places, wanted: str = "") -> Iterator[Pipeline]:
             continue  # `problems` says so
 
 
+def names(places: Places) -> set[str]:
+    """Names of all files, usable or not."""
+    return set(_found(places.pipelines))
+
+
 def problems(places: Places) -> list[str]:
     """What is wrong, a line `file:line: field: …` each."""
     wrong = []

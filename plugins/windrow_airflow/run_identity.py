@@ -29,14 +29,14 @@ def run_key(dag_run: DagRunProtocol) -> str:
     return f"{dag_run.run_id}#{dag_run.clear_number}" if dag_run.clear_number else dag_run.run_id
 
 
-def planned_run(dag_run: DagRunProtocol, ti: Any) -> str:
-    """The run key that this run's join planned under.
+def planned_run(dag_run: DagRunProtocol, ti: Any, planner: str = "join") -> str:
+    """The run key that this run's planning task, `join` or in a rebuild `plan`, planned under.
 
     Clearing check or publish alone counts as a clear of the run, but the candidate is still the join's: the
     edge that must hold is that check judges, and publish publishes, what was joined.
     """
-    joined = ti.xcom_pull(task_ids="join")
-    return joined["run"] if joined else run_key(dag_run)
+    planned = ti.xcom_pull(task_ids=planner)
+    return planned["run"] if planned else run_key(dag_run)
 
 
 MACROS = {"mode": mode, "run_key": run_key, "planned_run": planned_run, "instant": argument}

@@ -60,7 +60,7 @@ class Window:
         return (
             f"{self.interval} is open: it closes at watermark {_at(self.closes_at)}, "
             f"which is at {_at(held.clock_at)}{_short_of(held.clock_at, self.closes_at)}. "
-            f"Held by {held.topic}/{held.partition}: {self._missing(held)}{self._stale(now)}.{known}"
+            f"Held by {held.topic}/{held.partition}: {self._missing(held)}.{self._stale(now)}{known}"
         )
 
     def _missing(self, held: PartitionClock) -> str:
@@ -78,7 +78,7 @@ class Window:
         if self.landed_at is None or now - self.landed_at <= max(3 * self.pipeline.land_every, timedelta(minutes=5)):
             return ""
         return (
-            f". The last landing was {_length(now - self.landed_at)} ago: "
+            f" The last landing was {_length(now - self.landed_at)} ago: "
             f"is the DAG {self.pipeline.name}.land paused or failing?"
         )
 

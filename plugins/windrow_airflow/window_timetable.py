@@ -86,11 +86,8 @@ class WindowTimetable(Timetable):
         return self._run(begin)
 
     def infer_manual_data_interval(self, *, run_after: datetime) -> DataInterval:
-        """The newest interval whose run was due: for `airflow dags test`; the DAG refuses manual runs."""
-        due = max(plain(run_after) - self.delay - self.interval, self.start)
-        run = self._run(interval_of(due, self.start, self.interval).start)
-        assert run.data_interval is not None
-        return run.data_interval
+        """No manual runs: one would take the place of the next interval's own run. The form shows the message."""
+        raise ValueError("this DAG runs by interval: choose Backfill in this form, or use its .rebuild DAG")
 
     def generate_run_id(
         self, *, run_type: DagRunType, run_after: datetime, data_interval: DataInterval | None, **extra: Any

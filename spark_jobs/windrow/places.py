@@ -57,6 +57,10 @@ class Places:
         """Folder of a pipeline's reports."""
         return self.home / "reports" / pipeline
 
+    def large(self, pipeline: str) -> Path:
+        """A file that is there while the pipeline's intervals are large, for drivers to be started accordingly."""
+        return self.home / "large" / pipeline
+
     def lock(self, pipeline: str, name: str) -> Path:
         """Lock file that serialises the writers of one table."""
         return self.home / "locks" / pipeline / f"{name}.lock"
@@ -70,3 +74,13 @@ class Places:
     def spark_conf(self) -> Path:
         """Folder of the one spark-defaults.conf that every Spark start reads."""
         return self.cache / "spark" / "conf"
+
+    @property
+    def spark_properties(self) -> Path:
+        """That file."""
+        return self.spark_conf / "spark-defaults.conf"
+
+    @property
+    def spark_no_conf(self) -> Path:
+        """An empty folder: Spark puts `SPARK_CONF_DIR` onto the class path, and files there rule an archive out."""
+        return self.cache / "spark" / "no-conf"

@@ -1,160 +1,42 @@
-"""A real Airflow with its scheduler: two pipelines, a backfill after a late label, and an interval that is blocked."""
+"""A real Airflow with its scheduler: scheduled runs, a backfill after a late label, a reader, a blocked interval."""
 
 from __future__ import annotations
 
-import os
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from datetime import UTC, datetime
+from urllib.parse import urlsplit
 
 import pytest
 
-from windrow.io import clocks, publications
-from windrow.jobs.run import Context
-from windrow.jobs.train import override
-from windrow.platform import Airflow
-from world import World
+from running_airflow import INTERVAL, Running, ordered, until
+from windrow.platform.airflow_api import AirflowRefused
 
 pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(2700)]
 
-MINUTE = timedelta(minutes=1)
-PIPELINE = """\
-name: {name}
-start: {start}
-interval: 5m
-left:
-  name: shown
-  topic: {t}.{name}.shown
-  columns: {columns}
-  key: [who, what]
-  event_time: shown_at
-  event_id: shown_id
-  out_of_orderness: 1s
-right:
-  - name: orders
-    role: label
-    topic: {t}.{name}.orders
-    columns: {order_id: string, customer: string, article: int, ordered_at: timestamp, silence: boolean}
-    key: [customer, article]
-    event_time: ordered_at
-    event_id: order_id
-    out_of_orderness: 1s
-    window: {before: 0s, after: 2m}
-    silence: negative
-idle: {mode: caught_up, after: 1s}
-labels:
-  ordered: "size(orders) > 0"
-land_every: 1h
-"""
-COLUMNS = '{shown_id: string, who: string, what: int, shown_at: timestamp, timestamp: double, value: "array<float>"}'
-
-
-@dataclass(frozen=True)
-class Running:
-    """An Airflow that is up, and the two pipelines in it."""
-
-    airflow: Airflow
-    world: World
-    good: Context
-    bad: Context
-    start: datetime
-
-
-@pytest.fixture(scope="module")
-def running(
-    broker: Any, spark: Any, session_places: Any, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Running]:
-    from conftest import free_port
-
-    folder = tmp_path_factory.mktemp("airflow")
-    (folder / "pipelines").mkdir()
-    places = replace(session_places, home=folder / "home", pipelines=(folder / "pipelines",), spark_master="local[2]")
-    world = World(places, "af")
-    now = datetime.now(UTC)
-    start = now.replace(minute=now.minute // 5 * 5, second=0, microsecond=0) - timedelta(minutes=30)
-    world.topics({f"{name}.{side}": 2 for name in ("good", "bad") for side in ("shown", "orders")})
-
-    def text(name: str, columns: str) -> str:
-        stamp = f"{start:%Y-%m-%dT%H:%M:%SZ}"
-        return PIPELINE.replace("{name}", name).replace("{start}", stamp).replace("{columns}", columns)
-
-    good = world.pipeline(text("good", COLUMNS))
-    bad = world.pipeline(text("bad", COLUMNS.replace("}", ", never_sent: double}")))
-    for name in ("good", "bad"):
-        world.produce(shown(name, start, n) for n in range(300))
-        world.produce(ordered(name, start, n) for n in range(0, 300, 10))
-    airflow = Airflow(places, {**os.environ, "WINDROW_AIRFLOW_PORT": str(free_port())})
-    airflow.start()
-    try:
-        until(lambda: len(airflow.api.dags()) >= 4, "the DAGs are read", 300)
-        yield Running(airflow, world, good, bad, start)
-    finally:
-        airflow.stop()
-
-
-def shown(name: str, start: datetime, n: int) -> Any:
-    at = start + timedelta(seconds=2 * n + 1)
-    value = (
-        f'{{"shown_id": "s{n}", "who": "w {n}", "what": {n % 7}, "shown_at": "{at.isoformat()}", '
-        f'"timestamp": {n / 4}, "value": [0.5, {n}]}}'
-    )
-    return (f"{name}.shown", n % 2, value.encode(), at)
-
-
-def ordered(name: str, start: datetime, n: int) -> Any:
-    at = start + timedelta(seconds=2 * n + 31)
-    value = f'{{"order_id": "o{n}", "customer": "w {n}", "article": {n % 7}, "ordered_at": "{at.isoformat()}"}}'
-    return (f"{name}.orders", n % 2, value.encode(), at)
-
-
-def until(holds: Callable[[], Any], what: str, seconds: float = 900) -> Any:
-    end = time.monotonic() + seconds
-    while not (held := holds()):
-        assert time.monotonic() < end, f"waited in vain until {what}"
-        time.sleep(1)
-    return held
-
-
-def landed(running: Running, ctx: Context) -> clocks.Observation:
-    """Trigger a landing run and wait for its observation."""
-    before = clocks.observe(ctx.pipeline, ctx.places).number
-    run = running.airflow.api.trigger(f"{ctx.pipeline.name}.land")["dag_run_id"]
-    finished(running, f"{ctx.pipeline.name}.land", run, "success")
-    seen = clocks.observe(ctx.pipeline, ctx.places)
-    assert seen.number > before
-    return seen
-
-
-def finished(running: Running, dag_id: str, run_id: str, state: str) -> None:
-    api = running.airflow.api
-    found = until(
-        lambda: (s := api.dag_run(dag_id, run_id)["state"]) in ("success", "failed") and s, f"{run_id} has ended"
-    )
-    states = api.task_states(dag_id, run_id)
-    logs = {t: api.task_log(dag_id, run_id, t)[-3000:] for t, s in states.items() if s in ("failed", "up_for_retry")}
-    assert found == state, (states, logs)
-
-
-def standing(ctx: Context) -> dict[datetime, dict[str, Any]]:
-    return publications.standing(publications.registered(ctx.pipeline, ctx.places))
-
 
 def test_the_scheduler_publishes_and_a_backfill_publishes_again_with_the_late_label(running: Running) -> None:
-    api, ctx, start = running.airflow.api, running.good, running.start
-    api.unpause("good.land")
-    api.unpause("good.training")
-    landed(running, ctx)
-    wanted = {start, start + 5 * MINUTE}
-    first = until(lambda: (s := standing(ctx)).keys() >= wanted and s, "the intervals with rows are published")
-    rows = running.world.training(ctx)
-    assert [row["shown_id"] for row in rows] == [f"s{n}" for n in range(300)]
-    assert {row["shown_id"] for row in rows if row["ordered"]} == {f"s{n}" for n in range(0, 300, 10)}
+    api, start = running.airflow.api, running.start
+    for dag_id in ("good.land", "good.training", "reader"):
+        api.unpause(dag_id)
+    running.land("good")
+    wanted = {start, start + INTERVAL}
+    first = until(
+        lambda: (s := running.standing("good")).keys() >= wanted and s, "the intervals with rows are published"
+    )
+    assert [row["shown_id"] for row in running.rows("good")] == [f"s{n}" for n in range(300)]
+    assert running.ordered_ids("good") == {f"s{n}" for n in range(0, 300, 10)}
     oldest = until(lambda: api.dag_runs("good.training", state="success"), "the first run has ended")[0]
-    assert set(api.task_states("good.training", oldest["dag_run_id"]).values()) == {"success"}
-    run_of = {row["run"] for row in first.values()}
-    assert run_of == {oldest["dag_run_id"]}  # one run took every closed interval along
+    run = oldest["dag_run_id"]
+    assert set(api.task_states("good.training", run).values()) == {"success"}
+    assert {row["run"] for row in first.values()} == {run}  # one run took every closed interval along,
+    along = {row["number"] for row in running.standing("good").values() if row["run"] == run}  # empty ones too
+
+    # what the jobs say is the task's result, and its report and tables are a click away
+    result = api.xcom("good.training", run, "publish")
+    assert {row["number"] for row in result["publications"]} == along
+    links = api.links("good.training", run, "publish")
+    assert links["Tables"] == f"{running.airflow.url}/windrow/pipelines/good"
+    page = api.page(urlsplit(links["Tables"]).path)
+    assert all(f'<td class="n">{row["training_version"]}</td>' in page for row in first.values())
 
     # the next run finds its interval published: it ends without Spark
     second = until(lambda: api.dag_runs("good.training", state="success")[1:], "the second run has ended")[0]
@@ -164,38 +46,166 @@ def test_the_scheduler_publishes_and_a_backfill_publishes_again_with_the_late_la
 
     # a label that comes after the publication, and a backfill of that interval
     running.world.produce([ordered("good", start, 3)])
-    landed(running, ctx)
-    assert "s3" not in {row["shown_id"] for row in running.world.training(ctx) if row["ordered"]}
+    running.land("good")
+    assert "s3" not in running.ordered_ids("good")
     api.backfill("good.training", start, start, reprocess="completed")
     again = until(
-        lambda: (row := standing(ctx)[start])["number"] > first[start]["number"] and row, "the interval is republished"
+        lambda: (row := running.standing("good")[start])["number"] > first[start]["number"] and row,
+        "the interval is republished",
     )
     assert again["positive"] == first[start]["positive"] + 1
-    rows = running.world.training(ctx)
-    assert [row["shown_id"] for row in rows] == [f"s{n}" for n in range(300)]
-    assert "s3" in {row["shown_id"] for row in rows if row["ordered"]}
-    other = start + 5 * MINUTE
-    assert standing(ctx)[other]["number"] == first[other]["number"]  # exactly that interval
+    assert [row["shown_id"] for row in running.rows("good")] == [f"s{n}" for n in range(300)]
+    assert "s3" in running.ordered_ids("good")
+    other = start + INTERVAL
+    assert running.standing("good")[other]["number"] == first[other]["number"]  # exactly that interval
+
+    # whoever follows the asset reads exactly what was published, at its own table version
+    told = until(lambda: _read(running, again["number"]), "the reader has read the new publication")
+    assert (told["read"], told["read_positive"]) == (again["rows"], again["positive"])
+    assert (told["training_version"], told["verdict"]) == (again["training_version"], again["verdict"])
 
 
-def test_a_critical_failure_keeps_the_candidate_back_until_a_person_overrides(running: Running) -> None:
-    api, ctx, start = running.airflow.api, running.bad, running.start
+def _read(running: Running, number: int) -> dict | None:
+    """What the reader says of a publication, from the newest of its runs that saw it."""
+    api = running.airflow.api
+    for run in reversed(api.dag_runs("reader", state="success")):
+        for told in api.xcom("reader", run["dag_run_id"], "read"):
+            if told["number"] == number:
+                return told
+    return None
+
+
+def test_a_run_whose_window_is_open_is_deferred_and_its_log_names_who_holds_the_clock(running: Running) -> None:
+    """Nothing lands any more, so the newest run waits."""
+    api = running.airflow.api
+
+    def waiting() -> str | None:
+        for run in api.dag_runs("good.training", state="running"):
+            if api.task_states("good.training", run["dag_run_id"])["wait"] == "deferred":
+                return str(run["dag_run_id"])
+        return None
+
+    run = until(waiting, "a run waits, deferred")
+    log = until(
+        lambda: (text := api.task_log("good.training", run, "wait")) and "Held by" in text and text, "it says why"
+    )
+    assert "is open: it closes at watermark" in log
+    assert "Held by af.good." in log
+
+
+def test_a_critical_failure_keeps_the_candidate_back_until_a_person_overrides_by_the_form(running: Running) -> None:
+    api, start = running.airflow.api, running.start
     api.unpause("bad.land")
-    landed(running, ctx)
+    running.land("bad")
     api.unpause("bad.training")
     run = until(lambda: api.dag_runs("bad.training", state="failed"), "the first run has failed")[0]["dag_run_id"]
     api.pause("bad.training")
     states = api.task_states("bad.training", run)
     assert (states["join"], states["check"], states["publish"]) == ("success", "failed", "upstream_failed")
-    log = api.task_log("bad.training", run, "check")
-    assert "null_rate_max" in log
-    assert "index.html" in log
-    assert start not in standing(ctx)
+    assert "null_rate_max" in api.task_log("bad.training", run, "check")
+    assert start not in running.standing("bad")
 
-    row = override(ctx, start, who="ada", why="the column starts tomorrow")
-    assert (row["verdict"], row["overridden_by"], row["override_reason"]) == (
-        "overridden",
-        "ada",
-        "the column starts tomorrow",
+    # the failed task's link leads to the report, behind the sign-in
+    link = urlsplit(api.links("bad.training", run, "check")["Report"] or "").path
+    report = api.page(link)
+    assert "never_sent" in report
+    assert "w 1" not in report  # a value of a row
+    _refused(running, link)
+
+    # a form that says nothing makes no run; one that does is carried out, and says who
+    interval = f"{start:%Y-%m-%dT%H:%M:%SZ}"
+    api.unpause("bad.override")
+    for wrong in ({}, {"interval": interval}, {"interval": "now", "reason": "because"}):
+        with pytest.raises(AirflowRefused) as refused:
+            api.trigger("bad.override", wrong)
+        assert refused.value.status in (400, 422)
+    running.run("bad.override", {"interval": interval, "reason": "the column starts tomorrow"})
+    row = running.standing("bad")[start]
+    assert (row["verdict"], row["overridden_by"]) == ("overridden", "admin")
+    assert row["override_reason"] == "the column starts tomorrow"
+    assert len([r for r in running.rows("bad") if r["_interval"] == start]) == 150
+    assert "by admin: the column starts tomorrow" in api.page("/windrow/pipelines/bad")
+
+
+def _refused(running: Running, page: str) -> None:
+    """401 without a sign-in, 403 without a right, 404 outside the root; a viewer may look."""
+    from urllib.error import HTTPError
+    from urllib.request import ProxyHandler, Request, build_opener
+
+    opener = build_opener(ProxyHandler({}))
+
+    def status(path: str, user: str | None) -> int:
+        headers = {"Authorization": f"Bearer {running.api_of(user).token}"} if user else {}
+        try:
+            return int(opener.open(Request(running.airflow.url + path, headers=headers), timeout=30).status)
+        except HTTPError as refused:
+            return refused.code
+
+    pages = (page, "/windrow/", "/windrow/pipelines/bad", "/windrow/reports/bad/../../platform/airflow/passwords.json")
+    assert [status(path, None) for path in pages[:3]] == [401, 401, 401]
+    assert [status(path, "nobody") for path in pages[:3]] == [403, 403, 403]
+    assert [status(path, "viewer") for path in pages[:3]] == [200, 200, 200]
+    outside = (
+        "/windrow/reports/bad/%2e%2e/%2e%2e/platform/airflow/passwords.json",
+        "/windrow/reports/bad/..%2f..%2fplatform%2fairflow%2fpasswords.json",
+        "/windrow/reports/..%2fplatform/airflow/passwords.json",
+        "/windrow/reports/bad//etc/passwd",
+        "/windrow/pipelines/nobody_knows",
     )
-    assert len([r for r in running.world.training(ctx) if r["_interval"] == start]) == 150
+    assert [status(path, "admin") for path in outside] == [404] * len(outside)
+    with pytest.raises(AirflowRefused) as refused:  # who may look may not decide
+        running.api_of("viewer").trigger("bad.override", {"interval": "2026-11-01T00:00:00Z", "reason": "because"})
+    assert refused.value.status == 403
+
+
+def test_a_rebuild_is_planned_in_a_dry_run_and_carried_out_when_it_is_meant(running: Running) -> None:
+    api, start = running.airflow.api, running.start
+    api.unpause("good.rebuild")
+    form = {"from": start.isoformat(), "to": (start + 2 * INTERVAL).isoformat(), "reason": "a late order"}
+    running.world.produce([ordered("good", start, 4)])
+    running.land("good")
+    before = running.numbers("good")
+
+    dry = running.run("good.rebuild", form)
+    states = api.task_states("good.rebuild", dry)
+    assert (states["plan"], states["is_no_dry_run"]) == ("success", "success")
+    assert {states[task] for task in ("join", "check", "publish", "rebuilt")} == {"skipped"}
+    assert "Dry run, nothing is changed: 2 replaced" in api.task_log("good.rebuild", dry, "plan")
+    page = api.page(urlsplit(api.links("good.rebuild", dry, "plan")["Report"] or "").path)
+    assert "a late order" in page
+    assert running.numbers("good") == before
+
+    too_far = {**form, "to": datetime(2099, 1, 1, tzinfo=UTC).isoformat()}
+    refused = running.run("good.rebuild", too_far, state="failed")
+    assert api.task_states("good.rebuild", refused)["join"] == "upstream_failed"
+
+    meant = running.run("good.rebuild", {**form, "dry_run": False})
+    assert api.task_states("good.rebuild", meant)["rebuilt"] == "success"
+    after = running.numbers("good")
+    assert all(after[at] > before[at] for at in before)
+    assert "s4" in running.ordered_ids("good")
+    assert [row["shown_id"] for row in running.rows("good")] == [f"s{n}" for n in range(300)]
+
+
+def test_the_daily_dags_run_side_by_side_and_their_reports_are_a_click_away(running: Running) -> None:
+    """Maintenance beside everything else changes no row."""
+    api, start = running.airflow.api, running.start
+    before = running.rows("good")
+    instants = {"from": start.isoformat(), "to": (start + 2 * INTERVAL).isoformat()}
+    forms = {"reconcile": {}, "lag_impact": {**instants, "lags": "1m"}, "maintenance": {}}
+    for kind in forms:
+        api.unpause(f"good.{kind}")
+    with pytest.raises(AirflowRefused):
+        api.trigger("good.maintenance", {"retention": "soon"})
+    runs = {kind: api.trigger(f"good.{kind}", form)["dag_run_id"] for kind, form in forms.items()}
+    for kind, run in runs.items():
+        running.finished(f"good.{kind}", run, "success")
+
+    assert running.rows("good") == before
+    for kind, task in (("reconcile", "summarise"), ("lag_impact", "lag_impact")):
+        link = api.links(f"good.{kind}", runs[kind], task)["Report"]
+        assert "good" in api.page(urlsplit(link or "").path), kind
+    shown = api.page("/windrow/pipelines/good")
+    assert all(title in shown for title in ("every judgement", "daily summary", "lag impact", "rebuild plans"))
+    refused = running.run("good.maintenance", {"retention": "1d"}, state="failed")
+    assert "is refused" in api.task_log("good.maintenance", refused, "maintenance")

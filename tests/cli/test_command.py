@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from windrow.config import load
-from windrow.io import clocks, publications
+from windrow.io import clocks, publications, small
 from windrow.places import PROJECT, Places
+from windrow.schemas import PUBLICATIONS
 
 WINDROW = Path(sys.executable).with_name("windrow")
 FEED = (PROJECT / "dags" / "pipelines" / "feed.yaml").read_text()
@@ -118,7 +119,10 @@ def test_a_changed_interval_is_refused_where_intervals_are_published(home: Path)
     pipeline, places = load(file), Places.from_env({"WINDROW_HOME": str(home)})
     names = ("rows", "left_landed", "left_duplicate", "left_unpaired", "positive", "negative", "unknown")
     published = {"number": 1, "interval": pipeline.start, "interval_end": pipeline.start + pipeline.interval}
-    publications.register(pipeline, places, {**published, **dict.fromkeys(names, 0)})
+    row = {**published, **dict.fromkeys(names, 0)}
+    training = places.table(pipeline.name, "training")
+    small.append_once(training, PUBLICATIONS, [row], app_id=publications.APP_ID, version=1)
+    publications.register(pipeline, places, row)
     file.write_text(file.read_text().replace("interval: 10m", "interval: 1h"))
     done = windrow(home, "train", "mine")
     assert done.returncode == 2

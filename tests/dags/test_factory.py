@@ -20,11 +20,14 @@ def bag(pipelines):
     return lambda: DagBag(str(PROJECT / "dags"))
 
 
-def test_each_pipeline_gets_a_landing_and_a_training_dag(bag, pipelines):
+KINDS = ("land", "training", "rebuild", "override", "reconcile", "lag_impact", "maintenance")
+
+
+def test_each_pipeline_gets_all_its_dags(bag, pipelines):
     pipelines("ads")
     pipelines("videos", interval="1h")
     found = bag()
-    assert {"ads.land", "ads.training", "videos.land", "videos.training"} <= set(found.dags)
+    assert {f"{name}.{kind}" for name in ("ads", "videos") for kind in KINDS} <= set(found.dags)
     assert found.import_errors == {}
 
 
@@ -32,13 +35,15 @@ def test_the_pipelines_that_ship_with_the_project_parse(bag):
     found = bag()
     assert found.import_errors == {}
     for path in (PROJECT / "dags" / "pipelines").glob("*.yaml"):
-        assert {f"{path.stem}.land", f"{path.stem}.training"} <= set(found.dags)
+        assert {f"{path.stem}.{kind}" for kind in KINDS} <= set(found.dags)
 
 
 def test_every_dag_has_an_operators_manual_with_the_pipelines_own_figures(bag, pipelines):
     pipelines("ads")
     dags = bag().dags
     assert all(dag.doc_md and dag.description for dag in dags.values())
+    assert all("{" not in dag.doc_md for dag in dags.values()), "a placeholder was left"
+    assert all(f"`{dag.dag_id.split('.')[0]}" in dag.doc_md for dag in dags.values())
     assert "`ads.served`" in dags["ads.land"].doc_md
     assert "starts 32m after" in dags["ads.training"].doc_md
 
@@ -57,8 +62,12 @@ def test_training_is_four_visible_tasks_in_a_row(bag, pipelines):
 def test_training_runs_by_schedule_and_backfill_only_and_landing_also_by_hand(bag, pipelines):
     pipelines("ads")
     dags = bag().dags
-    assert {str(kind.value) for kind in dags["ads.training"].allowed_run_types} == {"scheduled", "backfill"}
-    assert {str(kind.value) for kind in dags["ads.land"].allowed_run_types} == {"scheduled", "manual"}
+    assert {str(kind.value) for kind in dags["ads.training"].allowed_run_types} == {"scheduled", "backfill", "manual"}
+    by_hand = {"land", "reconcile", "lag_impact", "maintenance"}
+    for kind in by_hand:
+        assert {str(one.value) for one in dags[f"ads.{kind}"].allowed_run_types} == {"scheduled", "manual"}
+    for kind in ("rebuild", "override"):
+        assert {str(one.value) for one in dags[f"ads.{kind}"].allowed_run_types} == {"manual"}
 
 
 def test_landing_more_often_than_a_jvm_starts_keeps_one_warm(bag, pipelines):
@@ -134,7 +143,7 @@ def test_a_worker_makes_the_dags_of_its_own_pipeline_only(bag, pipelines, monkey
     pipelines("videos")
     monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_DAG_ID", "ads.training")
     monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_TASK_ID", "join")
-    assert set(bag().dags) == {"ads.land", "ads.training"}
+    assert set(bag().dags) == {f"ads.{kind}" for kind in KINDS}
 
 
 def test_parsing_and_the_plugin_load_no_engine(pipelines):
@@ -159,6 +168,7 @@ class Run:
 
     def __init__(self, run_type="scheduled", clear_number=0, run_id="scheduled__2026-11-01T00:00:00+00:00"):
         self.run_type, self.clear_number, self.run_id = run_type, clear_number, run_id
+        self.triggering_user_name = None
 
 
 class Task:

@@ -2,6 +2,7 @@
 
 import os
 import stat
+import subprocess
 import sys
 import threading
 import time
@@ -9,13 +10,13 @@ import time
 import psutil
 import pytest
 from airflow.sdk import Asset
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException, TaskDeferred
 
 from windrow.places import Places
 from windrow_airflow import job_operators
 from windrow_airflow.job_operators import PythonJobOperator, SparkJobOperator
 from windrow_airflow.job_outcome import ResultReader
-from windrow_airflow.report_link import ReportLink
+from windrow_airflow.report_link import ReportLink, TableLink
 
 SUBMIT = """#!/bin/sh
 # What spark-submit does with its command: options in pairs, then the script and its arguments.
@@ -42,6 +43,7 @@ def job(tmp_path, monkeypatch):
     def write(text):
         (scripts / "work.py").write_text("import json, os, sys, time\n" + text)
 
+    write.folder = tmp_path
     return write
 
 
@@ -79,6 +81,7 @@ def test_a_job_finds_its_home_and_the_task_that_started_it(job, operator, tmp_pa
         (30, AirflowFailException, "blocked by expectations"),
         (40, AirflowException, "another writer"),
         (2, AirflowFailException, "wrong arguments"),
+        (70, AirflowFailException, "a person must look"),
         (1, AirflowException, "exit code 1"),
     ],
 )
@@ -91,20 +94,83 @@ def test_an_exit_code_says_whether_a_retry_can_help(job, operator, code, conditi
     assert "because of X" in str(raised.value)
 
 
-def test_a_blocked_job_names_the_report_and_links_it(job, operator):
+def test_a_locked_table_is_waited_for_without_a_worker_and_without_a_retry(job, operator):
     job(
-        "result = {'message': 'rate 0.9 above 0.5', 'report': '/r/index.html'}\n"
+        "done = os.path.exists(sys.argv[2])\n"
+        "result = {} if done else {'outcome': 'Locked', 'message': 'held by pid 7'}\n"
+        "print('WINDROW_RESULT ' + json.dumps(result)); sys.exit(0 if done else 40)"
+    )
+    flag = job.folder / "free"
+    task = operator(arguments=[str(flag)])
+    with pytest.raises(TaskDeferred) as deferred:
+        task.execute({})
+    assert deferred.value.method_name == "try_again"
+    assert deferred.value.timeout is None
+    flag.touch()
+    assert operator(arguments=[str(flag)]).try_again({}, event={}) == {"run": None}
+
+
+def test_a_job_that_mostly_needs_no_spark_goes_on_with_it_where_it_must(job):
+    job(
+        "plain = os.environ.get('WINDROW_WITHOUT_SPARK')\n"
+        "must = sys.argv[2] == 'must'\n"
+        "print('WINDROW_RESULT ' + json.dumps({'plain': plain, 'message': 'rows are written again'}))\n"
+        "sys.exit(50 if must and plain else 30 if sys.argv[2] == 'blocked' else 0)"
+    )
+
+    def found(what, **more):
+        task = SparkJobOperator(task_id="work", job="work", pipeline="feed", arguments=[what], **more)
+        return task.execute({})["plain"]
+
+    assert found("may", without_first=True) == "1"
+    assert found("must", without_first=True) is None
+    assert found("may") is None
+    with pytest.raises(AirflowFailException, match="blocked"):
+        found("blocked", without_first=True)
+
+
+def test_an_outdated_plan_is_not_carried_out_again(job, operator):
+    job("print('WINDROW_RESULT ' + json.dumps({'outcome': 'Superseded', 'message': 'newer'})); sys.exit(40)")
+    with pytest.raises(AirflowFailException, match="newer"):
+        operator().execute({})
+
+
+def test_a_difference_that_reconcile_finds_is_not_called_an_expectation(job, operator):
+    job("print('WINDROW_RESULT ' + json.dumps({'outcome': 'NotReconciled', 'message': 'row 7'})); sys.exit(30)")
+    with pytest.raises(AirflowFailException, match="a person must look: row 7"):
+        operator().execute({})
+
+
+def test_an_argument_that_renders_to_nothing_is_left_out(job, operator):
+    job("print('WINDROW_RESULT ' + json.dumps({'argv': sys.argv[1:]}))")
+    assert operator(arguments=["--a=1", "", "--b"]).execute({})["argv"] == ["feed", "--a=1", "--b"]
+
+
+def test_a_blocked_job_names_the_report_and_links_it_behind_the_sign_in(job, operator, monkeypatch):
+    report = job.folder / "home" / "reports" / "feed" / "data_docs" / "2026-11-01" / "index.html"
+    job(
+        f"result = {{'message': 'rate 0.9 above 0.5', 'report': {str(report)!r}}}\n"
         "print('WINDROW_RESULT ' + json.dumps(result))\n"
         "sys.exit(30)"
     )
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example/base/")
     task = operator()
-    with pytest.raises(AirflowFailException, match=r"rate 0\.9 above 0\.5.*/r/index\.html"):
+    with pytest.raises(AirflowFailException, match=r"rate 0\.9 above 0\.5.*index\.html"):
         task.execute({})
-    assert ReportLink().get_link(task, ti_key=None) == "file:///r/index.html"
+    link = ReportLink().get_link(task, ti_key=None)
+    assert link == "https://airflow.example/base/windrow/reports/feed/data_docs/2026-11-01/index.html"
 
 
-def test_a_result_without_a_report_has_no_link(job, operator):
-    assert ReportLink().get_link(operator(), ti_key=None) == ""
+@pytest.mark.parametrize("report", ["", "/etc/passwd", "/home/../etc/passwd"])
+def test_a_result_without_a_report_of_ours_has_no_link(job, operator, report):
+    task = operator()
+    task.result = {"report": report}
+    assert ReportLink().get_link(task, ti_key=None) == ""
+
+
+def test_every_task_links_the_pipelines_tables(operator, monkeypatch):
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "http://127.0.0.1:18080")
+    assert TableLink().get_link(operator(), ti_key=None) == "http://127.0.0.1:18080/windrow/pipelines/feed"
 
 
 def test_output_that_is_not_utf8_is_no_failure(job, operator):
@@ -156,6 +222,37 @@ def test_a_kill_ends_the_whole_process_tree(job, operator, tmp_path):
     assert not any(psutil.pid_exists(pid) and psutil.Process(pid).status() != "zombie" for pid in started)
 
 
+TASK = """
+import sys
+from pathlib import Path
+from windrow.places import Places
+from windrow_airflow import job_operators
+project = Path(sys.argv[1])
+job_operators.Places.from_env = lambda environ: Places(home=project / "home", cache=project, project=project)
+job_operators.PythonJobOperator(task_id="work", job="work", pipeline="feed").execute({})
+"""
+
+
+def test_a_job_without_spark_leaves_when_its_task_was_killed_hard(job, tmp_path):
+    pid = tmp_path / "pid"
+    job(f"open({str(pid)!r}, 'w').write(str(os.getpid()) + '.'); time.sleep(600)")
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    task = subprocess.Popen([sys.executable, "-c", TASK, str(tmp_path)], env=environ, stdout=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: pid.exists() and pid.read_text().endswith("."), "the job runs")
+    finally:
+        task.kill()
+        task.wait()
+    wait_until(lambda: not psutil.pid_exists(int(pid.read_text()[:-1])), "the job has left")
+
+
+def wait_until(holds, what, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, f"waited in vain until {what}"
+        time.sleep(0.05)
+
+
 def test_spark_gets_master_home_and_one_conf_folder(job, tmp_path, caplog):
     job("print('WINDROW_RESULT {}')")
     task = SparkJobOperator(task_id="work", job="work", pipeline="feed")
@@ -165,7 +262,7 @@ def test_spark_gets_master_home_and_one_conf_folder(job, tmp_path, caplog):
     command = [task._spark_binary, *task.application_args]
     assert command[0] == str(tmp_path / "spark" / "bin" / "spark-submit")
     assert task._hook._connection["master"] == "local[1]"
-    assert task.env_vars["SPARK_CONF_DIR"] == str(tmp_path / "cache" / "spark" / "conf")
+    assert task.properties_file == str(tmp_path / "cache" / "spark" / "conf" / "spark-defaults.conf")
     assert task.env_vars["PYSPARK_DRIVER_PYTHON"] == task.env_vars["PYSPARK_PYTHON"] == sys.executable
     assert task.durable is False
 

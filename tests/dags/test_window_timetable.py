@@ -117,6 +117,37 @@ def test_after_a_change_of_length_no_interval_overlaps_one_that_has_run():
     assert intervals(hourly, last=DataInterval(at(0, 10), at(0, 20)), count=1)[0][0] == at(1)
 
 
+def test_after_a_change_to_shorter_intervals_nothing_is_left_out():
+    runs = intervals(WindowTimetable(MIDNIGHT, TEN, DELAY), last=DataInterval(at(2), at(3)), count=2)
+    assert [start for start, _, _ in runs] == [at(3), at(3, 10)]
+
+
+def test_a_scheduler_that_comes_and_goes_makes_each_interval_once_and_none_twice(ten_minutes):
+    """Down for minutes, hours and a day; what it knows comes back from the database each time."""
+    found, last, now = [], None, at(0)
+    for away in (42, 10, 1, 180, 9, 1440, 30):
+        now += timedelta(minutes=away)
+        timetable = decode_timetable(encode_timetable(ten_minutes))
+        while True:
+            run = timetable.next_dagrun_info(
+                last_automated_data_interval=last, restriction=TimeRestriction(at(0), None, True)
+            )
+            if run.run_after > now:
+                break
+            last = run.data_interval
+            found.append(last.start)
+    assert found == [at(0) + n * TEN for n in range(len(found))]
+    assert last.end + DELAY <= now < last.end + TEN + DELAY
+
+
+def test_a_backfill_that_reaches_past_now_lists_intervals_whose_runs_wait_for_their_time(ten_minutes):
+    with DAG("feed.training", schedule=ten_minutes, start_date=MIDNIGHT, catchup=True) as dag:
+        pass
+    stored = DagSerialization.from_dict(DagSerialization.to_dict(dag))
+    listed = list(stored.iter_dagrun_infos_between(at(1), at(1, 20)))
+    assert [run.run_after for run in listed] == [at(1, 42), at(1, 52), at(2, 2)]
+
+
 def test_summer_time_changes_nothing():
     berlin = ZoneInfo("Europe/Berlin")
     change = WindowTimetable(datetime(2026, 10, 24, 22, tzinfo=UTC), timedelta(hours=1), DELAY)
@@ -129,10 +160,9 @@ def test_summer_time_changes_nothing():
     assert [(start, end) for start, end, _ in runs] == list(pairwise(hours))
 
 
-def test_a_manual_interval_is_the_newest_that_was_due(ten_minutes):
-    assert ten_minutes.infer_manual_data_interval(run_after=at(0, 52)) == DataInterval(at(0, 10), at(0, 20))
-    assert ten_minutes.infer_manual_data_interval(run_after=at(0, 51, 59)) == DataInterval(at(0), at(0, 10))
-    assert ten_minutes.infer_manual_data_interval(run_after=at(0, 1)) == DataInterval(at(0), at(0, 10))
+def test_a_manual_run_is_refused_with_what_to_do_instead(ten_minutes):
+    with pytest.raises(ValueError, match="choose Backfill"):
+        ten_minutes.infer_manual_data_interval(run_after=at(0, 52))
 
 
 def test_a_scheduled_run_is_named_after_its_interval(ten_minutes):

@@ -17,7 +17,7 @@ from windrow.semantics.history import Right
 from windrow.semantics.plan import Plan
 from world import World, content
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.usefixtures("compiled")]
 
 LANDED_AT = START + SPAN + timedelta(minutes=35)
 """Late enough for every event, early enough that idling does not close weeks of empty intervals."""

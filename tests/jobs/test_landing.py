@@ -3,64 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
+from small_pipeline import IDLING, PIPELINE, START, at, event, made, recreate
 from windrow.config import Pipeline, parse
-from windrow.io import candidates, clocks, kafka, landing
-from windrow.io.landing import OffsetsGone
-from windrow.jobs.run import Context
+from windrow.io import batches, candidates, clocks, kafka, landing
+from windrow.io.offsets import OffsetsGone
 from windrow.semantics.balance import BalanceBroken
 from world import World
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
-
-START = datetime(2026, 11, 1, tzinfo=UTC)
-PIPELINE = """\
-name: small
-start: 2026-11-01T00:00:00Z
-interval: 1m
-left:
-  name: served
-  topic: {t}.served
-  columns: {id: string, k: bigint, t: timestamp}
-  key: [k]
-  event_time: t
-  out_of_orderness: 10s
-right:
-  - name: likes
-    role: label
-    topic: {t}.likes
-    columns: {id: string, k: bigint, t: timestamp}
-    key: [k]
-    event_time: t
-    out_of_orderness: 5s
-    window: {before: 0s, after: 2m}
-grace: 30s
-idle: {mode: wait}
-max_skew: 1m
-labels: {liked: "size(likes) > 0"}
-"""
-IDLING = PIPELINE.replace("idle: {mode: wait}", "idle: {mode: caught_up, after: 3m}")
-
-
-def at(seconds: float) -> datetime:
-    return START + timedelta(seconds=seconds)
-
-
-def event(topic: str, partition: int, seconds: float, key: int = 1, name: str = "x") -> Any:
-    stamp = at(seconds).isoformat().replace("+00:00", "Z")
-    return (topic, partition, f'{{"id": "{name}", "k": {key}, "t": "{stamp}"}}'.encode(), at(max(seconds, 0)))
-
-
-def made(world: World, text: str, partitions: dict[str, int], now: float = 10_000) -> Context:
-    ctx = world.pipeline(text, now=at(now))
-    world.topics(partitions)
-    return ctx
 
 
 def test_every_partition_is_on_the_clock_also_those_that_never_had_a_record(world: World) -> None:
@@ -142,21 +99,6 @@ def test_a_topic_made_again_is_another_epoch_and_its_offsets_are_other_rows(worl
     assert seen.watermark >= first.watermark
     world.train(ctx)
     assert [r["id"] for r in world.training(ctx)] == ["old", "new"]
-
-
-def recreate(world: World) -> None:
-    """A topic's deletion is not finished when its future is: try until the name is free."""
-    import time
-
-    from confluent_kafka import KafkaException
-
-    deadline = time.monotonic() + 30
-    while True:
-        try:
-            return world.topics({"served": 1})
-        except KafkaException:
-            if time.monotonic() > deadline:
-                raise
 
 
 def test_added_partitions_are_read_from_their_start_and_begin_at_the_topics_clock(world: World) -> None:
@@ -360,7 +302,7 @@ def test_a_batch_that_holds_fewer_rows_than_were_delivered_is_never_clocked(worl
     world.produce([event("served", 0, n) for n in range(5)] + [("served", 0, b"{", START), event("likes", 0, 1)])
     world.land(ctx)
     path = ctx.places.landing(ctx.pipeline.name, f"{world.name}.served")
-    found = landing._commit_of(path, 1)
+    found = batches.committed(path, 1)
     assert found is not None
     batch, written = found
     assert written == 6  # the writer's own count, which a repair after a kill goes by

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import socket
+import uuid
 from collections.abc import Iterator
 from dataclasses import replace
 from os import environ
@@ -15,6 +15,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from windrow.places import Places
 from windrow.platform import Broker, PortTaken, jars
+from windrow.platform.broker import _cluster_id
+from windrow.platform.processes import free_port
 
 pytestmark = pytest.mark.kafka
 
@@ -40,6 +42,12 @@ def test_records_of_any_allowed_size_survive_stop_and_start(broker: Broker) -> N
     broker.start()
     assert _admin(broker).list_topics(timeout=10).cluster_id == cluster
     assert _records(broker, "kept", 2) == [b"one", LARGE]
+
+
+def test_a_cluster_id_is_never_taken_for_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = [uuid.UUID(bytes=bytes([first] * 16)) for first in (0xF8, 0xFB, 0x41)]
+    monkeypatch.setattr(uuid, "uuid4", lambda: drawn.pop(0))
+    assert _cluster_id() == "QUFBQUFBQUFBQUFBQUFBQQ"
 
 
 def test_a_second_start_leaves_the_broker_alone(broker: Broker) -> None:
@@ -88,21 +96,7 @@ def test_stop_leaves_no_process_and_a_second_stop_is_nothing(broker: Broker) -> 
 
 
 def _places(home: Path) -> Places:
-    return replace(Places.from_env(environ), home=home, kafka=f"127.0.0.1:{_free_port()}")
-
-
-def _free_port() -> int:
-    """A port that is free together with the one after it, which the controller takes."""
-    for _ in range(100):
-        with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port = int(first.getsockname()[1])
-            try:
-                second.bind(("127.0.0.1", port + 1))
-            except OSError:
-                continue
-            return port
-    raise AssertionError("no two free ports in a row")
+    return replace(Places.from_env(environ), home=home, kafka=f"127.0.0.1:{free_port()}")
 
 
 def _admin(broker: Broker) -> AdminClient:

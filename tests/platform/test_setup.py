@@ -63,7 +63,7 @@ def test_the_configuration_is_written_once_and_repaired_when_changed(places: Pla
 
 def test_every_spark_start_gets_the_one_configuration_in_utc(places: Places) -> None:
     variables = jars.environment(places)
-    assert variables["SPARK_CONF_DIR"] == str(places.spark_conf)
+    assert str(places.spark_properties) in variables["PYSPARK_SUBMIT_ARGS"]
     assert variables["TZ"] == "UTC"
     assert Path(variables["SPARK_HOME"], "bin", "spark-submit").exists()
     assert "SPARK_LOCAL_IP" not in jars.environment(replace(places, spark_master="spark://master:7077"))

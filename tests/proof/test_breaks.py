@@ -19,7 +19,7 @@ HARMLESS = Break(
 FATAL = Break("fatal", "semantics/match.py", "def matches(", "def matches(:", ("tests/semantics/test_time.py",))
 
 
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(2700)
 def test_every_deliberate_break_turns_the_fast_tier_red() -> None:
     outcomes = prove(BREAKS)
     print(table(outcomes))

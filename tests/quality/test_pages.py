@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -84,6 +86,46 @@ def test_the_front_page_lists_the_newest_and_the_page_of_the_day_lists_all(
     assert (site / "index.html").read_text().count('index.html">2026-11-01T00:') == 2
     assert "1 older ones" in (site / "index.html").read_text()
     assert (site / "2026-11-01" / "index.html").read_text().count('index.html">2026-11-01T00:') == 3
+
+
+def history(site: Path, judgements: int, a_day: int) -> None:
+    """Judgements of a long past, as a clean-up or an older version left them: the folders only."""
+    for n in range(judgements):
+        at = datetime(2026, 6, 1, tzinfo=UTC) + timedelta(days=n // a_day, minutes=n % a_day)
+        folder = site / f"{at:%Y-%m-%d}" / f"{at:%H%M%S}Z" / f"{n:016x}"
+        folder.mkdir(parents=True)
+        entry = {"interval": f"{at:%Y-%m-%dT%H:%M:%SZ}", "until": "", "plan": f"{n:016x}", "verdict": "passed"}
+        entry |= {"about": [], "judged_at": "", "page": f"{at:%Y-%m-%d}/{at:%H%M%S}Z/{n:016x}/index.html"}
+        (folder / "judgement.json").write_text(json.dumps(entry))
+
+
+def test_after_thousands_of_intervals_the_index_is_short_and_a_judgement_reads_its_own_day(
+    judged: Judge, measures: Measures, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = site_of(judged(measures, 0))
+    history(site, judgements=5000, a_day=100)
+    for day in site.glob("2026-*"):
+        pages._list_day("feed", day)
+
+    read: list[str] = []
+    entries = pages._entries
+    monkeypatch.setattr(pages, "_entries", lambda day: read.append(day.name) or entries(day))
+    judged(measures, 1)
+
+    assert read == ["2026-11-01"]
+    index = (site / "index.html").read_text()
+    assert "5002 judgements on 51 days" in index
+    assert index.count('/index.html">2026-') == pages.LISTED + 51
+    assert "4802 older ones" in index
+    assert len(index) < 100_000
+
+
+def test_old_days_are_forgotten_whole_and_the_index_knows(judged: Judge, measures: Measures) -> None:
+    site = site_of(judged(measures, 0))
+    history(site, judgements=30, a_day=10)
+    assert pages.forget("feed", site.parent, date(2026, 11, 1)) == 3
+    assert "1 judgements on 1 day." in (site / "index.html").read_text()
+    assert pages.forget("feed", site.parent, date(2026, 11, 1)) == 0
 
 
 def test_every_link_leads_to_a_page(judged: Judge, measures: Measures) -> None:

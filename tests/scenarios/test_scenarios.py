@@ -69,6 +69,10 @@ WRONG = {
     "a clock": ("      rows:", "      clocks: {labels/0: 1}\n      rows:"),
     "a holder": ("      rows:", "      holder: labels/1\n      rows:"),
     "a refusal that did not come": ("publish: closed", "publish: closed\n    refused: superseded"),
+    "a refusal for another reason": (
+        "publish: closed",
+        "publish: closed\n  - rebuild: 0 to 500\n    refused: superseded",
+    ),
 }
 
 
@@ -95,6 +99,9 @@ INVALID = {
     "a match of no stream": ("positive, labels", "positive, clicks", "clicks is no stream"),
     "an interval off the day": ("interval: 10", "interval: 7", "does not divide 24 hours"),
     "an unknown word of an event": ("labels k 101", "labels k 101 late", "'late' in 'labels k 101 late' is not known"),
+    "an unknown refusal": ("publish: closed", "publish: closed\n    refused: late", "'late' is no reason; reasons are"),
+    "a change of no topic": ("publish: closed", "recreate: lables", "'lables' is no topic; did you mean 'labels'"),
+    "a change without a number": ("publish: closed", "partitions: {}", "such as {labels: 3}"),
     "no history": (GOOD[GOOD.index("history") :], "", "has no steps"),
 }
 
@@ -125,7 +132,7 @@ REAL = [path for path in FILES if not why_only_on_paper(read(path))]
 def test_a_scenario_is_a_pipeline_file_that_means_the_same(path: Path) -> None:
     scenario = read(path)
     spec, rules = scenario.rules.spec, scenario.rules
-    pipeline = parse(pipeline_file(scenario, "paper"))
+    pipeline = parse(pipeline_file(rules, "paper"))
     assert (pipeline.start, pipeline.interval, pipeline.grace) == (spec.start, spec.interval, spec.grace)
     assert (pipeline.after, pipeline.max_skew, pipeline.idle.mode) == (spec.after, spec.max_skew, rules.idle.mode)
     for ours, theirs in zip(pipeline.right, spec.right, strict=True):

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from tests.semantics.scenario import START, WAIT, seconds
 
 from windrow.semantics.history import JoinSpec, Left, Right, RowId
-from windrow.semantics.model import Model, Rules, Sent
+from windrow.semantics.landings import Rules, Sent
+from windrow.semantics.model import Model
 
 TOPICS = ("left", "right")
 

@@ -240,6 +240,12 @@ def test_one_partition_beyond_the_window_proves_the_label_side_alive() -> None:
     assert states_of(join_at(0, landed(L("k", 0)), two)) == [("negative", None)]
 
 
+def test_of_a_topic_that_was_made_again_only_the_last_life_says_how_far_it_was_heard() -> None:
+    records = landed(R("k", 500), R("k", 60, epoch=1), R("k", 90, epoch=1, p=1))
+    assert as_of_pins(records)["right"] == (at(60), at(90))
+    assert as_of_pins(records[:1])["right"] == (at(500),)
+
+
 def test_one_incomplete_label_stream_of_two_makes_the_state_unknown() -> None:
     other = right("likes", topics=("other",))
     half = {"right": (at(1000),)}

@@ -2,7 +2,8 @@
 
 Exit codes: 0 done, 2 bad arguments or pipeline file, 10 published already (train --interval), 20 window still open,
 30 blocked by expectations, 40 another writer was faster or holds the lock, 50 a figure is off (demo), 60 the platform
-is not ready (no broker, no topic, a port in use), 1 anything else.
+is not ready (no broker, no topic, a port in use), 70 a person must look (offsets were lost, counts do not add up),
+1 anything else.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from collections.abc import Callable
 
 import typer
 
-from windrow.cli import demo, jobs, listings, local, pipelines
-from windrow.jobs.run import BAD_INPUT, NOT_READY, code_of
+from windrow.cli import demo, explain, jobs, lag, late, listings, local, maintenance, pipelines, rebuild
+from windrow.jobs.run import BAD_INPUT, NOT_READY, code_of, leave
 from windrow.platform.conditions import PlatformNotReady
 from windrow.scenarios import ScenarioInvalid
 
@@ -32,7 +33,12 @@ COMMANDS: dict[str, Callable[..., None]] = {
     **local.COMMANDS,
     "demo": demo.demo,
     **jobs.COMMANDS,
+    **rebuild.COMMANDS,
+    **late.COMMANDS,
+    **lag.COMMANDS,
+    **maintenance.COMMANDS,
     **listings.COMMANDS,
+    **explain.COMMANDS,
     "scenario": pipelines.scenario,
 }
 for name, command in COMMANDS.items():
@@ -43,6 +49,8 @@ def main() -> None:
     """Entry point: a known failure is one message and its exit code, an unknown one a traceback."""
     try:
         app()
+    except SystemExit as ended:
+        leave(ended.code if isinstance(ended.code, int) else int(ended.code is not None))
     except Exception as error:
         code = _code(error)
         if code == 1 and os.environ.get("WINDROW_DEBUG"):
@@ -50,10 +58,7 @@ def main() -> None:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         if code == 1:
             print("(WINDROW_DEBUG=1 shows the traceback)", file=sys.stderr)
-        # Native threads of the table readers can abort an ordinary exit, and the exit code would be lost.
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+        leave(code)
 
 
 def _code(error: Exception) -> int:

@@ -1,4 +1,4 @@
-"""simulate, land, train, rebuild, override: the jobs that Airflow runs, from a shell."""
+"""simulate, land, train, override: the jobs that Airflow runs, from a shell."""
 
 from __future__ import annotations
 
@@ -85,6 +85,12 @@ def land(
     pipeline: PipelineName,
     lasting: Annotated[str, typer.Option("--for", help="Keep landing this long with a warm JVM.")] = "0s",
     every: Annotated[str, typer.Option(help="How often, with --for.")] = "15s",
+    accept_gap: Annotated[
+        list[str] | None,
+        typer.Option(help="Give up offsets that the broker deleted, e.g. feed.served/0:5-10, as the failed run said."),
+    ] = None,
+    reason: Annotated[str, typer.Option(help="With --accept-gap: why; recorded in the landing commit.")] = "",
+    who: Annotated[str | None, typer.Option(help="With --accept-gap: who decides; default: this shell's user.")] = None,
 ) -> None:
     """Land what the topics have, exactly once, and advance the clock."""
     from windrow.io import clocks
@@ -92,7 +98,8 @@ def land(
 
     ctx = context(pipeline)
     before = job.totals(clocks.observe(ctx.pipeline, ctx.places))
-    for seen in job.land(ctx, lasting=job.duration(lasting), every=job.duration(every)):
+    given_up = job.giving_up(accept_gap or (), who or getpass.getuser(), reason)
+    for seen in job.land(ctx, lasting=job.duration(lasting), every=job.duration(every), given_up=given_up):
         done = job.summary(before, seen)
         console.print(
             f"read {done['read']:,} = landed {done['landed']:,} + quarantined {done['quarantined']:,} "
@@ -110,37 +117,36 @@ def train(
     drain: Annotated[
         bool, typer.Option("--drain", help="Declare the end of the stream: every interval with rows closes.")
     ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="With --interval: before it closes; its rows say so, no negatives.")
+    ] = False,
+    reason: Annotated[str, typer.Option(help="With --force: why; recorded with the publication.")] = "",
 ) -> None:
     """Join, check and publish every closed interval that is not published yet, or one."""
+    from windrow.io.plans import Asked
+    from windrow.jobs.late import extend_after_publication
     from windrow.jobs.train import Round, train_all, train_one
 
     ctx = context(pipeline)
     run = _run_key(ctx, "train")
+    if force and not interval:
+        raise BadRequest("--force is for one interval: add --interval 2026-11-01T00:00:00Z")
     if interval:
         mode = "republish" if republish else "publish"
-        rounds = iter([train_one(ctx, run, instant_of(interval), mode, _say)])  # type: ignore[arg-type]
+        forced = Asked(reason.strip(), getpass.getuser()) if force else None
+        if forced and not forced.reason:
+            raise BadRequest("publishing an open interval needs a reason: --reason 'why it cannot wait'")
+        rounds = iter([train_one(ctx, run, instant_of(interval), mode, _say, forced)])  # type: ignore[arg-type]
     else:
         rounds = train_all(ctx, run, drain=drain, each=_say)
     done: list[Round] = list(rounds)
     published = sum(len(one.published) for one in done)
+    if published:
+        extend_after_publication(ctx)
     console.print(
         f"{published} intervals published" if published else "nothing to publish: no closed interval is missing"
     )
     _raise_blocked(refusal.why for one in done for refusal in one.blocked.values())
-
-
-def rebuild(
-    pipeline: PipelineName,
-    begin: Annotated[str, typer.Option("--from", help="Start of the first interval.")],
-    end: Annotated[str, typer.Option("--to", help="End of the last interval.")],
-) -> None:
-    """Publish a range of closed intervals again, with everything that has landed by now. Past the frontier: refused."""
-    from windrow.jobs.train import rebuild as job
-
-    ctx = context(pipeline)
-    done = job(ctx, _run_key(ctx, "rebuild"), instant_of(begin), instant_of(end), _say)
-    console.print(f"{len(done.published)} intervals published again")
-    _raise_blocked(refusal.why for refusal in done.blocked.values())
 
 
 def override(
@@ -193,6 +199,5 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "simulate": simulate,
     "land": land,
     "train": train,
-    "rebuild": rebuild,
     "override": override,
 }

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from windrow.cli.show import PUBLICATION, AsJson, PipelineName, as_json, console, instant, rows, span
-from windrow.io import clocks, publications
+from windrow.io import clocks, gaps, publications
 from windrow.jobs.run import context
 from windrow.semantics.clock import holder
 from windrow.semantics.close import closes_at
@@ -45,6 +45,7 @@ def clock(pipeline: PipelineName, json: AsJson = False) -> None:
                 "next_interval": waiting.start,
                 "closes_at": closes_at(waiting, ctx.pipeline.after, ctx.pipeline.grace),
                 "closed_unpublished": [i.start for i in holes],
+                "gaps": [gap.to_dict() for gap in gaps.of_rows(seen.rows)],
                 "partitions": [{**row, "holds": bool(row["holds"])} for row in table],
             }
         )
@@ -64,6 +65,8 @@ def clock(pipeline: PipelineName, json: AsJson = False) -> None:
     if holes:
         console.print(f"closed and not published: {len(holes)}, the oldest {holes[0]}")
     rows(table, list(table[0]))
+    for gap in gaps.of_rows(seen.rows):
+        console.print(f"given up: {gap.lost}, by {gap.who} at {instant(gap.accepted_at)}: {gap.why}")
     age = datetime.now(UTC) - max(row["landed_at"] for row in seen.rows)
     console.print(f"landed last {span(age)} ago")
 

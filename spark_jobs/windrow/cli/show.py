@@ -27,7 +27,8 @@ console = _Console(soft_wrap=True, highlight=False, width=None if sys.stdout.isa
 """Lines that a log or a pipe gets are not cut at 80 columns."""
 
 PUBLICATION = (
-    "number", "interval", "rows", "positive", "negative", "unknown", "left_duplicate", "verdict", "training_version",
+    "number", "kind", "interval", "rows", "positive", "negative", "unknown", "left_duplicate", "verdict",
+    "training_version",
 )  # fmt: skip
 """What people are shown of a publication."""
 

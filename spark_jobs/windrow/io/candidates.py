@@ -1,6 +1,8 @@
 """Candidates: joined rows of an interval that nobody reads yet, and the numbers by which they are judged.
 
 One commit holds the candidates of all plans of a run. The commit is made once: a retry finds it and goes on.
+The files are written as the training table's would be, with the publication number that they will get if nobody
+else publishes first: then publication adds these very files, and writes no row a second time.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -17,14 +20,21 @@ from pyspark.sql.types import StructType
 
 from windrow.config import Pipeline
 from windrow.config.column_types import parse_type
-from windrow.io import crash, frames, small
+from windrow.io import crash, footers, frames, lookup, scan, small
 from windrow.io.clocks import Observation
 from windrow.io.locks import held
+from windrow.io.lookup import Range
 from windrow.places import Places
-from windrow.schemas import ELEMENT_TYPES, INTERVAL, MEASURES, PLAN, ROW_ORDER, TRAINING_TYPES
+from windrow.schemas import ELEMENT_TYPES, INTERVAL, MEASURES, PAIRED, PLAN, PUBLICATION, ROW_ORDER, TRAINING_TYPES
 from windrow.semantics.balance import Balance, LeftBalance, RightBalance
 from windrow.semantics.plan import Plan
 from windrow.transforms import measure
+
+ROWS_PER_FILE = 250_000
+
+
+class CandidatesGone(RuntimeError):
+    """There is no candidates table any more."""
 
 
 class LabelNotPublishable(ValueError):
@@ -39,7 +49,16 @@ def is_made(pipeline: Pipeline, places: Places, plans: Sequence[Plan]) -> bool:
 
 def measures_of(pipeline: Pipeline, places: Places, plans: Sequence[Plan]) -> list[dict[str, Any]]:
     """Rows of `measures` of these plans."""
-    return small.read(places.table(pipeline.name, "measures"), filters=small.of_plans("plan", plans))
+    filters = small.of_plans("plan", plans)
+    return small.read(places.table(pipeline.name, "measures"), filters=filters) if plans else []
+
+
+def numbers_of(pipeline: Pipeline, places: Places, plans: Sequence[Plan]) -> dict[str, dict[str, Any]]:
+    """Measures by name, by plan id."""
+    numbers: dict[str, dict[str, Any]] = {plan.id: {} for plan in plans}
+    for row in measures_of(pipeline, places, plans):
+        numbers[row["plan"]][row["name"]] = row["value"]
+    return numbers
 
 
 def make(
@@ -48,10 +67,13 @@ def make(
     places: Places,
     plans: tuple[Plan, ...],
     landing: Mapping[str, float | None],
+    numbers: Mapping[str, int],
+    rows_expected: int,
 ) -> None:
     """Join the plans' intervals, write the candidates in one commit, and measure them as written.
 
-    `landing`: measures of the landing balance (see `landing_measures`).
+    `landing`: measures of the landing balance (see `landing_measures`). `numbers`: by plan id, the publication number
+    that is foreseen for it. `rows_expected`: about how many left rows they have.
     """
     with held(places.lock(pipeline.name, "candidates")):
         read = frames.inputs(spark, pipeline, places, plans)
@@ -61,11 +83,13 @@ def make(
             crash.point("join.before_commit")
             rows = frames.joined(pipeline, plans, read)
             _refuse_unreadable(rows, pipeline)
-            _write(rows, path, app_id, plans)
+            files = max(1, -(-rows_expected // ROWS_PER_FILE))
+            _write(_as_published(rows, pipeline, plans, numbers), path, app_id, plans, files)
         crash.point("join.after_commit")
         if not is_made(pipeline, places, plans):
             written = of_plans(spark, pipeline, places, [plan.id for plan in plans])
-            measured = _measures(pipeline, plans, read, written, landing)
+            nulls = _nulls_of(pipeline, places, plans)
+            measured = _measures(pipeline, plans, read, written, landing, nulls)
             small.append_once(places.table(pipeline.name, "measures"), MEASURES, measured)
         read.release()
         crash.point("join.after_measures")
@@ -74,7 +98,29 @@ def make(
 def of_plans(spark: SparkSession, pipeline: Pipeline, places: Places, plan_ids: Sequence[str]) -> DataFrame:
     """Candidate rows of some plans, `_paired` and not."""
     path = places.table(pipeline.name, "candidates")
-    return spark.read.format("delta").load(path).where(F.col(PLAN).isin(list(plan_ids)))
+    rows = scan.rows(spark, path, *[_of(plan_id) for plan_id in plan_ids])
+    if rows is None:
+        raise CandidatesGone(
+            f"{path} is not there, but candidates in it were recorded. Put it back, or clear the run from its first "
+            "task on: a new plan is joined anew."
+        )
+    paired = F.coalesce(PAIRED, F.lit(True)) if PAIRED in rows.columns else F.lit(True)
+    return rows.where(F.col(PLAN).isin(list(plan_ids))).withColumn(PAIRED, paired)
+
+
+def files_of(pipeline: Pipeline, places: Places, plans: Sequence[Plan]) -> tuple[dict[str, list[Path]], dict[str, str]]:
+    """The candidates' files by plan id, without a session; and the table's columns, name → type in Spark's words."""
+    path = places.table(pipeline.name, "candidates")
+    table = lookup.opened(path)
+    if table is None:
+        return {plan.id: [] for plan in plans}, {}
+    files = {plan.id: [Path(path) / file for file in sorted(table.paths(_of(plan.id)))] for plan in plans}
+    return files, {field.name: field.dataType.simpleString() for field in small.spark_schema(table.table)}
+
+
+def _of(plan_id: str) -> tuple[Range]:
+    """The plan's files."""
+    return (Range(PLAN, plan_id, plan_id),)
 
 
 def discard(pipeline: Pipeline, places: Places, plan_ids: Sequence[str]) -> None:
@@ -84,6 +130,15 @@ def discard(pipeline: Pipeline, places: Places, plan_ids: Sequence[str]) -> None
         if table is not None and plan_ids:
             names = ", ".join(f"'{plan_id}'" for plan_id in plan_ids)
             table.delete(f"{PLAN} in ({names})")
+
+
+def _as_published(
+    rows: DataFrame, pipeline: Pipeline, plans: tuple[Plan, ...], numbers: Mapping[str, int]
+) -> DataFrame:
+    """Numbered; `_paired` only where it can be false."""
+    by_plan = F.create_map(*[F.lit(x) for plan in plans for x in (plan.id, numbers[plan.id])])
+    numbered = rows.withColumn(PUBLICATION, F.element_at(by_plan, F.col(PLAN)).cast("bigint"))
+    return numbered if any(stream.join == "inner" for stream in pipeline.right) else numbered.drop(PAIRED)
 
 
 def _refuse_unreadable(rows: DataFrame, pipeline: Pipeline) -> None:
@@ -97,8 +152,12 @@ def _refuse_unreadable(rows: DataFrame, pipeline: Pipeline) -> None:
             ) from None
 
 
-def _write(rows: DataFrame, path: str, app_id: str, plans: tuple[Plan, ...]) -> None:
-    message = {"windrow": "candidates", "plans": [json.loads(plan.to_json()) for plan in plans]}
+def _write(rows: DataFrame, path: str, app_id: str, plans: tuple[Plan, ...], files: int) -> None:
+    # the plans of a run share pins, clock and file: one in full says all that the ids do not
+    told = {"plan": json.loads(plans[0].to_json()), "plans": [plan.id for plan in plans]}
+    message = {"windrow": "candidates", **told}
+    # a plan's rows in one task, or in few: not a file of each plan from every task
+    rows = rows.hint("rebalance", PLAN) if len(plans) > 1 else rows.coalesce(files)
     (
         rows.sortWithinPartitions(PLAN, *ROW_ORDER)
         .write.format("delta")
@@ -109,6 +168,7 @@ def _write(rows: DataFrame, path: str, app_id: str, plans: tuple[Plan, ...]) -> 
         .option("txnVersion", "1")
         .option("userMetadata", json.dumps(message, sort_keys=True))
         .option("delta.setTransactionRetentionDuration", "interval 30 days")
+        .option("delta.writePartitionColumnsToParquet", "false")  # they are no columns of the training table
         .save(path)
     )
     if small.version_of(path, app_id) != 1:
@@ -121,12 +181,15 @@ def _measures(
     read: frames.Inputs,
     written: DataFrame,
     landing: Mapping[str, float | None],
+    nulls: Mapping[str, Mapping[str, int]],
 ) -> list[dict[str, Any]]:
+    """`nulls`: by plan id, nulls of those columns that need not be counted."""
+    uncounted = [name for name in pipeline.left.columns if any(name not in nulls.get(p.id, {}) for p in plans)]
     starts, length = [plan.interval.start for plan in plans], pipeline.interval
     aggregates: dict[tuple[str, ...], DataFrame] = {
-        ("rows",): measure.candidate_measures(written, pipeline),
-        ("repeated",): measure.repeated_row_ids(written),
-        ("left",): measure.left_counts(read.left, starts, length),
+        ("rows",): measure.candidate_measures(written, pipeline, uncounted),
+        ("repeated",): measure.may_repeat_row_ids(written),
+        ("left",): measure.left_counts(read.left, length),
         ("left conflict",): measure.conflicts(read.left, pipeline.left, starts, length),
     }
     for stream in pipeline.right:
@@ -134,13 +197,16 @@ def _measures(
         aggregates["right", stream.name] = measure.right_counts(side, written, stream, starts, length)
         aggregates["right conflict", stream.name] = measure.conflicts(side, stream, starts, length)
     counts = _collected(aggregates)
+    if counts["repeated",]:
+        counts |= _collected({("repeated",): measure.repeated_row_ids(written)})
     rows = []
     for plan in plans:
         start, emitted = plan.interval.start, counts["rows",].get(plan.id, {})
+        known = {f"nulls.{name}": count for name, count in nulls.get(plan.id, {}).items()}
         sides = {stream.name: counts["right", stream.name].get(start, {}) for stream in pipeline.right}
         left = counts["left",].get(start, {})
         numbers = {
-            **_of_rows(pipeline, emitted),
+            **_of_rows(pipeline, {**known, **emitted}),
             "schema_differences": schema_differences(written.schema, pipeline),
             "duplicate_row_ids": counts["repeated",].get(plan.id, {}).get("duplicate_row_ids", 0),
             **_balance(emitted, left, sides).measures(),
@@ -154,6 +220,22 @@ def _measures(
             for name, v in numbers.items()
         ]
     return rows
+
+
+def _nulls_of(pipeline: Pipeline, places: Places, plans: Sequence[Plan]) -> dict[str, dict[str, int]]:
+    """By plan id, nulls of the left columns that the footers of its files tell; rows without their pair count as any.
+
+    A leaf of a nested column is null also where the column is not, so they tell only if there is none.
+    """
+    files, columns = files_of(pipeline, places, plans)
+    if PAIRED in columns:
+        return {}
+    told = {}
+    for plan_id, paths in files.items():
+        by_file = [footers.nulls_of(path) for path in paths]
+        known = [name for name in pipeline.left.columns if all(name in nulls for nulls in by_file)]
+        told[plan_id] = {name: sum(nulls[name] for nulls in by_file) for name in known}
+    return told
 
 
 def schema_differences(found: StructType, pipeline: Pipeline) -> int:

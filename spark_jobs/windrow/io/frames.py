@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import reduce
@@ -12,10 +12,14 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from windrow.config import Pipeline, Stream
-from windrow.io import small
+from windrow.io import gaps, lookup, scan
+from windrow.io.lookup import Condition, Has, Range
+from windrow.io.session import schema_of
 from windrow.places import Places
-from windrow.schemas import BATCH, EVENT_TIME
-from windrow.semantics.clock import PartitionClock
+from windrow.schemas import BATCH, EVENT_TIME, QUARANTINED, RECORD_AT
+from windrow.semantics.clock import PartitionClock, watermark
+from windrow.semantics.close import frontier, is_closed
+from windrow.semantics.history import Gap
 from windrow.semantics.intervals import Interval
 from windrow.semantics.plan import Plan
 from windrow.transforms.conditions import any_of
@@ -35,11 +39,12 @@ class Inputs:
     left: StreamRows
     rights: Mapping[str, StreamRows]
     doubtful: Mapping[str, DataFrame]
+    gaps: tuple[Gap, ...]
 
     def release(self) -> None:
         """Let go of what was kept for reading it twice."""
         for side in (self.left, *self.rights.values()):
-            side.duplicates.unpersist()
+            side.release()
 
 
 def inputs(spark: SparkSession, pipeline: Pipeline, places: Places, plans: tuple[Plan, ...]) -> Inputs:
@@ -51,22 +56,30 @@ def inputs(spark: SparkSession, pipeline: Pipeline, places: Places, plans: tuple
     pins = plans[0].pins
     wanted = any_of(_inside(stretch) for stretch in _stretches(plans))
 
-    def landing(stream: Stream) -> DataFrame:
-        return _landing(spark, pipeline, places, stream, pins)
+    def landing(stream: Stream, *either: Sequence[Condition]) -> DataFrame:
+        return landed_of(spark, pipeline, places, stream, pins, *either)
 
-    left = rows_of(landing(pipeline.left).where(wanted), pipeline.left, lo, hi, ends_in=False)
+    left = rows_of(landing(pipeline.left, within(lo, hi)).where(wanted), pipeline.left, lo, hi, ends_in=False)
     rights, doubtful = {}, {}
     for stream in pipeline.right:
         begin, end = lo - stream.window.before, hi + stream.window.after
-        rights[stream.name] = rows_of(landing(stream), stream, begin, end, ends_in=True)
+        rights[stream.name] = rows_of(landing(stream, within(begin, end)), stream, begin, end, ends_in=True)
         if stream.role == "label":
-            doubtful[stream.name] = doubtful_rows(landing(stream), stream, pipeline, begin, end)
+            bad = landing(stream, *doubtful_files(pipeline, begin, end))
+            doubtful[stream.name] = doubtful_rows(bad, stream, pipeline, begin, end)
     for side in (left, *rights.values()):
-        side.duplicates.persist()  # few rows, and both the join and the balance need them
-    return Inputs(left, rights, doubtful)
+        side.keep()  # both the join and the balance need them
+    return Inputs(left, rights, doubtful, gaps.as_of(pipeline, places, pins, lo - pipeline.before, hi + pipeline.after))
 
 
-def _stretches(plans: tuple[Plan, ...]) -> list[Interval]:
+def most_rows(pipeline: Pipeline, places: Places, plans: Sequence[Plan]) -> int:
+    """About how many left rows the plans have, by the statistics of landed files, whose rows are taken as even."""
+    spans = [Range(EVENT_TIME, stretch.start, stretch.end) for stretch in _stretches(plans)]
+    tables = [lookup.opened(places.landing(pipeline.name, topic)) for topic in pipeline.left.topics]
+    return sum(table.rows_within(span) for table in tables if table is not None for span in spans)
+
+
+def _stretches(plans: Sequence[Plan]) -> list[Interval]:
     """The plans' intervals, neighbours merged: one condition a stretch, however many intervals."""
     stretches: list[Interval] = []
     for plan in plans:
@@ -80,10 +93,10 @@ def _stretches(plans: tuple[Plan, ...]) -> list[Interval]:
 def joined(pipeline: Pipeline, plans: tuple[Plan, ...], read: Inputs) -> DataFrame:
     """The candidate rows of the plans."""
     rights = {name: rows.kept for name, rows in read.rights.items()}
-    return join(read.left.kept, rights, read.doubtful, pipeline, facts_of(pipeline, plans))
+    return join(read.left.kept, rights, read.doubtful, pipeline, facts_of(pipeline, plans, read.gaps))
 
 
-def facts_of(pipeline: Pipeline, plans: tuple[Plan, ...]) -> Facts:
+def facts_of(pipeline: Pipeline, plans: tuple[Plan, ...], gaps: tuple[Gap, ...]) -> Facts:
     """What the plans say about the label side. All plans of a run are made from one clock observation."""
     vector = plans[0].watermark
     label_topics = {topic for stream in pipeline.label_streams for topic in stream.topics}
@@ -93,6 +106,15 @@ def facts_of(pipeline: Pipeline, plans: tuple[Plan, ...]) -> Facts:
         heard_until={s.name: _heard_until(pipeline, s, vector) for s in pipeline.label_streams},
         observed_until=None if None in label_clocks else min(filter(None, label_clocks), default=None),
         drained=plans[0].drained,
+        gaps=gaps,
+        forced=frozenset(plan.interval.start for plan in plans if is_forced(pipeline, plan)),
+    )
+
+
+def is_forced(pipeline: Pipeline, plan: Plan) -> bool:
+    """Whether a person had the interval published before it closed: its own clock says so."""
+    return not plan.drained and not is_closed(
+        plan.interval, frontier(watermark(plan.watermark), pipeline.after, pipeline.grace)
     )
 
 
@@ -110,18 +132,38 @@ def _inside(interval: Interval):  # type: ignore[no-untyped-def]
     return (at >= F.lit(interval.start)) & (at < F.lit(interval.end))
 
 
-def _landing(
-    spark: SparkSession, pipeline: Pipeline, places: Places, stream: Stream, pins: Mapping[str, int]
+def landed_of(
+    spark: SparkSession,
+    pipeline: Pipeline,
+    places: Places,
+    stream: Stream,
+    pins: Mapping[str, int],
+    *either: Sequence[Condition],
 ) -> DataFrame:
-    """The stream's landing rows up to the pins, of all its topics."""
-    frames = [
-        spark.read.format("delta").load(path).where(F.col(BATCH) <= pins.get(topic, 0))
-        for topic in stream.topics
-        if small.opened(path := places.landing(pipeline.name, topic)) is not None
-    ]
+    """The stream's landing rows up to the pins, of all its topics; `either` says in which files (see `scan`)."""
+    found = []
+    for topic in stream.topics:
+        pin = pins.get(topic, 0)
+        files = [(*conditions, Range(BATCH, most=pin)) for conditions in either]
+        rows = scan.rows(spark, places.landing(pipeline.name, topic), *files)
+        if rows is not None:
+            found.append(rows.where(F.col(BATCH) <= pin))
     payload = ", ".join(f"`{name}` {kind}" for name, kind in stream.columns.items())
-    empty = spark.createDataFrame([], f"{_META_DDL}, {payload}")
-    return reduce(DataFrame.unionByName, [_with_columns(f, empty.schema) for f in frames]) if frames else empty
+    schema = schema_of(f"{_META_DDL}, {payload}")
+    frames = [_with_columns(rows, schema) for rows in found]
+    return reduce(DataFrame.unionByName, frames) if frames else scan.nothing(spark, schema)
+
+
+def within(lo: datetime, hi: datetime) -> tuple[Condition, ...]:
+    """Files with event times in [lo, hi]."""
+    return (Range(EVENT_TIME, lo, hi),)
+
+
+def doubtful_files(pipeline: Pipeline, lo: datetime, hi: datetime) -> tuple[tuple[Condition, ...], ...]:
+    """Files that can hold what `doubtful_rows` selects."""
+    bad, timeless = Has(QUARANTINED, value=True), Has(EVENT_TIME)
+    logged = Range(RECORD_AT, lo - pipeline.max_skew)
+    return (bad, *within(lo, hi)), (bad, timeless, logged), (bad, timeless, Has(RECORD_AT))
 
 
 def _with_columns(frame: DataFrame, schema: StructType) -> DataFrame:

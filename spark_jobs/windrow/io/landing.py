@@ -4,96 +4,65 @@
                                        (the truth: its offsets                     (derived: repaired from the
                                         stand in the commit)                        truth by the next run)
 
-The batch number is the transaction version of the landing table, so a batch is committed once or not at all.
 One process lands a pipeline at a time; the lock dies with its holder.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from windrow.config import Pipeline
-from windrow.io import clocks, crash, kafka, small
+from windrow.io import clocks, crash, gaps, kafka, scan, small
+from windrow.io.batches import APP_ID, Batch, committed
+from windrow.io.gaps import AcceptedGap
 from windrow.io.locks import held
+from windrow.io.lookup import Range
+from windrow.io.offsets import NOTHING, GivenUp, Rows, next_batch, refuse_strange
 from windrow.places import Places
+from windrow.schemas import BATCH
 from windrow.semantics.balance import BalanceBroken
 from windrow.semantics.clock import advance, topic_clock
+from windrow.semantics.intervals import EPOCH
 from windrow.transforms.decode import decode
 
-APP_ID = "windrow.landing"
 RECORDS_PER_FILE = 250_000
-RECORDS_PER_PARTITION = 2_000_000
-"""How much of one partition a batch takes at most, so that a backlog is landed in steps that can be kept."""
-
 TOPICS_AT_ONCE = 4
 """Small batches are more planning than work: topics are landed side by side."""
 
 
-class OffsetsGone(RuntimeError):
-    """The broker deleted offsets before they were landed. Trying again does not help; a person decides."""
-
-
-@dataclass(frozen=True)
-class Batch:
-    """One landing commit, as it is written into the commit itself."""
-
-    topic: str
-    topic_id: str
-    epoch: int
-    number: int
-    landed_at: datetime
-    ranges: Mapping[int, tuple[int, int, int]]
-    """partition → (first offset, offset after the last, end offset of the partition)"""
-
-    @property
-    def has_records(self) -> bool:
-        return any(until > start for start, until, _ in self.ranges.values())
-
-    @property
-    def size(self) -> int:
-        return sum(until - start for start, until, _ in self.ranges.values())
-
-    def to_json(self) -> str:
-        return json.dumps({**self.__dict__, "landed_at": self.landed_at.isoformat(), "windrow": "landing"})
-
-    @classmethod
-    def from_json(cls, text: str) -> Batch:
-        seen = json.loads(text)
-        seen.pop("windrow")
-        ranges = {int(p): tuple(r) for p, r in seen.pop("ranges").items()}
-        return cls(**{**seen, "landed_at": datetime.fromisoformat(seen["landed_at"]), "ranges": ranges})
-
-
-def land(spark: SparkSession, pipeline: Pipeline, places: Places, now: Callable[[], datetime]) -> clocks.Observation:
+def land(
+    spark: SparkSession,
+    pipeline: Pipeline,
+    places: Places,
+    now: Callable[[], datetime],
+    given_up: GivenUp = NOTHING,
+) -> clocks.Observation:
     """Land what every topic of the pipeline has, and record the clock.
 
     Raises:
-        OffsetsGone, kafka.BrokerUnreachable, kafka.TopicMissing, BalanceBroken, locks.Locked
+        gaps.NoSuchGap: what is given up is not what is lost.
+        offsets.OffsetsGone, kafka.BrokerUnreachable, kafka.TopicMissing, BalanceBroken, locks.Locked
     """
     with held(places.lock(pipeline.name, "landing")):
         previous = clocks.observe(pipeline, places)
         landed_at = now()
         topics = kafka.describe(places.kafka, pipeline.topics)
+        refuse_strange(given_up, previous, topics)
 
         def land_topic(name: str) -> Rows:
-            return _land_topic(spark, pipeline, places, topics[name], landed_at, previous.of_topic(name))
+            return _land_topic(spark, pipeline, places, topics[name], landed_at, previous.of_topic(name), given_up)
 
         with ThreadPoolExecutor(TOPICS_AT_ONCE) as pool:
             rows = [row for landed in pool.map(land_topic, pipeline.topics) for row in landed]
         seen = clocks.record(pipeline, places, previous.number + 1, rows)
         crash.point("land.after_clock")
         return seen
-
-
-Rows = tuple[Mapping[str, Any], ...]
 
 
 def _land_topic(
@@ -103,39 +72,17 @@ def _land_topic(
     topic: kafka.Topic,
     landed_at: datetime,
     previous: Rows,
+    given_up: GivenUp,
 ) -> Rows:
     path = places.landing(pipeline.name, topic.name)
     previous = _repaired(spark, pipeline, path, topic.name, previous)
-    batch = _plan(topic, landed_at, previous)
+    batch = next_batch(topic, landed_at, previous, given_up)
     crash.point("land.offsets_planned")
-    if not batch.has_records:
+    if not batch.is_committed:
         return _clock_rows(pipeline, batch, previous, counted={})
     delivered = _commit(spark, pipeline, places, path, batch)
     crash.point("land.after_commit")
     return _clock_rows(pipeline, batch, previous, _count(spark, pipeline, path, batch, delivered))
-
-
-def _plan(topic: kafka.Topic, landed_at: datetime, previous: Rows) -> Batch:
-    """Which offsets come next. A partition without a position starts at its earliest offset."""
-    epoch, number = 0, 1
-    if previous:
-        same = previous[0]["topic_id"] == topic.id
-        epoch = previous[0]["epoch"] + (not same)
-        number = previous[0]["batch"] + 1
-        previous = previous if same else ()
-    positions = {row["partition"]: row["next_offset"] for row in previous}
-    ranges = {}
-    for p in topic.partitions:
-        start = positions.get(p.number, p.begin)
-        if start < p.begin or start > p.end:
-            gone = f"[{start}, {p.begin})" if start < p.begin else f"[{p.end}, {start})"
-            raise OffsetsGone(
-                f"topic {topic.name} partition {p.number}: offsets {gone} are gone from the broker; the next "
-                f"to land is {start}, the broker has [{p.begin}, {p.end}). Nothing was landed. Lengthen the "
-                "topic's retention; a lost range must be accepted by a person before landing can go on."
-            )
-        ranges[p.number] = (start, min(p.end, start + RECORDS_PER_PARTITION), p.end)
-    return Batch(topic.name, topic.id, epoch, number, landed_at, ranges)
 
 
 def _commit(spark: SparkSession, pipeline: Pipeline, places: Places, path: str, batch: Batch) -> int:
@@ -167,7 +114,7 @@ def _commit(spark: SparkSession, pipeline: Pipeline, places: Places, path: str, 
         .option("userMetadata", batch.to_json())
         .save(path)
     )
-    written = _commit_of(path, batch.number)
+    written = committed(path, batch.number)
     if written is None or written[0] != batch:
         raise small.WriteSkipped(
             f"{path}: batch {batch.number} in the table is not the one this run wrote; another writer was "
@@ -180,20 +127,11 @@ def _in_few_files(rows: DataFrame, size: int) -> DataFrame:
     return rows.coalesce(max(1, -(-size // RECORDS_PER_FILE)))
 
 
-def _commit_of(path: str, number: int) -> tuple[Batch, int | None] | None:
-    """The landing commit with this batch number and the rows that its writer says it wrote; or None."""
-    for commit in small.commits(path):
-        batch = Batch.from_json(commit.message)
-        if batch.number <= number:
-            return (batch, commit.rows) if batch.number == number else None
-    return None
-
-
 def _repaired(spark: SparkSession, pipeline: Pipeline, path: str, topic: str, previous: Rows) -> Rows:
     """The clock's rows, with the batch that a killed run committed and did not get to clock."""
     clocked = previous[0]["batch"] if previous else 0
     for number in range(clocked + 1, max(0, small.version_of(path, APP_ID)) + 1):
-        found = _commit_of(path, number)
+        found = committed(path, number)
         if found is None:
             raise RuntimeError(
                 f"{path}: batch {number} of {topic} is in the table but its commit is not in the log any more, "
@@ -213,19 +151,21 @@ def _count(
         BalanceBroken: it does not hold as many rows as records were delivered.
     """
     good = F.col("_quarantined").isNull()
+    timed = good & F.col("_event_time").isNotNull()
     served = good & F.lit(batch.topic in pipeline.left.topics)
     if pipeline.left.where and batch.topic in pipeline.left.topics:
         served = served & F.expr(pipeline.left.where)
+    written = scan.rows(spark, path, (Range(BATCH, batch.number, batch.number),))
+    assert written is not None
     rows = (
-        spark.read.format("delta")
-        .load(path)
-        .where(F.col("_batch") == batch.number)
+        written.where(F.col(BATCH) == batch.number)
         .groupBy("_partition")
         .agg(
             F.count_if(good).alias("landed"),
             F.count_if(~good).alias("quarantined"),
             F.count_if(served & (F.col("_event_time") < F.lit(pipeline.start))).alias("before_start"),
             F.unix_micros(F.max(F.when(good, F.col("_event_time")))).alias("newest"),
+            F.unix_micros(F.min_by("_event_time", F.when(timed, F.col("_offset")))).alias("first"),
         )
         .collect()  # one row a partition
     )
@@ -240,7 +180,8 @@ def _count(
 
 def _clock_rows(pipeline: Pipeline, batch: Batch, previous: Rows, counted: Mapping[int, Mapping[str, Any]]) -> Rows:
     """Rule 2, 5 and 6: the clock after the batch, from the clock before it. Counts go on from the last row."""
-    moved = batch.number if batch.has_records else batch.number - 1
+    moved = batch.number if batch.is_committed else batch.number - 1
+    lost = _gaps_after(batch, previous, counted)
     held_at = topic_clock([clocks.partition_clock(row) for row in previous])
     same = {row["partition"]: row for row in previous if row["topic_id"] == batch.topic_id}
     rows = []
@@ -283,14 +224,28 @@ def _clock_rows(pipeline: Pipeline, batch: Batch, previous: Rows, counted: Mappi
                 "idle": clock.clock_at is not None and clock.clock_at != clock.event_clock(ooo),
                 "landed_at": batch.landed_at,
                 **{name: value + (last[name] if last else 0) for name, value in grown.items()},
-                "gap": None,
+                "gap": gaps.to_text(lost.get(partition, ())),
             }
         )
     return tuple(rows)
 
 
+def _gaps_after(batch: Batch, previous: Rows, counted: Mapping[int, Mapping[str, Any]]) -> dict[int, list[AcceptedGap]]:
+    """Every accepted gap of the topic, by the partition whose clock row carries it on."""
+    carried: dict[int, list[AcceptedGap]] = {}
+    for gap in (*gaps.of_rows(previous), *batch.gaps):
+        first = counted.get(gap.lost.partition, {}).get("first")
+        if gap.next_after is None and gap.epoch == batch.epoch and first is not None:
+            gap = gap.ended(batch.number, _instant(first))
+        at = gap.lost.partition if gap.lost.partition in batch.ranges else min(batch.ranges)
+        carried.setdefault(at, []).append(gap)
+    return carried
+
+
 def _newest(last: Mapping[str, Any] | None, micros: int | None) -> datetime | None:
     seen = [last["newest_at"]] if last and last["newest_at"] is not None else []
-    if micros is not None:
-        seen.append(datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros))
-    return max(seen, default=None)
+    return max([*seen, *([] if micros is None else [_instant(micros)])], default=None)
+
+
+def _instant(micros: int) -> datetime:
+    return EPOCH + timedelta(microseconds=micros)

@@ -6,15 +6,23 @@ finds what was recorded. A cleared run has another key, and so new plans with ne
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import Any, NamedTuple
 
 from windrow.config import Pipeline
-from windrow.io import small
+from windrow.io import configs, small
 from windrow.io.locks import held
 from windrow.places import Places
 from windrow.schemas import PLANS
 from windrow.semantics.plan import Plan
+
+
+class Asked(NamedTuple):
+    """Why a person wants something done, and who: it ends up with the publication."""
+
+    reason: str
+    who: str
 
 
 def of_run(pipeline: Pipeline, places: Places, run: str) -> tuple[Plan, ...]:
@@ -30,13 +38,27 @@ def last_of_interval(pipeline: Pipeline, places: Places, start: datetime) -> Pla
     return Plan.from_json(last["plan"]) if last else None
 
 
-def record(pipeline: Pipeline, places: Places, plans: Iterable[Plan], now: datetime) -> tuple[Plan, ...]:
+def asked_for(pipeline: Pipeline, places: Places, plans: Sequence[Plan]) -> dict[str, dict[str, Any]]:
+    """By plan id what a publication says about its origin: `kind`, and of a rebuild `reason` and `asked_by`."""
+    rows = small.read(places.table(pipeline.name, "plans"), filters=small.of_plans("plan_id", plans))
+    known = {row["plan_id"]: (row.get("reason"), row.get("asked_by")) for row in rows}
+    return {
+        plan.id: {"kind": "rebuild" if reason else "train", "reason": reason, "asked_by": who}
+        for plan in plans
+        for reason, who in [known.get(plan.id, (None, None))]
+    }
+
+
+def record(
+    pipeline: Pipeline, places: Places, plans: Iterable[Plan], now: datetime, asked: Asked | None = None
+) -> tuple[Plan, ...]:
     """Record the plans of a run in one commit; if the run has some already, those stand."""
     plans = tuple(plans)
     with held(places.lock(pipeline.name, "plans")):
         recorded = of_run(pipeline, places, plans[0].run)
         if recorded:
             return recorded
+        configs.keep(pipeline, places, now)
         rows = [
             {
                 "run": plan.run,
@@ -44,6 +66,8 @@ def record(pipeline: Pipeline, places: Places, plans: Iterable[Plan], now: datet
                 "interval": plan.interval.start,
                 "plan": plan.to_json(),
                 "recorded_at": now,
+                "reason": asked.reason if asked else None,
+                "asked_by": asked.who if asked else None,
             }
             for plan in plans
         ]

@@ -7,7 +7,7 @@ training commit n ──▶ register row n        killed between the two: the ne
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -19,23 +19,31 @@ from windrow.schemas import PUBLICATIONS
 from windrow.semantics.intervals import Interval, intervals_between
 
 APP_ID = "windrow.publish"
+
+
+class TrainingBehind(RuntimeError):
+    """The training table lacks what its register has. Trying again does not help; a person must look."""
+
+
 _INSTANTS = ("interval", "interval_end", "published_at")
 
 
 def registered(pipeline: Pipeline, places: Places) -> list[dict[str, Any]]:
     """Every publication, by number."""
-    rows = small.read(places.table(pipeline.name, "publications"))
-    return sorted(rows, key=lambda row: row["number"])
+    return sorted(_read(pipeline, places), key=lambda row: row["number"])
 
 
 def repaired(pipeline: Pipeline, places: Places) -> list[dict[str, Any]]:
     """Every publication, after what a killed run committed and did not register was registered (rule 20)."""
-    training = places.table(pipeline.name, "training")
-    register = places.table(pipeline.name, "publications")
-    if small.version_of(training, APP_ID) > small.version_of(register, APP_ID):
+    if last_number(pipeline, places) != _last_registered(pipeline, places):
         with held(places.lock(pipeline.name, "training")):
             repair(pipeline, places)
     return registered(pipeline, places)
+
+
+def last_number(pipeline: Pipeline, places: Places) -> int:
+    """The newest publication's number, as the training table knows it; 0 where nothing is published."""
+    return max(0, small.version_of(places.table(pipeline.name, "training"), APP_ID))
 
 
 def standing(rows: list[dict[str, Any]]) -> dict[datetime, dict[str, Any]]:
@@ -50,7 +58,21 @@ def published(pipeline: Pipeline, places: Places, interval: datetime) -> dict[st
 
 def of_interval(pipeline: Pipeline, places: Places, interval: datetime) -> list[dict[str, Any]]:
     """Every publication of one interval."""
-    return small.read(places.table(pipeline.name, "publications"), filters=[("interval", "=", interval)])
+    return _read(pipeline, places, [("interval", "=", interval)])
+
+
+def of_intervals(pipeline: Pipeline, places: Places, starts: Sequence[datetime]) -> list[dict[str, Any]]:
+    """Every publication of some intervals."""
+    return _read(pipeline, places, [("interval", "in", list(starts))])
+
+
+def last_version(rows: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> int | None:
+    """The training table's version before the interval got its next publication; None where this one stands.
+
+    From its own version up to this one the table holds the publication's rows, compacted or not.
+    """
+    later = [r for r in rows if r["interval"] == row["interval"] and r["number"] > row["number"]]
+    return min((r["training_version"] - 1 for r in later), default=None)
 
 
 def holes(pipeline: Pipeline, rows: list[dict[str, Any]], frontier: datetime | None) -> list[Interval]:
@@ -60,6 +82,12 @@ def holes(pipeline: Pipeline, rows: list[dict[str, Any]], frontier: datetime | N
     known = standing(rows)
     # whole intervals only: the last one that ends at or before the frontier
     return [i for i in intervals_between(pipeline.start, frontier, pipeline.interval) if i.start not in known]
+
+
+def _read(pipeline: Pipeline, places: Places, filters: Sequence[small.Filter] = ()) -> list[dict[str, Any]]:
+    """Rows of the register; a column that it had not yet when a row was written is None."""
+    rows = small.read(places.table(pipeline.name, "publications"), filters=filters)
+    return [{**dict.fromkeys(PUBLICATIONS.names), **row} for row in rows]
 
 
 def register(pipeline: Pipeline, places: Places, row: Mapping[str, Any]) -> None:
@@ -77,10 +105,19 @@ def repair(pipeline: Pipeline, places: Places) -> int:
     """Register what the training table holds and the register lacks; returns the last publication's number.
 
     The caller holds the training lock.
+
+    Raises:
+        TrainingBehind: the register has publications that the training table does not know of.
     """
     training = places.table(pipeline.name, "training")
-    last = small.version_of(training, APP_ID)
-    known = small.version_of(places.table(pipeline.name, "publications"), APP_ID)
+    last = last_number(pipeline, places)
+    known = _last_registered(pipeline, places)
+    if last < known:
+        raise TrainingBehind(
+            f"{training} knows of publication {last}, its register of {known}: the training table was lost, reset or "
+            "restored from an older copy. Nothing was published. Restore the table with its _delta_log; or move "
+            f"{places.table(pipeline.name, 'publications')} away too, and every interval is published again."
+        )
     if last > known:
         missing = []
         for commit in small.commits(training):
@@ -88,14 +125,21 @@ def repair(pipeline: Pipeline, places: Places) -> int:
             if row["number"] <= known:
                 break
             missing.append({**row, "training_version": commit.version})
-        if len(missing) != last - max(known, 0):
+        if len(missing) != last - known:
             raise RuntimeError(
                 f"{training}: publications {known + 1} to {last} are not registered and only {len(missing)} of "
                 "their commits are still in the log. Restore the publications table from a backup."
             )
         for row in reversed(missing):
             register(pipeline, places, row)
-    return max(last, 0)
+    return last
+
+
+def _last_registered(pipeline: Pipeline, places: Places) -> int:
+    """The register's last publication, 0 before the first; also where it was copied without its transactions."""
+    register = places.table(pipeline.name, "publications")
+    known = small.version_of(register, APP_ID)
+    return known if known >= 0 else max((row["number"] for row in small.read(register, ["number"])), default=0)
 
 
 def to_json(row: Mapping[str, Any]) -> str:

@@ -7,6 +7,7 @@ before the commit is not a race.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -14,14 +15,17 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import TableNotFoundError
+from pyspark.sql.types import StructType
 
 from windrow.semantics.plan import Plan
 
 Filter = tuple[str, str, Any]
 
 
-COMPACT_EVERY = 200
+COMPACT_EVERY = 50
 """Commits between two compactions: a table of one-row files is read slowly."""
+_CHECKPOINTS = {"delta.checkpointInterval": "10"}
+"""A table is opened often, and a log of single commits slowly."""
 
 
 class WriteSkipped(RuntimeError):
@@ -38,13 +42,18 @@ def opened(path: str) -> DeltaTable | None:
         return None
 
 
+def spark_schema(table: DeltaTable) -> StructType:
+    """The table's schema in Spark's words."""
+    return StructType.fromJson(json.loads(table.schema().to_json()))
+
+
 def read(
     path: str, columns: Sequence[str] | None = None, filters: Sequence[Filter] | None = None
 ) -> list[dict[str, Any]]:
     """Rows of a small table as dicts, none where the table is missing."""
     table = opened(path)
-    if table is None:
-        return []
+    if table is None or any(part[1:] == ("in", []) for part in filters or ()):
+        return []  # among none there is none, and Arrow does not know the type of an empty set
     return table.to_pyarrow_table(
         columns=list(columns) if columns else None, filters=list(filters) if filters else None
     ).to_pylist()
@@ -100,17 +109,27 @@ def append_once(
     Raises:
         WriteSkipped: the version is not newer than the table's last one.
     """
+    table = opened(path)
     transactions = None
     if app_id is not None and version is not None:
-        last = version_of(path, app_id)
-        if version <= last:
+        last = table.transaction_version(app_id) if table is not None else None
+        if last is not None and version <= last:
             raise WriteSkipped(
                 f"{path}: version {version} of {app_id} is not newer than {last}; another writer was faster. "
                 "Start the job again: it will see what is there."
             )
         transactions = [Transaction(app_id, version)]
     data = pa.Table.from_pylist([{name: row.get(name) for name in schema.names} for row in rows], schema)
-    write_deltalake(path, data, mode="append", commit_properties=CommitProperties(app_transactions=transactions))
-    written = DeltaTable(path)
+    properties = CommitProperties(app_transactions=transactions)
+    # a table of an older version gains the columns that it lacks
+    write_deltalake(
+        table or path,
+        data,
+        mode="append",
+        schema_mode="merge",
+        configuration=None if table else _CHECKPOINTS,
+        commit_properties=properties,
+    )
+    written = table or DeltaTable(path)
     if written.version() % COMPACT_EVERY == 0:
         written.optimize.compact()

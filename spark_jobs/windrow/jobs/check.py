@@ -39,13 +39,13 @@ def _judge(ctx: Context, waiting: list[Plan]) -> dict[str, Refusal]:
     from windrow.quality.gate import Gate, explain_failure
     from windrow.quality.suites import suites_for
 
-    measured = candidates.measures_of(ctx.pipeline, ctx.places, waiting)
+    measured = candidates.numbers_of(ctx.pipeline, ctx.places, waiting)
     history = publications.standing(publications.registered(ctx.pipeline, ctx.places))
     gate = Gate(suites_for(ctx.places.expectations, ctx.pipeline.suite))
     refused: dict[str, Refusal] = {}
     rows = []
     for plan in waiting:
-        numbers = {row["name"]: row["value"] for row in measured if row["plan"] == plan.id}
+        numbers = measured[plan.id]
         judgement = gate.judge(
             {**numbers, **_against_history(plan, numbers, history)},
             pipeline=ctx.pipeline.name,

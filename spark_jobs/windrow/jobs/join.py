@@ -1,130 +1,38 @@
-"""join: plan a run's intervals, then write their candidates and measures. Plans are recorded before work starts.
+"""join: write the candidates and measures of a run's plans, which are recorded before work starts.
 
---mode publish     the interval if it is closed and unpublished, and up to --along closed unpublished ones
---mode republish   the interval alone, with new pins, whether it is published or not (backfill, cleared run)
+--interval T --mode publish     the interval if it is closed and unpublished, and up to --along others that are
+--interval T --mode republish   the interval alone, with new pins, published or not (backfill, cleared run)
+--planned                       what `plan` has recorded for the run: a range, in one join, labels read once
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from windrow.io import candidates, clocks, crash, plans, publications, quality
-from windrow.jobs.run import BadRequest, Context, NothingToDo, WindowStillOpen, instant, job
-from windrow.jobs.spark import spark_for
-from windrow.semantics.clock import NotCaughtUp, holder
-from windrow.semantics.clock import drain as drained_watermark
-from windrow.semantics.close import closes_at, is_closed
-from windrow.semantics.intervals import Interval, intervals_between, on_grid
+from windrow.io import candidates, clocks, frames, plans, publications
+from windrow.jobs.planning import plan_interval
+from windrow.jobs.run import BadRequest, Context, instant, job
+from windrow.jobs.spark import remember_size, spark_for
 from windrow.semantics.plan import Plan
 
-Mode = Literal["publish", "republish"]
-
-
-def plan_interval(ctx: Context, run: str, at: datetime, mode: Mode, along: int) -> tuple[Plan, ...]:
-    """The plans of a run that is about one interval; a retry gets the recorded ones.
-
-    Raises:
-        WindowStillOpen: the interval is not closed.
-        NothingToDo: mode is publish, and it is published.
-        BadRequest: no interval starts there.
-    """
-    recorded = plans.of_run(ctx.pipeline, ctx.places, run)
-    if recorded:
-        return recorded
-    interval = _interval(ctx, at)
-    rows, seen = _known(ctx)
-    frontier = seen.frontier(ctx.pipeline)
-    if mode == "publish" and interval.start in publications.standing(rows):
-        raise NothingToDo(f"{interval} is published")
-    if not is_closed(interval, frontier):
-        raise WindowStillOpen(_why_open(ctx, interval, seen))
-    chosen = [interval]
-    if mode == "publish":
-        holes = publications.holes(ctx.pipeline, rows, frontier)
-        blocked = quality.blocked_intervals(ctx.pipeline, ctx.places, holes) | {interval.start}
-        others = [i for i in holes if i.start not in blocked]
-        chosen = sorted([interval, *others[: max(0, along - 1)]])
-    return record(ctx, run, chosen, seen, rows, drained=False)
-
-
-def plan_all(
-    ctx: Context, run: str, *, most: int, drain: bool = False, tried: Collection[datetime] = ()
-) -> tuple[Plan, ...]:
-    """Plans for the oldest closed unpublished intervals, at most `most`; none where there is no hole.
-
-    With `drain`, every interval that holds a left row counts as closed; every partition must be caught up. `tried`:
-    starts of intervals that this command has had its turn with.
-    """
-    rows, seen = _known(ctx)
-    frontier = seen.frontier(ctx.pipeline)
-    if drain:
-        if {row["topic"] for row in seen.rows} != set(ctx.pipeline.topics):
-            raise NotCaughtUp(f"not every topic has landed yet: `windrow land {ctx.pipeline.name}`, then drain again")
-        drained_watermark(seen.clocks)
-        newest = [c.newest_at for c in seen.clocks if c.topic in ctx.pipeline.left.topics and c.newest_at]
-        ends = [max(newest) + ctx.pipeline.interval] if newest else []
-        frontier = max([*ends, *([frontier] if frontier else [])], default=None)
-    holes = publications.holes(ctx.pipeline, rows, frontier)
-    chosen = [interval for interval in holes if interval.start not in tried][:most]
-    return record(ctx, run, chosen, seen, rows, drained=drain) if chosen else ()
-
-
-def plan_range(ctx: Context, run: str, begin: datetime, end: datetime) -> tuple[Plan, ...]:
-    """Plans for every interval of `[begin, end)`, published or not, with new pins.
-
-    Raises:
-        WindowStillOpen: the range reaches past the frontier.
-        BadRequest: its bounds are not interval bounds.
-    """
-    if end <= begin:
-        raise BadRequest(f"the range ends at {end}, at or before it begins at {begin}")
-    first, last = _interval(ctx, begin), _interval(ctx, end - ctx.pipeline.interval)
-    rows, seen = _known(ctx)
-    if not is_closed(last, seen.frontier(ctx.pipeline)):
-        raise WindowStillOpen(_why_open(ctx, last, seen))
-    chosen = list(intervals_between(first.start, last.end, ctx.pipeline.interval))
-    return record(ctx, run, chosen, seen, rows, drained=False)
-
-
-def record(
-    ctx: Context,
-    run: str,
-    chosen: Sequence[Interval],
-    seen: clocks.Observation,
-    rows: list[dict[str, Any]],
-    *,
-    drained: bool,
-) -> tuple[Plan, ...]:
-    """Record one plan an interval, all with the pins of one observation."""
-    standing = publications.standing(rows)
-    made = (
-        Plan(
-            pipeline=ctx.pipeline.name,
-            run=run,
-            interval=interval,
-            pins=seen.pins,
-            config_hash=ctx.pipeline.config_hash,
-            watermark=seen.clocks,
-            drained=drained,
-            supersedes=standing[interval.start]["number"] if interval.start in standing else None,
-        )
-        for interval in chosen
-    )
-    recorded = plans.record(ctx.pipeline, ctx.places, made, ctx.now())
-    crash.point("join.planned")
-    return recorded
+IN_ONE_JOIN = 500
+"""Intervals that are joined at once: a longer range reads the labels around its seams twice."""
 
 
 def make_candidates(ctx: Context, planned: tuple[Plan, ...]) -> dict[str, Any]:
-    """Write candidates and measures of the plans, or find them written."""
+    """Write candidates and measures of the plans; what is there is left as it is."""
     _refuse_other_config(ctx, planned)
-    if not candidates.is_made(ctx.pipeline, ctx.places, planned):
-        spark = spark_for(f"join {ctx.pipeline.name}", ctx.places)
-        landing = candidates.landing_measures(clocks.observe(ctx.pipeline, ctx.places))
-        candidates.make(spark, ctx.pipeline, ctx.places, planned, landing)
+    first = publications.last_number(ctx.pipeline, ctx.places) + 1
+    numbers = {plan.id: number for number, plan in enumerate(planned, first)}
+    for some in _portions(planned):
+        if not candidates.is_made(ctx.pipeline, ctx.places, some):
+            rows = frames.most_rows(ctx.pipeline, ctx.places, some)
+            remember_size(ctx.pipeline, ctx.places, rows)
+            spark = spark_for(f"join {ctx.pipeline.name}", ctx.places, ctx.pipeline)
+            landing = candidates.landing_measures(clocks.observe(ctx.pipeline, ctx.places))
+            candidates.make(spark, ctx.pipeline, ctx.places, some, landing, numbers, rows)
     return {
         "run": planned[0].run,
         "plans": [plan.id for plan in planned],
@@ -132,20 +40,21 @@ def make_candidates(ctx: Context, planned: tuple[Plan, ...]) -> dict[str, Any]:
     }
 
 
-def _known(ctx: Context) -> tuple[list[dict[str, Any]], clocks.Observation]:
-    """Every publication, repaired, and then the clock: in this order a plan's pins are never older than those of a
-    publication that it knows of. All must be of this file's interval length, or rows would be lost or doubled.
+def planned_of(ctx: Context, run: str) -> tuple[Plan, ...]:
+    """The recorded plans of a run.
+
+    Raises:
+        BadRequest: it has recorded none.
     """
-    rows = publications.repaired(ctx.pipeline, ctx.places)
-    for row in rows:
-        length = row["interval_end"] - row["interval"]
-        if length != ctx.pipeline.interval:
-            raise BadRequest(
-                f"{ctx.pipeline.name} has published intervals of {length}, and its file now says "
-                f"{ctx.pipeline.interval}: their borders do not fit, and rows would be missing or come twice. Put "
-                "`interval` back, or give the pipeline a new name."
-            )
-    return rows, clocks.observe(ctx.pipeline, ctx.places)
+    planned = plans.of_run(ctx.pipeline, ctx.places, run)
+    if not planned:
+        raise BadRequest(f"run {run!r} has recorded no plan; the plan comes first")
+    return planned
+
+
+def _portions(planned: tuple[Plan, ...]) -> Iterator[tuple[Plan, ...]]:
+    for first in range(0, len(planned), IN_ONE_JOIN):
+        yield planned[first : first + IN_ONE_JOIN]
 
 
 def _refuse_other_config(ctx: Context, planned: tuple[Plan, ...]) -> None:
@@ -158,38 +67,21 @@ def _refuse_other_config(ctx: Context, planned: tuple[Plan, ...]) -> None:
             )
 
 
-def _interval(ctx: Context, at: datetime) -> Interval:
-    length = ctx.pipeline.interval
-    if at < ctx.pipeline.start or not on_grid(at, length):
-        raise BadRequest(
-            f"no interval of {ctx.pipeline.name} starts at {at}: they start at {ctx.pipeline.start} and every "
-            f"{length} from there"
-        )
-    return Interval(at, at + length)
-
-
-def _why_open(ctx: Context, interval: Interval, seen: clocks.Observation) -> str:
-    needed = closes_at(interval, ctx.pipeline.after, ctx.pipeline.grace)
-    slowest = holder(seen.clocks)
-    who = f"{slowest.topic}/{slowest.partition}, {slowest.lag} records behind" if slowest else "nothing landed yet"
-    return (
-        f"{interval} closes when the watermark is at {needed}; it is at {seen.watermark}, held by {who}. "
-        f"`windrow clock {ctx.pipeline.name}` shows more; waiting helps."
-    )
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of spark_jobs/join.py."""
 
     def declare(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--run", required=True, help="key of the run; a retry has the same")
-        parser.add_argument("--interval", required=True, help="start of the interval, 2026-11-01T00:00:00Z")
+        what = parser.add_mutually_exclusive_group(required=True)
+        what.add_argument("--interval", help="start of the interval, 2026-11-01T00:00:00Z")
+        what.add_argument("--planned", action="store_true", help="carry out the run's recorded plans")
         parser.add_argument("--mode", choices=("publish", "republish"), default="publish")
         parser.add_argument("--along", type=int, default=None, help="intervals one run takes at most")
 
     def execute(ctx: Context, args: argparse.Namespace) -> Mapping[str, Any]:
+        if args.planned:
+            return make_candidates(ctx, planned_of(ctx, args.run))
         along = args.along if args.along is not None else ctx.pipeline.catch_up
-        planned = plan_interval(ctx, args.run, instant(args.interval), args.mode, along)
-        return make_candidates(ctx, planned)
+        return make_candidates(ctx, plan_interval(ctx, args.run, instant(args.interval), args.mode, along))
 
     return job(__doc__ or "", declare, execute, argv)

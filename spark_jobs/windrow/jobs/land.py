@@ -6,6 +6,7 @@ One JVM lands every topic; with `--for` it stays warm and lands again and again 
 from __future__ import annotations
 
 import argparse
+import getpass
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
@@ -14,19 +15,25 @@ from typing import Any
 from windrow.config import parse_duration
 from windrow.io import landing
 from windrow.io.clocks import Observation
+from windrow.io.gaps import Lost
+from windrow.io.offsets import NOTHING, GivenUp
 from windrow.jobs.run import BadRequest, Context, job
 from windrow.jobs.spark import spark_for
 
 
 def land(
-    ctx: Context, *, lasting: timedelta = timedelta(0), every: timedelta = timedelta(seconds=15)
+    ctx: Context,
+    *,
+    lasting: timedelta = timedelta(0),
+    every: timedelta = timedelta(seconds=15),
+    given_up: GivenUp = NOTHING,
 ) -> Iterator[Observation]:
     """Land until nothing is left and the time is over; yields the clock after each round."""
-    spark = spark_for(f"land {ctx.pipeline.name}", ctx.places)
+    spark = spark_for(f"land {ctx.pipeline.name}", ctx.places, ctx.pipeline)
     until = time.monotonic() + lasting.total_seconds()
     while True:
         began = time.monotonic()
-        seen = landing.land(spark, ctx.pipeline, ctx.places, ctx.now)
+        seen = landing.land(spark, ctx.pipeline, ctx.places, ctx.now, given_up)
         yield seen
         behind = any(not clock.caught_up for clock in seen.clocks)
         if time.monotonic() >= until and not behind:
@@ -35,21 +42,25 @@ def land(
             time.sleep(max(0.0, min(began + every.total_seconds(), until) - time.monotonic()))
 
 
-def summary(before: Mapping[str, int], seen: Observation) -> dict[str, Any]:
-    """Counts since `before` (see `totals`), the watermark, and what is still behind."""
+Totals = dict[tuple[str, int, int], dict[str, int]]
+"""By topic, epoch and partition: counts since its first offset."""
+_COUNTS = ("read", "landed", "quarantined", "skipped", "before_start")
+
+
+def summary(before: Totals, seen: Observation) -> dict[str, Any]:
+    """Counts since `before`, the watermark, and what is still behind."""
     now = totals(seen)
     return {
-        **{name: now[name] - before.get(name, 0) for name in now},
+        **{name: sum(counts[name] - before.get(at, {}).get(name, 0) for at, counts in now.items()) for name in _COUNTS},
         "observation": seen.number,
         "watermark": seen.watermark,
         "lag": sum(clock.lag for clock in seen.clocks),
     }
 
 
-def totals(seen: Observation) -> dict[str, int]:
-    """Cumulative counts over all partitions."""
-    names = ("read", "landed", "quarantined", "skipped", "before_start")
-    return {name: sum(row[name] for row in seen.rows) for name in names}
+def totals(seen: Observation) -> Totals:
+    """Cumulative counts; a topic that was made again begins anew, under another epoch."""
+    return {(row["topic"], row["epoch"], row["partition"]): {n: row[n] for n in _COUNTS} for row in seen.rows}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -58,15 +69,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     def declare(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--for", dest="lasting", default="0s", help="keep landing this long, e.g. 10m")
         parser.add_argument("--every", default="15s", help="how often, with --for")
+        parser.add_argument(
+            "--accept-gap", action="append", default=[], help="give up lost offsets for good: topic/0:5-10"
+        )
+        parser.add_argument("--reason", default="", help="with --accept-gap: why; recorded in the landing commit")
+        parser.add_argument("--who", default="", help="with --accept-gap: who decides")
 
     def execute(ctx: Context, args: argparse.Namespace) -> Mapping[str, Any]:
         from windrow.io import clocks
 
         before = totals(clocks.observe(ctx.pipeline, ctx.places))
-        *_, last = land(ctx, lasting=duration(args.lasting), every=duration(args.every))
+        given_up = giving_up(args.accept_gap, args.who or getpass.getuser(), args.reason)
+        *_, last = land(ctx, lasting=duration(args.lasting), every=duration(args.every), given_up=given_up)
         return summary(before, last)
 
     return job(__doc__ or "", declare, execute, argv)
+
+
+def giving_up(ranges: Sequence[str], who: str, why: str) -> GivenUp:
+    """Lost ranges that a person gives up, with who and why."""
+    if ranges and not why.strip():
+        raise BadRequest("giving up records needs a reason, it is recorded: --reason 'why they cannot come back'")
+    return GivenUp(tuple(Lost.parse(text) for text in ranges), who, why.strip())
 
 
 def duration(text: str) -> timedelta:

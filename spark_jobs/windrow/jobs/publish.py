@@ -1,4 +1,8 @@
-"""publish: every passed candidate of a run becomes visible, one atomic commit an interval."""
+"""publish: every passed candidate of a run becomes visible, one atomic commit an interval.
+
+Spark starts only where rows must be written again, or looked at for the late ledger; with WINDROW_WITHOUT_SPARK=1 the
+job ends with exit code 50 there, and what it has published until then stands.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from importlib.metadata import version
 from typing import Any
 
 from windrow.io import candidates, plans, publications, quality, training
+from windrow.jobs import late
 from windrow.jobs.run import BadRequest, Context, NothingToDo, job
 from windrow.jobs.spark import spark_for
 from windrow.semantics.balance import Balance
@@ -30,23 +35,26 @@ def publish(
             a publication was to be replaced.
     """
     judged = quality.of_plans(ctx.pipeline, ctx.places, planned)
+    if not override and (unjudged := [plan for plan in planned if plan.id not in judged]):
+        raise BadRequest(f"{unjudged[0].interval} has not been judged, or its verdict was lost: the check comes first")
     ready = [p for p in planned if override or quality.standing(judged.get(p.id, [])) != "blocked"]
     rows = [row for plan in ready if (row := _already(ctx, plan))]
     missing = [plan for plan in ready if plan.id not in {row["plan_id"] for row in rows}]
     facts = _facts(ctx, missing, judged, override)
+    outdated: list[training.Superseded] = []
     if missing:
-        spark = spark_for(f"publish {ctx.pipeline.name}", ctx.places)
-    outdated = []
-    for plan in missing:
-        try:
-            row = training.publish(spark, ctx.pipeline, ctx.places, plan, facts[plan.id], ctx.now)
-        except training.Superseded as refused:  # intervals do not block each other
-            outdated.append(refused)
-            continue
-        rows.append(row)
-        each(row)
-    if missing:
-        candidates.discard(ctx.pipeline, ctx.places, [plan.id for plan in missing])
+        name = f"publish {ctx.pipeline.name}"
+        outcomes = training.publish_all(
+            lambda: spark_for(name, ctx.places, ctx.pipeline), ctx.pipeline, ctx.places, missing, facts, ctx.now
+        )
+        for outcome in outcomes:
+            if isinstance(outcome, training.Superseded):  # intervals do not block each other
+                outdated.append(outcome)
+                continue
+            rows.append(outcome)
+            each(outcome)
+    # all of them: one that was killed after its last commit has not come this far
+    candidates.discard(ctx.pipeline, ctx.places, [plan.id for plan in ready])
     if outdated and not rows:
         if all(plan.supersedes is None for plan in missing):
             raise NothingToDo(str(outdated[0]))
@@ -68,10 +76,10 @@ def _facts(
     override: tuple[str, str] | None,
 ) -> dict[str, dict[str, Any]]:
     """What the register says about each plan besides its identity. The balance is checked here, exactly."""
-    measured = candidates.measures_of(ctx.pipeline, ctx.places, ready)
+    measured = candidates.numbers_of(ctx.pipeline, ctx.places, ready)
     facts = {}
     for plan in ready:
-        numbers = {row["name"]: row["value"] for row in measured if row["plan"] == plan.id}
+        numbers = measured[plan.id]
         balance = Balance.from_measures(numbers, [stream.name for stream in ctx.pipeline.right])
         balance.check()
         judgement = judged.get(plan.id, [])
@@ -107,6 +115,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         planned = plans.of_run(ctx.pipeline, ctx.places, args.run)
         if not planned:
             raise BadRequest(f"run {args.run!r} has recorded no plan; the join comes first")
-        return {"publications": [brief(row) for row in publish(ctx, planned)]}
+        rows = publish(ctx, planned)
+        late.extend_after_publication(ctx)
+        return {"publications": [brief(row) for row in rows]}
 
     return job(__doc__ or "", declare, execute, argv)

@@ -2,7 +2,9 @@
 
     0 done    10 nothing to do    20 window still open    30 blocked by expectations
     40 another writer was faster or holds the lock        2 bad arguments or pipeline file
+    50 a job that was to do without Spark needs it
     60 the broker does not answer, or a topic is missing  1 anything else
+    70 a person must look: offsets were lost, or counts do not add up
 
 The last line on standard output is `WINDROW_RESULT {json}`; a failure's message goes to standard error.
 """
@@ -17,19 +19,28 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NoReturn
 
 from windrow.config import Pipeline, PipelineInvalid, PipelineUnknown, find
 from windrow.io.candidates import LabelNotPublishable
+from windrow.io.gaps import ClockBehind, NoSuchGap
 from windrow.io.kafka import BrokerUnreachable, TopicMissing
 from windrow.io.locks import Locked
+from windrow.io.offsets import OffsetsGone
+from windrow.io.publications import TrainingBehind
 from windrow.io.small import WriteSkipped
 from windrow.io.training import Superseded
+from windrow.io.versions import VersionGone
+from windrow.jobs.spark import NeedsSpark
 from windrow.places import Places
+from windrow.semantics.balance import BalanceBroken
 from windrow.semantics.clock import NotCaughtUp
+from windrow.semantics.lag import Unusable
 from windrow.semantics.plan import instant_text
+from windrow.transforms.content import ContentDiffers
 
 DONE, OTHER, BAD_INPUT, NOTHING_TO_DO, STILL_OPEN, BLOCKED, ANOTHER_WRITER, NOT_READY = 0, 1, 2, 10, 20, 30, 40, 60
+NEEDS_SPARK, A_PERSON = 50, 70
 
 
 class NothingToDo(Exception):
@@ -57,8 +68,10 @@ CODES: tuple[tuple[tuple[type[Exception], ...], int], ...] = (
     ((WindowStillOpen, NotCaughtUp), STILL_OPEN),
     ((Blocked,), BLOCKED),
     ((Locked, Superseded, WriteSkipped), ANOTHER_WRITER),
-    ((BadRequest, PipelineInvalid, PipelineUnknown, LabelNotPublishable), BAD_INPUT),
-    ((BrokerUnreachable, TopicMissing), NOT_READY),
+    ((NeedsSpark,), NEEDS_SPARK),
+    ((BadRequest, PipelineInvalid, PipelineUnknown, LabelNotPublishable, NoSuchGap, Unusable, VersionGone), BAD_INPUT),
+    ((BrokerUnreachable, TopicMissing, ClockBehind), NOT_READY),
+    ((OffsetsGone, BalanceBroken, TrainingBehind, ContentDiffers), A_PERSON),
 )
 
 
@@ -106,6 +119,20 @@ def job(
         return code
     _tell({"outcome": "done", **result})
     return DONE
+
+
+def leave(code: int) -> NoReturn:
+    """End the process with this exit code, after all work is done.
+
+    Native threads of the table readers can abort the interpreter's own way out, and the exit code would be lost.
+    """
+    sql = sys.modules.get("pyspark.sql")
+    session = sql.SparkSession.getActiveSession() if sql else None
+    if session is not None:
+        session.stop()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def instant(text: str) -> datetime:

@@ -9,9 +9,12 @@ from typing import Any
 
 from windrow.io import candidates, plans
 from windrow.jobs.check import Refusal, check
-from windrow.jobs.join import Mode, make_candidates, plan_all, plan_interval, plan_range
+from windrow.jobs.join import make_candidates, planned_of
+from windrow.jobs.plan import plan_range
+from windrow.jobs.planning import Mode, plan_all, plan_interval
 from windrow.jobs.publish import publish
 from windrow.jobs.run import BadRequest, Context
+from windrow.quality.gate import load_beside
 from windrow.semantics.plan import Plan
 
 
@@ -40,12 +43,14 @@ def train_one(
     at: datetime,
     mode: Mode,
     each: Callable[[dict[str, Any]], None] = lambda row: None,
+    forced: plans.Asked | None = None,
 ) -> Round:
-    """Publish one interval."""
-    return _round(ctx, plan_interval(ctx, run, at, mode, along=1), each)
+    """Publish one interval, with `forced` before it closes."""
+    return _round(ctx, plan_interval(ctx, run, at, mode, along=1, forced=forced), each)
 
 
 def _round(ctx: Context, planned: tuple[Plan, ...], each: Callable[[dict[str, Any]], None]) -> Round:
+    load_beside()
     make_candidates(ctx, planned)
     blocked = check(ctx, planned)
     return Round(publish(ctx, planned, each=each), blocked)
@@ -59,12 +64,18 @@ def override(ctx: Context, at: datetime, who: str, why: str) -> dict[str, Any]:
     return publish(ctx, (planned,), override=(who, why))[0]
 
 
-def rebuild(ctx: Context, run: str, begin: datetime, end: datetime, each: Callable[[dict[str, Any]], None]) -> Round:
-    """Publish the closed intervals of `[begin, end)` again with new pins (rule 16), `catch_up` of them a join."""
-    planned = plan_range(ctx, run, begin, end)
-    most = ctx.pipeline.catch_up
-    rounds = [_round(ctx, planned[n : n + most], each) for n in range(0, len(planned), most)]
-    return Round(
-        [row for one in rounds for row in one.published],
-        {plan_id: why for one in rounds for plan_id, why in one.blocked.items()},
-    )
+def rebuild(
+    ctx: Context,
+    run: str,
+    begin: datetime,
+    end: datetime,
+    each: Callable[[dict[str, Any]], None],
+    why: plans.Asked | None = None,
+) -> Round:
+    """Publish the closed intervals of `[begin, end)` again with new pins (rule 16), all of them, from one join."""
+    return _round(ctx, plan_range(ctx, run, begin, end, why, everything=True), each)
+
+
+def carry_out(ctx: Context, run: str, each: Callable[[dict[str, Any]], None]) -> Round:
+    """Carry out the recorded plans of a run; what it has published before it was interrupted is left alone."""
+    return _round(ctx, planned_of(ctx, run), each)

@@ -1,6 +1,6 @@
 """The platform without the `windrow` command: for `make setup` and for containers.
 
-python -m windrow.platform setup          jars and Spark configuration
+python -m windrow.platform setup          jars, Spark configuration, class-data archive
 python -m windrow.platform run PART       kafka or airflow in the foreground, until a signal or its end
 """
 
@@ -23,6 +23,7 @@ def main(argv: list[str]) -> int:
         match argv:
             case ["setup"]:
                 platform.jars.ensure(places)
+                platform.jars.warm_up(places)
             case ["run", ("kafka" | "airflow") as part]:
                 return _run(places, part)
             case _:

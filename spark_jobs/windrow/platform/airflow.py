@@ -1,4 +1,7 @@
-"""A real Airflow on this machine: API server, scheduler, DAG processor and triggerer, a process each.
+"""A real Airflow on this machine: two API servers, scheduler, DAG processor and triggerer, a process each.
+
+People and tasks have an API server each. Airflow's routes for people write from the event loop: where one waited
+there for SQLite's lock, and a task's request of the same process held it, neither would ever go on.
 
     <home>/platform/airflow/        AIRFLOW_HOME: airflow.cfg, metadata database, all logs
     …/secrets.json                  keys, made once; readable by the owner only
@@ -38,12 +41,15 @@ from windrow.platform.processes import Address, Background, require_port
 PORT = 18080
 PATIENCE = timedelta(seconds=240)
 COMPONENTS: Mapping[str, tuple[str, ...]] = {
-    "api-server": ("api-server",),
+    "execution-api": ("api-server", "--apps", "execution"),
+    "api-server": ("api-server", "--apps", "core"),
     "scheduler": ("scheduler", "--skip-serve-logs"),
     "dag-processor": ("dag-processor",),
     "triggerer": ("triggerer", "--skip-serve-logs"),
 }
 """Task logs are read from this disk, so nobody needs to serve them over two more ports."""
+CONNECTION = "AIRFLOW_CONN_WINDROW_SPARK"
+"""Made of WINDROW_SPARK_MASTER; one that is set already stands: it may say more."""
 
 
 def port_of(environ: Mapping[str, str]) -> int:
@@ -64,13 +70,28 @@ class Login:
     password_file: Path
 
 
-class Airflow:
-    """The Airflow of a home folder. `environ` is what its processes and their tasks inherit."""
+ADMIN: Mapping[str, str] = {"admin": "admin"}
 
-    def __init__(self, places: Places, environ: Mapping[str, str] | None = None) -> None:
+
+class Airflow:
+    """The Airflow of a home folder. `environ` is what its processes and their tasks inherit.
+
+    `users`: who may sign in, by name, with their role. `dags`: a folder of your own beside this project's.
+    """
+
+    def __init__(
+        self,
+        places: Places,
+        environ: Mapping[str, str] | None = None,
+        users: Mapping[str, str] = ADMIN,
+        dags: Path | None = None,
+    ) -> None:
         self.places = places
+        self.users = dict(users)
+        self.dags = dags
         self._inherited = dict(os.environ if environ is None else environ)
         self.address = Address("127.0.0.1", port_of(self._inherited))
+        self._execution = Address("127.0.0.1", self.address.port + 1)
         self.folder = places.home / "platform" / "airflow"
         self.processes = {name: Background(self.folder, name) for name in COMPONENTS}
 
@@ -108,7 +129,7 @@ class Airflow:
         return not self.unhealthy()
 
     def unhealthy(self) -> tuple[str, ...]:
-        """Names of the components that do not report health; only "api-server" when the API does not answer.
+        """Names of the components that do not report health; only "api-server" when that does not answer.
 
         A heartbeat counts from the start of the present process on: after a crash the database still
         praises the dead one for a while.
@@ -117,7 +138,10 @@ class Airflow:
             health = self.api.health()
         except (AirflowDoesNotAnswer, AirflowRefused):
             return ("api-server",)
-        sick = [name for name in COMPONENTS if name != "api-server" and not self._is_healthy(name, health)]
+        jobs = [name for name in COMPONENTS if name not in ("api-server", "execution-api")]
+        sick = [name for name in jobs if not self._is_healthy(name, health)]
+        if not AirflowApi(f"http://{self._execution}", self._passwords).serves_tasks():
+            sick.append("execution-api")
         return tuple(sick)
 
     def _is_healthy(self, name: str, health: Mapping[str, Any]) -> bool:
@@ -130,7 +154,7 @@ class Airflow:
         return datetime.fromisoformat(beat) >= datetime.now(UTC) - uptime
 
     def wait_healthy(self, patience: timedelta = PATIENCE) -> None:
-        """Wait for all four components.
+        """Wait for every component.
 
         Raises:
             DidNotStart: names the component and shows the end of its log.
@@ -144,7 +168,8 @@ class Airflow:
         return f"read {self.folder}/*.log, then run it again."
 
     def _wait_for_api(self, patience: timedelta = PATIENCE) -> None:
-        self.processes["api-server"].wait(partial(self._reports, "api-server"), patience, self._hint)
+        for name in ("api-server", "execution-api"):
+            self.processes[name].wait(partial(self._reports, name), patience, self._hint)
 
     def _reports(self, name: str) -> bool:
         return name not in self.unhealthy()
@@ -166,9 +191,9 @@ class Airflow:
         usual = Places.from_env({"WINDROW_HOME": str(places.home)}).pipelines
         variables = {name: value for name, value in self._inherited.items() if not name.startswith("AIRFLOW__")}
         variables |= jars.environment(places)
+        variables.setdefault(CONNECTION, json.dumps({"conn_type": "spark", "host": places.spark_master}))
         variables |= {
             "AIRFLOW_HOME": str(self.folder),
-            "AIRFLOW_CONN_WINDROW_SPARK": json.dumps({"conn_type": "spark", "host": places.spark_master}),
             "WINDROW_HOME": str(places.home),
             "WINDROW_CACHE": str(places.cache),
             "WINDROW_KAFKA": places.kafka,
@@ -206,6 +231,9 @@ class Airflow:
         if "api-server" in missing:
             self.processes["api-server"].stop()
             require_port(self.address, "Airflow", "WINDROW_AIRFLOW_PORT")
+        if "execution-api" in missing:
+            self.processes["execution-api"].stop()
+            require_port(self._execution, "Airflow's tasks", "WINDROW_AIRFLOW_PORT (the port after it counts)")
         if not missing:
             return
         self._configure()
@@ -215,11 +243,12 @@ class Airflow:
             if name == "scheduler":
                 # It starts what the last one left unfinished, and such a task fails when it finds no API server.
                 self._wait_for_api()
-            self.processes[name].start([_bin() / "airflow", *COMPONENTS[name]], environ, self.folder)
+            own = ["--port", str(self._execution.port)] if name == "execution-api" else []
+            self.processes[name].start([_bin() / "airflow", *COMPONENTS[name], *own], environ, self.folder)
 
     def _configure(self) -> None:
         keys = _once(self.folder / "secrets.json", _new_keys)
-        _once(self._passwords, lambda: {"admin": secrets.token_urlsafe(12)})
+        _once(self._passwords, lambda: {user: secrets.token_urlsafe(12) for user in self.users})
         parser = configparser.RawConfigParser()
         parser.read_dict(self._settings(keys))
         file = self.folder / "airflow.cfg"
@@ -237,9 +266,9 @@ class Airflow:
                 "parallelism": "6",
                 "default_timezone": "utc",
                 "fernet_key": keys["fernet_key"],
-                "execution_api_server_url": f"{self.url}/execution/",
+                "execution_api_server_url": f"http://{self._execution}/execution/",
                 "hostname_callable": "socket.gethostname",
-                "simple_auth_manager_users": "admin:admin",
+                "simple_auth_manager_users": ",".join(f"{user}:{role}" for user, role in self.users.items()),
                 "simple_auth_manager_passwords_file": str(self._passwords),
             },
             "database": {
@@ -270,9 +299,16 @@ class Airflow:
                 "min_file_process_interval": "30",
                 "refresh_interval": "30",
                 "bundle_refresh_check_interval": "5",
+                "dag_bundle_config_list": json.dumps(self._bundles()),
             },
             "triggerer": {"capacity": "200"},
         }
+
+    def _bundles(self) -> list[dict[str, Any]]:
+        """Where DAG files are: this project's folder is named as Airflow names the only one."""
+        folders = {"dags-folder": self.places.project / "dags", **({"own-dags": self.dags} if self.dags else {})}
+        kind = "airflow.dag_processing.bundles.local.LocalDagBundle"
+        return [{"name": name, "classpath": kind, "kwargs": {"path": str(path)}} for name, path in folders.items()]
 
     @property
     def _database(self) -> Path:

@@ -30,17 +30,25 @@ class AirflowRefused(RuntimeError):
 
 
 class AirflowApi:
-    """Speaks to one Airflow as `admin`."""
+    """Speaks to one Airflow as one user."""
 
-    def __init__(self, url: str, password_file: Path, timeout: float = 30.0) -> None:
+    def __init__(self, url: str, password_file: Path, timeout: float = 30.0, user: str = "admin") -> None:
         self._url = url.rstrip("/")
         self._password_file = password_file
         self._timeout = timeout
+        self._user = user
         self._token: str | None = None
 
     def health(self) -> Json:
         """State of metadatabase, scheduler, triggerer and dag_processor; needs no login."""
         return self._send("GET", "/api/v2/monitor/health", token=None, timeout=5.0)
+
+    def serves_tasks(self) -> bool:
+        """Whether tasks find the server that they report to; needs no login."""
+        try:
+            return self._send("GET", "/execution/health", token=None, timeout=5.0).get("status") == "healthy"
+        except (AirflowDoesNotAnswer, AirflowRefused):
+            return False
 
     def dags(self) -> list[Json]:
         """Every DAG that the DAG processor has read."""
@@ -97,6 +105,30 @@ class AirflowApi:
         path = f"/api/v2/dags/{quote(dag_id)}/dagRuns/{quote(run_id, safe='')}/clear"
         return self.call("POST", path, {"dry_run": False})
 
+    def xcom(self, dag_id: str, run_id: str, task_id: str, key: str = "return_value") -> Any:
+        """What a task has left under a key."""
+        path = (
+            f"/api/v2/dags/{quote(dag_id)}/dagRuns/{quote(run_id, safe='')}"
+            f"/taskInstances/{quote(task_id)}/xcomEntries/{quote(key)}"
+        )
+        return self.get(path, deserialize="true")["value"]
+
+    def links(self, dag_id: str, run_id: str, task_id: str) -> dict[str, str | None]:
+        """The links of a task, by name."""
+        path = f"/api/v2/dags/{quote(dag_id)}/dagRuns/{quote(run_id, safe='')}/taskInstances/{quote(task_id)}/links"
+        return dict(self.get(path)["extra_links"])
+
+    def page(self, path: str) -> str:
+        """The text of a page that is no part of the API."""
+        return self._send_text("GET", path, self.token, self._timeout)
+
+    @property
+    def token(self) -> str:
+        """What proves who asks."""
+        if self._token is None:
+            self._token = self._login()
+        return self._token
+
     def backfill(
         self, dag_id: str, start: datetime, end: datetime, reprocess: str = "none", max_active_runs: int = 1
     ) -> Json:
@@ -122,10 +154,8 @@ class AirflowApi:
         Raises:
             AirflowDoesNotAnswer: nobody there. AirflowRefused: an error status, with Airflow's words.
         """
-        if self._token is None:
-            self._token = self._login()
         try:
-            return self._send(method, path, self._token, self._timeout, body)
+            return self._send(method, path, self.token, self._timeout, body)
         except AirflowRefused as refused:
             if refused.status != 401:
                 raise
@@ -133,8 +163,9 @@ class AirflowApi:
         return self._send(method, path, self._token, self._timeout, body)
 
     def _login(self) -> str:
-        password = json.loads(self._password_file.read_text())["admin"]
-        answer = self._send("POST", "/auth/token", None, self._timeout, {"username": "admin", "password": password})
+        password = json.loads(self._password_file.read_text())[self._user]
+        known = {"username": self._user, "password": password}
+        answer = self._send("POST", "/auth/token", None, self._timeout, known)
         return str(answer["access_token"])
 
     def _pages(self, path: str, field: str, **query: Any) -> list[Json]:
@@ -146,6 +177,10 @@ class AirflowApi:
                 return found
 
     def _send(self, method: str, path: str, token: str | None, timeout: float, body: Json | None = None) -> Json:
+        text = self._send_text(method, path, token, timeout, body)
+        return dict(json.loads(text)) if text else {}
+
+    def _send_text(self, method: str, path: str, token: str | None, timeout: float, body: Json | None = None) -> str:
         headers = {"Accept": "application/json", "Content-Type": "application/json"}
         if token:
             headers["Authorization"] = f"Bearer {token}"
@@ -153,10 +188,9 @@ class AirflowApi:
         request = Request(self._url + path, data=data, headers=headers, method=method)
         try:
             with _OPENER.open(request, timeout=timeout) as response:
-                text = response.read()
+                return str(response.read().decode(errors="replace"))
         except HTTPError as refused:
             words = refused.read().decode(errors="replace")
             raise AirflowRefused(f"{method} {path}", refused.code, words) from None
         except (URLError, OSError, HTTPException) as silence:
             raise AirflowDoesNotAnswer(f"{self._url} does not answer: {silence}") from None
-        return dict(json.loads(text)) if text else {}

@@ -29,6 +29,13 @@ MAX_MESSAGE_BYTES = 16 * 2**20
 PATIENCE = timedelta(seconds=90)
 
 
+def _cluster_id() -> str:
+    """A random id as Kafka writes it; never one that its own command would take for an option."""
+    while (made := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
+        pass
+    return made
+
+
 class Broker:
     """The broker of a home folder. Tests give a `Places` with a home and a port of their own."""
 
@@ -148,7 +155,7 @@ class Broker:
         """Give the data folder its cluster id, the first time only."""
         if (self.folder / "data" / "meta.properties").exists():
             return
-        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        cluster = _cluster_id()
         command = [
             *self._java,
             "kafka.tools.StorageTool",

@@ -183,6 +183,19 @@ def require_port(address: Address, part: str, variable: str) -> None:
             ) from None
 
 
+def free_port() -> int:
+    """A free port of this machine whose successor is free too: the broker and Airflow take that one as well."""
+    while True:
+        with socket.socket() as one, socket.socket() as after:
+            one.bind(("127.0.0.1", 0))
+            port = int(one.getsockname()[1])
+            try:
+                after.bind(("127.0.0.1", port + 1))
+            except OSError:
+                continue
+            return port
+
+
 def _holder(port: int) -> str:
     """Name and pid of whoever listens, as far as this user may see."""
     with suppress(psutil.Error, OSError):

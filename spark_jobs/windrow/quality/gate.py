@@ -23,6 +23,7 @@ from __future__ import annotations
 import logging
 import operator
 import os
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -159,6 +160,11 @@ class Gate:
         return self._context.validation_definitions.add(gx.ValidationDefinition(name=name, data=batch, suite=added))
 
 
+def load_beside() -> None:
+    """Begin to import Great Expectations beside other work: that takes as long as a small join."""
+    threading.Thread(target=_great_expectations, name="import of Great Expectations", daemon=True).start()
+
+
 def judge(
     suites: Sequence[Suite],
     measures: Measures,
@@ -203,9 +209,15 @@ def _plain(value: Any) -> str:
     return number(float(value)) if isinstance(value, int | float) else str(value)
 
 
-def _context() -> Any:
+def _great_expectations() -> Any:
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
-    import great_expectations as gx
+    import great_expectations
+
+    return great_expectations
+
+
+def _context() -> Any:
+    gx = _great_expectations()
     from great_expectations.data_context.types.base import ProgressBarsConfig
 
     logging.getLogger("great_expectations").setLevel(logging.WARNING)

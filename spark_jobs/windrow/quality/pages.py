@@ -6,9 +6,10 @@
     <reports>/data_docs/2026-11-01/001000Z/<plan>/<suite>.html Great Expectations' page of a suite
 
 The folders are the truth: a day's list is made from what lies in its folder whenever an interval of that day
-is judged, so two runs at once or a killed one leave nothing that a retry does not put right. Who deletes old
-reports deletes whole days. Every page stands alone: no script, nothing fetched, so it opens from disk and
-behind any content policy. It shows measures, never rows.
+is judged, so two runs at once or a killed one leave nothing that a retry does not put right. A judgement reads
+its own day and a line about each other one, and the index stays short, however long the history is. Who deletes
+old reports deletes whole days (`forget`). Every page stands alone: no script, nothing fetched, so it opens from
+disk and behind any content policy. It shows measures, never rows.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -28,9 +30,12 @@ from filelock import FileLock
 from windrow.quality.verdicts import Judgement, Result, explain_failure, number
 from windrow.semantics.intervals import Interval
 
-LISTED = 2000
+LISTED = 200
 """Intervals that the front page lists one by one; older ones stand on the page of their day."""
+DAYS = 400
+"""Days that the front page lists; the folders of older ones stay until they are cleaned up."""
 
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _WORDS = {
     "passed": "passed",
     "warned": "passed with warnings",
@@ -66,15 +71,35 @@ def write(
     folder = judgement.report.parent
     folder.mkdir(parents=True, exist_ok=True)
     for suite, page in docs.items():
-        _replace(folder / f"{suite}.html", page)
-    _replace(folder / "judgement.json", json.dumps(_entry(judgement), indent=1))
-    _replace(judgement.report, _interval_page(judgement, docs, measures))
+        replace_file(folder / f"{suite}.html", page)
+    replace_file(folder / "judgement.json", json.dumps(_entry(judgement), indent=1))
+    replace_file(judgement.report, _interval_page(judgement, docs, measures))
     site = Path(report_folder) / "data_docs"
     with FileLock(site / ".index.lock"):
-        day = folder.parents[1]
-        _replace(day / "day.json", json.dumps(_entries(day)))
-        _replace(day / "index.html", _day_page(judgement.pipeline, day))
-        _replace(site / "index.html", _index_page(judgement.pipeline, site))
+        _list_day(judgement.pipeline, folder.parents[1])
+        replace_file(site / "index.html", _index_page(judgement.pipeline, site))
+
+
+def forget(pipeline: str, report_folder: Path, before: date) -> int:
+    """Delete the pages of the days before a day; returns how many days those were."""
+    site = Path(report_folder) / "data_docs"
+    if not site.is_dir():
+        return 0
+    with FileLock(site / ".index.lock"):
+        old = [day for day in _days(site) if day.name < before.isoformat()]
+        for day in old:
+            shutil.rmtree(day)
+        if old:
+            replace_file(site / "index.html", _index_page(pipeline, site))
+    return len(old)
+
+
+def _list_day(pipeline: str, day: Path) -> None:
+    """The list of a day's judgements, and the one line of it that the front page needs."""
+    entries = _entries(day)
+    replace_file(day / "day.json", json.dumps(entries))
+    replace_file(day / "counts.json", json.dumps(Counter(entry["verdict"] for entry in entries)))
+    replace_file(day / "index.html", _day_page(pipeline, day))
 
 
 def _entry(judgement: Judgement) -> dict[str, Any]:
@@ -101,42 +126,54 @@ def _entries(day: Path) -> list[dict[str, Any]]:
     return sorted(found, key=lambda entry: (entry["interval"], entry["judged_at"]), reverse=True)
 
 
-def _days(site: Path) -> list[tuple[str, list[dict[str, Any]]]]:
-    days = []
-    for day in sorted((p for p in site.iterdir() if p.is_dir()), reverse=True):
-        try:
-            days.append((day.name, json.loads((day / "day.json").read_text(encoding="utf-8"))))
-        except (OSError, ValueError):
-            days.append((day.name, _entries(day)))
-    return days
+def _days(site: Path) -> list[Path]:
+    """Folders of days, the newest first."""
+    return sorted((path for path in site.iterdir() if _DAY.fullmatch(path.name)), reverse=True)
+
+
+def _of_day(day: Path) -> list[dict[str, Any]]:
+    try:
+        return list(json.loads((day / "day.json").read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return _entries(day)
+
+
+def _counts(day: Path) -> Counter[str]:
+    try:
+        return Counter(json.loads((day / "counts.json").read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return Counter(entry["verdict"] for entry in _of_day(day))
 
 
 def _index_page(pipeline: str, site: Path) -> str:
-    days = _days(site)
-    overview, listed, room = [], [], LISTED
-    for day, entries in days:
-        overview.append(
-            f'<tr><td><a href="{day}/index.html">{day}</a></td><td class="n">{len(entries)}</td>'
-            f"<td>{_counted(entries)}</td></tr>"
-        )
-        listed += entries[:room]
-        room -= len(entries[:room])
-    total = sum(len(entries) for _, entries in days)
+    days = _days(site)[:DAYS]
+    counted = [(day.name, _counts(day)) for day in days]
+    listed: list[dict[str, Any]] = []
+    for day in days:
+        if len(listed) >= LISTED:
+            break
+        listed += _of_day(day)[: LISTED - len(listed)]
+    overview = "".join(
+        f'<tr><td><a href="{day}/index.html">{day}</a></td><td class="n">{counts.total()}</td>'
+        f"<td>{_counted(counts)}</td></tr>"
+        for day, counts in counted
+    )
+    total = sum(counts.total() for _, counts in counted)
     older = total - len(listed)
     more = f"<p>{older} older ones stand on the pages of their days.</p>" if older else ""
-    return _page(
+    return page_of(
         f"Data quality of {pipeline}",
         f"<p>{total} judgements on {len(days)} day{'s' * (len(days) != 1)}. What was published after them, "
         "<code>windrow publications</code> says.</p>"
         f"<h2>Intervals, newest first</h2>{_listing(listed, '')}{more}"
         "<h2>Days</h2><table><tr><th>day (UTC)</th><th>judgements</th><th></th></tr>"
-        f"{''.join(overview)}</table>",
+        f"{overview}</table>",
     )
 
 
 def _day_page(pipeline: str, day: Path) -> str:
     listing = _listing(json.loads((day / "day.json").read_text(encoding="utf-8")), "../")
-    return _page(f"Data quality of {pipeline} on {day.name}", f'<p><a href="../index.html">All days</a></p>{listing}')
+    return page_of(f"Data quality of {pipeline} on {day.name}", f'<p><a href="../index.html">All days</a></p>{listing}')
 
 
 def _listing(entries: Iterable[Mapping[str, Any]], up: str) -> str:
@@ -161,7 +198,7 @@ def _interval_page(judgement: Judgement, docs: Mapping[str, str], measures: Mapp
         f'<tr><td>{escape(name)}</td><td class="n">{number(value)}</td></tr>'
         for name, value in sorted(measures.items())
     )
-    return _page(
+    return page_of(
         f"{judgement.pipeline} {judgement.interval}",
         f'<p><a href="../../../index.html">All intervals</a></p>'
         f"<p>{_mark(judgement.verdict)} Plan {escape(judgement.plan)}, "
@@ -182,9 +219,8 @@ def _result_row(result: Result) -> str:
     )
 
 
-def _counted(entries: Iterable[Mapping[str, Any]]) -> str:
-    counts = Counter(entry["verdict"] for entry in entries)
-    return " ".join(f'<span class="v {v}">{counts[v]} {_WORDS[v]}</span>' for v in _WORDS if counts[v])
+def _counted(counts: Mapping[str, int]) -> str:
+    return " ".join(f'<span class="v {v}">{counts[v]} {_WORDS[v]}</span>' for v in _WORDS if counts.get(v))
 
 
 def _mark(verdict: str) -> str:
@@ -195,7 +231,7 @@ def _instant(at: datetime) -> str:
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
-def _page(title: str, body: str) -> str:
+def page_of(title: str, body: str) -> str:
     return (
         '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -204,7 +240,7 @@ def _page(title: str, body: str) -> str:
     )
 
 
-def _replace(path: Path, text: str) -> None:
+def replace_file(path: Path, text: str) -> None:
     """Whole or not at all: a reader never sees half a page."""
     written = path.with_name(f".{path.name}.{os.getpid()}")
     written.write_text(text, encoding="utf-8")

@@ -21,8 +21,8 @@ from datetime import datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from windrow.semantics.landings import Place
 from windrow.semantics.late import Line
-from windrow.semantics.model import Place
 from windrow.semantics.reference import JoinedRow
 
 MICROSECOND = timedelta(microseconds=1)

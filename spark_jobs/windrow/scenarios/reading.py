@@ -13,17 +13,22 @@ rules:                         defaults: those of the worked vectors
   left: {name: served, partitions: 1, out_of_orderness: 0, event_id: no}
   right:                       default: one label stream called labels
     - {name: labels, topic: labels, role: label, before: 0, after: 100, join: left, take: all,
-       silence: unknown, where: action = click, partitions: 1, out_of_orderness: 0, event_id: no}
+       silence: unknown, where: action = click, partitions: 1, out_of_orderness: 0, event_id: no,
+       stamps: producer}             or broker (LogAppendTime); a topic may be a list: [web, app]
 history:
   - land: [served k 0, labels k 100]      one batch: see `notation` for events
     now: 120                              the host's clock; default: the newest time logged so far
-    lag: {labels p1: 5}                   the broker holds 5 more, which this batch does not take
+    lag: {labels/1: 5}                    the broker holds 5 more, which this batch does not take
     killed: yes                           after its commits, before the clock
+    unanswered: yes                       the broker does not answer, so nothing lands
   - replay: served k@0                    its partition is landed again from this event on
+  - partitions: {labels: 3}               the topic has so many from now on
+  - recreate: labels                      it is deleted and made again, empty
   - plan: NAME                            a run records its plans now and carries them out later
   - publish: closed                       or drain, or the NAME of a run (again: a retry)
   - rebuild: 0 to 10                      the intervals from 0 to 10 with new pins; `run: NAME` names it
-    refused: open                         of publish or rebuild: it must be refused, with these words
+  - force: 0 to 10                        a person publishes these intervals before they close
+    refused: open                         of publish and rebuild: open, superseded, behind (a drain while records wait)
   - expect:
       watermark: 100                      none, where there is none
       frontier: -10
@@ -39,24 +44,23 @@ history:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
 
 from windrow.config import parse_duration, parse_instant
 from windrow.config.problems import Location, near_miss
-from windrow.config.yaml_file import Document, Tree, read_document, read_text
+from windrow.config.yaml_file import Tree, read_document, read_text
 from windrow.scenarios.notation import Event, Times, read_event, read_row
-from windrow.scenarios.scenario import Expect, Land, Plan, Publish, Replay, Scenario, Step, Where
-from windrow.semantics.clock import IdlePolicy
-from windrow.semantics.history import JoinSpec, Left, Right
-from windrow.semantics.intervals import is_length, on_grid
-from windrow.semantics.model import Place, Rules
+from windrow.scenarios.rules import RulesReader
+from windrow.scenarios.scenario import Change, Expect, Land, Plan, Publish, Replay, Scenario, Step
+from windrow.semantics.landings import Place
 
 START = "2026-11-01T00:00:00Z"
-T = TypeVar("T")
+
+
+REFUSALS = ("open", "superseded", "behind")
 
 
 class ScenarioInvalid(ValueError):
@@ -66,7 +70,7 @@ class ScenarioInvalid(ValueError):
 def read(path: Path) -> Scenario:
     """Raises ScenarioInvalid, or PipelineInvalid where the file is no YAML at all."""
     document = read_document(read_text(path), path)
-    reader = _Reader(document)
+    reader = _Reader(document, Times(datetime(2026, 11, 1, tzinfo=UTC), timedelta(seconds=1)))
     scenario = reader.scenario()
     if document.problems:
         problems = sorted(document.problems, key=lambda problem: problem.line)
@@ -75,26 +79,22 @@ def read(path: Path) -> Scenario:
 
 
 STEPS: Mapping[str, tuple[str, ...]] = {
-    "land": ("now", "lag", "unreachable", "killed"),
+    "land": ("now", "lag", "unanswered", "killed"),
     "replay": (),
+    "partitions": (),
+    "recreate": (),
     "plan": ("of",),
     "publish": ("refused",),
     "rebuild": ("run", "refused"),
+    "force": (),
     "expect": (),
 }
 TOP = ("scenario", "about", "unit", "start", "rules", "history")
-RULES = ("interval", "grace", "idle", "max_skew", "key", "left", "right")
-SIDE = ("name", "topic", "partitions", "out_of_orderness", "event_id", "where")
-RIGHT = (*SIDE, "role", "before", "after", "join", "take", "silence")
 EXPECT = ("watermark", "frontier", "holder", "clocks", "rows", "open", "counts", "late")
 
 
-class _Reader:
-    """Walks the tree; a problem is noted with its line and a harmless value goes on, so that all are found."""
-
-    def __init__(self, document: Document) -> None:
-        self.document = document
-        self.times = Times(datetime(2026, 11, 1, tzinfo=UTC), timedelta(seconds=1))
+class _Reader(RulesReader):
+    """Walks the tree of a whole file."""
 
     def scenario(self) -> Scenario:
         tree = self.document.tree
@@ -121,78 +121,6 @@ class _Reader:
         self.fits(scenario)
         return scenario
 
-    # ---- rules
-
-    def rules(self, tree: Mapping[str, Tree]) -> tuple[Rules, tuple[str, ...], tuple[tuple[str, str], ...]]:
-        here: Location = ("rules",)
-        self.known(tree, RULES, here)
-        interval = self.length(tree, "interval", here, "1")
-        if not is_length(interval):
-            self.note((*here, "interval"), f"{interval} does not divide 24 hours")
-            interval = timedelta(seconds=1)
-        if not on_grid(self.times.start, interval):
-            self.note(("start",), f"is not on the UTC grid of {interval} intervals")
-            self.times = Times(datetime(2026, 11, 1, tzinfo=UTC), self.times.unit)
-        key = tuple(self.texts(tree.get("key"), (*here, "key"))) or ("key",)
-        left_tree = self.mapping(tree.get("left"), (*here, "left"))
-        self.known(left_tree, SIDE, (*here, "left"))
-        partitions: dict[str, int] = {}
-        disorder: dict[str, timedelta] = {}
-        left = Left(**self.side(left_tree, (*here, "left"), "served", key, partitions, disorder))
-        rights = []
-        for n, item in enumerate(self.sequence(tree.get("right") or [{}], (*here, "right"))):
-            at = (*here, "right", n)
-            one = self.mapping(item, at)
-            self.known(one, RIGHT, at)
-            rights.append(
-                Right(
-                    **self.side(one, at, "labels", key, partitions, disorder),
-                    before=self.length(one, "before", at, "0"),
-                    after=self.length(one, "after", at, "100"),
-                    **{name: self.one_of(one, name, at, choices) for name, choices in CHOICES.items()},
-                )
-            )
-        idle = str(tree.get("idle") or "wait")
-        policy = IdlePolicy("wait") if idle == "wait" else self.checked((*here, "idle"), lambda: self.idle(idle))
-        spec = JoinSpec(
-            left=left,
-            right=tuple(rights),
-            start=self.times.start,
-            interval=interval,
-            grace=self.length(tree, "grace", here, "10"),
-            max_skew=self.length(tree, "max_skew", here, "0"),
-        )
-        sides: tuple[Left | Right, ...] = (left, *rights)
-        streams = tuple((side.name, side.topics[0]) for side in sides)
-        return Rules(spec, partitions, disorder, policy or IdlePolicy("wait")), key, streams
-
-    def idle(self, text: str) -> IdlePolicy:
-        return IdlePolicy("caught_up", self.times.length(text))
-
-    def side(
-        self,
-        tree: Mapping[str, Tree],
-        here: Location,
-        default: str,
-        key: tuple[str, ...],
-        partitions: dict[str, int],
-        disorder: dict[str, timedelta],
-    ) -> dict[str, Any]:
-        """What left and right streams share. The first stream that names a topic says its partitions."""
-        name = str(tree.get("name") or default)
-        topic = str(tree.get("topic") or name)
-        count = self.text(tree, "partitions", here, "1", int, 1)
-        partitions.setdefault(topic, count)
-        disorder.setdefault(topic, self.length(tree, "out_of_orderness", here, "0"))
-        where = None
-        if tree.get("where"):
-            column, is_equal, value = (part.strip() for part in str(tree["where"]).partition("="))
-            if column != "action" or not is_equal or not value:
-                self.note((*here, "where"), "must be of the form: action = click")
-            where = Where(column, value)
-        has_id = str(tree.get("event_id") or "no") == "yes"
-        return {"name": name, "topics": (topic,), "key": key, "event_id": "id" if has_id else None, "where": where}
-
     # ---- history
 
     def step(self, item: Tree, here: Location) -> Step:
@@ -206,9 +134,12 @@ class _Reader:
         make: Mapping[str, Callable[[Mapping[str, Tree], Location], Step]] = {
             "land": self.land,
             "replay": self.replay,
+            "partitions": self.change,
+            "recreate": self.change,
             "plan": self.plan,
             "publish": self.publish,
             "rebuild": self.rebuild,
+            "force": self.force,
             "expect": self.expect,
         }
         return make[kind](tree, here)
@@ -227,28 +158,45 @@ class _Reader:
             number = self.checked((*here, "lag", place), partial(int, p or 0))
             lag = self.checked((*here, "lag", place), partial(int, str(count)))
             unseen[topic, number or 0] = lag or 0
-        gone = frozenset(self.texts(tree.get("unreachable"), (*here, "unreachable")))
-        return Land(tuple(events), now_at, unseen, gone, str(tree.get("killed")) == "yes")
+        said = {name: str(tree.get(name)) == "yes" for name in ("unanswered", "killed")}
+        return Land(tuple(events), now_at, unseen, said["unanswered"], said["killed"])
 
     def replay(self, tree: Mapping[str, Tree], here: Location) -> Replay:
         topic, _, name = str(tree.get("replay") or "").partition(" ")
         return Replay(topic, name.strip())
+
+    def change(self, tree: Mapping[str, Tree], here: Location) -> Change:
+        if "recreate" in tree:
+            return Change(str(tree["recreate"]))
+        said = self.mapping(tree.get("partitions"), (*here, "partitions"))
+        for topic, count in said.items():
+            if len(said) == 1:
+                return Change(topic, self.checked((*here, "partitions"), partial(int, str(count))) or 1)
+        self.note((*here, "partitions"), "must name one topic and its partitions, such as {labels: 3}")
+        return Change("", 1)
 
     def plan(self, tree: Mapping[str, Tree], here: Location) -> Plan:
         of = tree.get("of")
         return Plan(str(tree.get("plan")), self.range(str(of), (*here, "of")) if of is not None else None)
 
     def publish(self, tree: Mapping[str, Tree], here: Location) -> Publish:
-        what, refused = str(tree.get("publish") or "closed"), tree.get("refused")
+        what = str(tree.get("publish") or "closed")
         run = None if what in ("closed", "drain") else what
-        return Publish(run, None, what == "drain", None if refused is None else str(refused))
+        return Publish(run, None, is_drain=what == "drain", refused=self.refused(tree, here))
 
     def rebuild(self, tree: Mapping[str, Tree], here: Location) -> Publish:
         bounds = self.range(str(tree.get("rebuild")), (*here, "rebuild"))
-        run, refused = tree.get("run"), tree.get("refused")
-        return Publish(
-            None if run is None else str(run), bounds, refused=None if refused is None else str(refused), is_drain=False
-        )
+        run = tree.get("run")
+        return Publish(None if run is None else str(run), bounds, refused=self.refused(tree, here))
+
+    def force(self, tree: Mapping[str, Tree], here: Location) -> Publish:
+        return Publish(None, self.range(str(tree.get("force")), (*here, "force")), is_forced=True)
+
+    def refused(self, tree: Mapping[str, Tree], here: Location) -> str | None:
+        said = tree.get("refused")
+        if said is not None and said not in REFUSALS:
+            self.note((*here, "refused"), f"{said!r} is no reason; {near_miss(str(said), REFUSALS, 'reasons are')}")
+        return None if said is None else str(said)
 
     def range(self, text: str, here: Location) -> tuple[datetime, datetime]:
         def bounds() -> tuple[datetime, datetime]:
@@ -296,11 +244,16 @@ class _Reader:
     def fits(self, scenario: Scenario) -> None:
         names: Counter[tuple[str, str]] = Counter()
         streams = {stream for stream, _ in scenario.streams}
+        counts = dict(scenario.rules.partitions)
         for n, step in enumerate(scenario.history):
             here: Location = ("history", n)
             if isinstance(step, Land):
                 for m, event in enumerate(step.events):
-                    self.event_fits(scenario, event, (*here, "land", m), names)
+                    self.event_fits(scenario, counts, event, (*here, "land", m), names)
+            if isinstance(step, Change):
+                if step.topic not in counts:
+                    self.note(here, f"{step.topic!r} is no topic; {near_miss(step.topic, counts, 'topics are')}")
+                counts[step.topic] = step.partitions or counts.get(step.topic, 1)
             if isinstance(step, Replay) and (step.topic, step.name) not in names:
                 self.note((*here, "replay"), f"{step.topic} {step.name} is no event before this step")
             if isinstance(step, Expect):
@@ -314,8 +267,14 @@ class _Reader:
                         if stream not in streams:
                             self.note(at, f"{stream} is no stream; {near_miss(stream, streams, 'streams are')}")
 
-    def event_fits(self, scenario: Scenario, event: Event, at: Location, names: Counter[tuple[str, str]]) -> None:
-        partitions = scenario.rules.partitions
+    def event_fits(
+        self,
+        scenario: Scenario,
+        partitions: Mapping[str, int],
+        event: Event,
+        at: Location,
+        names: Counter[tuple[str, str]],
+    ) -> None:
         if event.topic not in partitions:
             self.note(at, f"{event.topic!r} is no topic; {near_miss(event.topic, partitions, 'topics are')}")
         elif event.partition >= partitions[event.topic]:
@@ -325,61 +284,3 @@ class _Reader:
         names[event.topic, event.name] += 1
         if names[event.topic, event.name] > 1:
             self.note(at, f"two events of {event.topic} are called {event.name}; name this one: … as NAME")
-
-    # ---- small readings
-
-    def note(self, where: Location, message: str) -> None:
-        self.document.problems.append(self.document.problem(where, message))
-
-    def known(self, tree: Mapping[str, Tree], fields: Iterable[str], where: Location) -> None:
-        fields = tuple(fields)
-        for name in tree:
-            if name not in fields:
-                self.note((*where, name), f"is no field; {near_miss(name, fields, 'fields are')}")
-
-    def checked(self, where: Location, make: Callable[[], T]) -> T | None:
-        try:
-            return make()
-        except (ValueError, OverflowError) as wrong:
-            self.note(where, str(wrong))
-            return None
-
-    def text(
-        self, tree: Mapping[str, Tree], name: str, here: Location, default: str, make: Callable[[str], T], otherwise: T
-    ) -> T:
-        value = self.checked((*here, name), lambda: make(str(tree.get(name) or default)))
-        return otherwise if value is None else value
-
-    def length(self, tree: Mapping[str, Tree], name: str, here: Location, default: str) -> timedelta:
-        return self.text(tree, name, here, default, self.times.length, timedelta(0))
-
-    def one_of(self, tree: Mapping[str, Tree], name: str, here: Location, choices: tuple[str, ...]) -> Any:
-        value = str(tree.get(name) or choices[0])
-        if value not in choices:
-            self.note((*here, name), f"{value!r} is not {' or '.join(choices)}")
-            return choices[0]
-        return value
-
-    def mapping(self, tree: Tree, where: Location) -> dict[str, Tree]:
-        if tree is None or isinstance(tree, dict):
-            return tree or {}
-        self.note(where, "must be a mapping of fields")
-        return {}
-
-    def sequence(self, tree: Tree, where: Location) -> list[Tree]:
-        if tree is None or isinstance(tree, list):
-            return tree or []
-        self.note(where, "must be a list")
-        return []
-
-    def texts(self, tree: Tree, where: Location) -> list[str]:
-        items = [tree] if isinstance(tree, str) else self.sequence(tree, where)
-        return [str(item) for item in items]
-
-
-CHOICES: Mapping[str, tuple[str, ...]] = {
-    "role": ("label", "feature"),
-    "join": ("left", "inner"),
-    "take": ("all", "first", "last"),
-    "silence": ("unknown", "negative"),
-}

@@ -8,17 +8,21 @@ from datetime import datetime
 from typing import Any
 
 from windrow.scenarios.notation import Event, Row, say_line, say_row
-from windrow.scenarios.scenario import Expect, Land, Plan, Publish, Replay, Scenario
+from windrow.scenarios.scenario import Change, Expect, Land, Plan, Publish, Replay, Scenario
 from windrow.scenarios.timeline import Windows, beside
-from windrow.semantics import model
-from windrow.semantics.balance import BalanceBroken
 from windrow.semantics.clock import NotCaughtUp
 from windrow.semantics.history import Record
 from windrow.semantics.intervals import interval_of, intervals_between
-from windrow.semantics.model import Model, Sent, Superseded, WindowStillOpen
+from windrow.semantics.landings import Sent
+from windrow.semantics.model import Model, Superseded, WindowStillOpen
 from windrow.semantics.reference import landed_once, side_of
 
-REFUSALS = (WindowStillOpen, Superseded, NotCaughtUp, BalanceBroken)
+REFUSALS: Mapping[type[Exception], str] = {
+    WindowStillOpen: "open",
+    Superseded: "superseded",
+    NotCaughtUp: "behind",
+}
+"""A refusal, and the word that a scenario has for it."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +34,14 @@ class Mismatch:
 
 
 class Rehearsal:
-    """The model in the middle of a scenario, with the names that the scenario gives to rows."""
+    """The model in the middle of a scenario, with the names that the scenario gives to rows.
 
-    def __init__(self, scenario: Scenario) -> None:
+    `model`: where something else is to live through the same, a model that passes every verb on to it.
+    """
+
+    def __init__(self, scenario: Scenario, model: Model | None = None) -> None:
         self.scenario = scenario
-        self.model = Model(scenario.rules)
+        self.model = model or Model(scenario.rules)
         self.names: dict[Any, str] = {}
         self.now = scenario.times.start
 
@@ -62,6 +69,10 @@ class Rehearsal:
         elif isinstance(step, Replay):
             row_id = next(i for i, name in self.names.items() if name == step.name and i.topic == step.topic)
             self.model.replay((row_id.topic, row_id.partition), row_id.offset, self.now)
+        elif isinstance(step, Change) and step.partitions is None:
+            self.model.recreate(step.topic)
+        elif isinstance(step, Change):
+            self.model.add_partitions(step.topic, step.partitions or 1)
         elif isinstance(step, Plan):
             self.model.plan(step.run, self._intervals(step.intervals))
         elif isinstance(step, Publish):
@@ -75,23 +86,24 @@ class Rehearsal:
             self.names[row_id] = event.name
         logged = [event.logged_at or event.at for event in step.events]
         self.now = step.now_at or max([self.now, *logged])
-        if step.is_killed:
-            for topic in self.model.batches:
-                self.model.commit(topic, self.now)
+        if step.is_unanswered:
+            self.model.land_unanswered(self.now)
+        elif step.is_killed:
+            self.model.land_killed(self.now, tuple(self.model.batches))
         else:
-            self.model.land(self.now, unseen=step.unseen, unreachable=step.unreachable)
+            self.model.land(self.now, unseen=step.unseen)
 
     def _publish(self, run: str, step: Publish) -> Iterator[str]:
         try:
-            for plan in self.model.plan(step.run or run, self._intervals(step.intervals), drained=step.is_drain):
-                self.model.publish(plan)
-        except REFUSALS as refusal:
-            said = f"{type(refusal).__name__}: {refusal}"
-            if step.refused is None or step.refused.lower() not in said.lower():
-                yield f"expected  {step.refused or 'no refusal'}\nfound     {said}"
+            chosen = self._intervals(step.intervals)
+            plans = self.model.plan(step.run or run, chosen, drained=step.is_drain, forced=step.is_forced)
+            self.model.publish_all(plans)
+        except tuple(REFUSALS) as refusal:
+            if step.refused != REFUSALS[type(refusal)]:
+                yield f"expected  {step.refused or 'no refusal'}\nfound     {REFUSALS[type(refusal)]}: {refusal}"
         else:
             if step.refused is not None:
-                yield f"expected  a refusal with the words: {step.refused}\nfound     it was carried out"
+                yield f"expected  a refusal: {step.refused}\nfound     it was carried out"
 
     def _before_start(self, landed: list[Record]) -> int:
         spec = self.scenario.rules.spec
@@ -186,22 +198,15 @@ def windows(scenario: Scenario) -> Windows:
     spec = scenario.rules.spec
     return Windows(
         times=scenario.times,
-        at={f"{event.topic} {event.name}": event.at for event in scenario.events},
-        topic_of=dict(scenario.streams),
+        at={
+            (stream, event.name): event.at
+            for stream, topics in scenario.streams
+            for event in scenario.events
+            if event.topic in topics
+        },
         window={r.name: (r.before, r.after) for r in spec.right},
-        left=spec.left.topics[0],
+        left=spec.left.name,
     )
-
-
-def names_of(scenario: Scenario) -> dict[tuple[str, int, int], str]:
-    """(topic, partition, offset) → the name of the event that a fresh topic would hold there."""
-    names: dict[tuple[str, int, int], str] = {}
-    offsets: dict[model.Place, int] = {}
-    for event in scenario.events:
-        offset = offsets.setdefault(event.place, 0)
-        offsets[event.place] += 1
-        names[event.topic, event.partition, offset] = event.name
-    return names
 
 
 def _place(clock: Any) -> str:

@@ -82,6 +82,6 @@ def timeline(scenario: Scenario) -> str:
         for topic in dict.fromkeys(event.topic for event in step.events):
             here = [event for event in step.events if event.topic == topic]
             margin = f"{batch} {topic}"[: MARGIN - 1].ljust(MARGIN)
-            drawn = axis.draw({event.at: "●" if topic == scenario.streams[0][1] else "◆" for event in here})
+            drawn = axis.draw({event.at: "●" if topic in scenario.streams[0][1] else "◆" for event in here})
             lines.append(f"{margin}{drawn}  {' '.join(event.name for event in here)}")
     return "\n".join(lines)

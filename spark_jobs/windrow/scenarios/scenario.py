@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 
 from windrow.scenarios.notation import Event, Row, Times
-from windrow.semantics.model import Place, Rules
+from windrow.semantics.landings import Place, Rules
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Land:
     events: tuple[Event, ...]
     now_at: datetime | None = None
     unseen: Mapping[Place, int] = field(default_factory=dict)
-    unreachable: frozenset[str] = frozenset()
+    is_unanswered: bool = False
     is_killed: bool = False
 
 
@@ -50,6 +50,14 @@ class Replay:
 
 
 @dataclass(frozen=True)
+class Change:
+    """A topic gets more partitions, or is deleted and made again (`partitions` is None)."""
+
+    topic: str
+    partitions: int | None = None
+
+
+@dataclass(frozen=True)
 class Plan:
     """A run records its plans; None of intervals: all that are closed and unpublished."""
 
@@ -59,11 +67,12 @@ class Plan:
 
 @dataclass(frozen=True)
 class Publish:
-    """A run's plans are carried out; a run without plans makes them first. `refused`: words of the refusal."""
+    """A run's plans are carried out; a run without plans makes them first. `refused`: why that must be refused."""
 
     run: str | None = None
     intervals: tuple[datetime, datetime] | None = None
     is_drain: bool = False
+    is_forced: bool = False
     refused: str | None = None
 
 
@@ -81,7 +90,10 @@ class Expect:
     late: tuple[str, ...] | None = None
 
 
-Step = Land | Replay | Plan | Publish | Expect
+Streams = tuple[tuple[str, tuple[str, ...]], ...]
+"""(stream, its topics), the left one first"""
+
+Step = Land | Replay | Change | Plan | Publish | Expect
 
 
 @dataclass(frozen=True)
@@ -94,8 +106,7 @@ class Scenario:
     times: Times
     rules: Rules
     key: tuple[str, ...]
-    streams: tuple[tuple[str, str], ...]
-    """(stream, topic), the left one first"""
+    streams: Streams
     history: tuple[Step, ...]
     lines: tuple[int, ...]
 

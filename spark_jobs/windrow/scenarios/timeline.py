@@ -75,9 +75,8 @@ class Windows:
     """What is needed to draw rows: when each event was, and the window of each stream."""
 
     times: Times
-    at: Mapping[str, datetime]
-    """event → its time; of the left topic and the right ones, by `topic name`"""
-    topic_of: Mapping[str, str]
+    at: Mapping[tuple[str, str], datetime]
+    """(stream, event) → its time"""
     window: Mapping[str, tuple[timedelta, timedelta]]
     left: str
 
@@ -103,14 +102,11 @@ def beside(expected: Sequence[Row], found: Sequence[Row], windows: Windows) -> l
 def _row(name: str, wanted: Row | None, got: Row | None, windows: Windows) -> list[str]:
     lines: list[str] = []
     streams = sorted({s for row in (wanted, got) if row for s, _ in row.matches}) or sorted(windows.window)[:1]
-    left_at = windows.at[f"{windows.left} {name}"]
+    left_at = windows.at[windows.left, name]
     for stream in streams:
         before, after = windows.window[stream]
-        topic = windows.topic_of[stream]
         met = [dict(row.matches).get(stream, ()) if row else () for row in (wanted, got)]
-        both = {
-            m: windows.at[f"{topic} {m}"] for m in dict.fromkeys([*met[0], *met[1]]) if f"{topic} {m}" in windows.at
-        }
+        both = {m: windows.at[stream, m] for m in dict.fromkeys([*met[0], *met[1]]) if (stream, m) in windows.at}
         axis = Axis.of([left_at - before, left_at, left_at + after, *both.values()], windows.times)
         lines += [
             axis.ruler(),

@@ -102,6 +102,7 @@ class JoinSpec:
 
     event_clocks: by topic, of every partition with an event: newest trusted event time landed by the pin,
     minus out-of-orderness (see `event_clocks`). A topic that is missing here has shown nothing.
+    forced: a person closed the interval before its time.
     """
 
     left: Left
@@ -112,6 +113,7 @@ class JoinSpec:
     max_skew: timedelta = ZERO
     event_clocks: Mapping[str, tuple[datetime | None, ...]] = field(default_factory=dict)
     drained: bool = False
+    forced: bool = False
     gaps: tuple[Gap, ...] = ()
 
     def __post_init__(self) -> None:

@@ -8,27 +8,67 @@
     late_label       a label above the pin                        the label, and the one that `take` drops for it
     late_feature     the same of a feature stream
     state_changed    the label state, or its reason, alone        before and after
+    erased           a published row that is landed no more       the one that leaves, and what takes its place
+    config_changed   the publication is of another config         one line, for nothing else can be compared
 
 A flip of the label state stands on the first line about the row's matches; only where there is none does it
 have a line of its own. Late is about batches and pins, never about the clock; the clock only says by how much:
 `missed_by` is how far the watermark was beyond the interval's closing when the batch came. A grace larger by
-more than that would have caught it. Both publications are of one config: a changed one is another ledger.
+more than that would have caught it. Why it was late, `cause` says. Both publications are of one config: of a
+publication under another one the ledger says just that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 from windrow.semantics.close import closes_at
 from windrow.semantics.history import JoinSpec, Left, Record, Right, RowId
+from windrow.semantics.intervals import shifted
 from windrow.semantics.reference import Joined, JoinedRow
 
 State = tuple[str, str | None]
 Batch = tuple[str, int]
 """topic, batch number"""
+Partition = tuple[str, int, int]
+"""topic, epoch, partition"""
+Cause = Literal["drained", "idle_advance", "lag", "producer_delay"]
+CONFIG_CHANGED, AS_PUBLISHED = "config_changed", "as_published"
+"""Lines about a whole interval; lines that take back earlier ones, for a ledger that is only ever added to."""
+
+
+def cause(
+    record_at: datetime | None,
+    closed_at: datetime,
+    event_clock: datetime | None,
+    out_of_orderness: timedelta,
+    *,
+    drained: bool = False,
+) -> Cause:
+    """Why a record came after its interval was published. The first that applies:
+
+    drained         a person had declared the end of the stream.
+    idle_advance    no event of its own partition had brought the clock to the closing: it passed by idling, or the
+                    partition is newer than the publication. `idle: wait` or a longer `idle.after` would have waited.
+    lag             it was logged in time: even a partition that had an event of that very moment would not yet have
+                    passed the closing. It was held up on the way to its partition (a producer's buffer, a mirror), or
+                    written behind newer ones. With LogAppendTime this does not happen.
+    producer_delay  it was logged later than window, grace and out-of-orderness allow.
+
+    Args:
+        record_at: when it was logged; unknown counts as late.
+        closed_at: the least watermark at which the interval is closed.
+        event_clock: at the publication's plan, newest trusted event of its partition minus the out-of-orderness.
+    """
+    if drained:
+        return "drained"
+    if event_clock is None or event_clock < closed_at:
+        return "idle_advance"
+    in_time = record_at is not None and shifted(record_at, -out_of_orderness) <= closed_at
+    return "lag" if in_time else "producer_delay"
 
 
 @dataclass(frozen=True)
@@ -44,15 +84,22 @@ class Line:
     vanished: Record | None = None
     state: tuple[State, State] | None = None
     missed_by: timedelta | None = None
+    cause: Cause | None = None
 
 
 @dataclass(frozen=True)
 class Newer:
-    """What is known beyond the publication. `watermark_at`: W as each batch began to land."""
+    """What is known beyond the publication. `watermark_at`: W as each batch began to land.
+
+    For `cause`, of the publication's plan: `event_clocks` by partition, `out_of_orderness` by topic.
+    """
 
     landed: Mapping[RowId, Record]
     pins: Mapping[str, int]  # of the publication
     watermark_at: Mapping[Batch, datetime | None]
+    event_clocks: Mapping[Partition, datetime | None] | None = None
+    out_of_orderness: Mapping[str, timedelta] = field(default_factory=dict)
+    drained: bool = False
 
     def is_late(self, row_id: RowId) -> bool:
         return self.landed[row_id].batch > self.pins.get(row_id.topic, 0)
@@ -60,6 +107,19 @@ class Newer:
     def missed_by(self, row_id: RowId, closed_at: datetime) -> timedelta | None:
         at = self.watermark_at.get((row_id.topic, self.landed[row_id].batch))
         return None if at is None else at - closed_at
+
+    def cause(self, row_id: RowId, closed_at: datetime) -> Cause | None:
+        if self.event_clocks is None:
+            return None
+        clock = self.event_clocks.get((row_id.topic, row_id.epoch, row_id.partition))
+        disorder = self.out_of_orderness[row_id.topic]
+        return cause(self.landed[row_id].record_at, closed_at, clock, disorder, drained=self.drained)
+
+    def lateness(self, row_id: RowId, closed_at: datetime) -> dict[str, Any]:
+        """By how much and why, of a row above the pin; nothing of another."""
+        if not self.is_late(row_id):
+            return {}
+        return {"missed_by": self.missed_by(row_id, closed_at), "cause": self.cause(row_id, closed_at)}
 
 
 def ledger(published: Joined, rebuilt: Joined, spec: JoinSpec, newer: Newer) -> tuple[Line, ...]:
@@ -89,17 +149,21 @@ def apply(rows: Iterable[JoinedRow], lines: Iterable[Line]) -> tuple[JoinedRow, 
 def _whole_rows(
     old: Mapping[RowId, JoinedRow], new: Mapping[RowId, JoinedRow], left: Left, newer: Newer, closed_at: datetime
 ) -> Iterator[Line]:
-    """Left rows that come, and those that leave: only another winner makes a published row leave."""
+    """Left rows that come, and those that leave: only another winner, or a deletion, makes a published row leave."""
     leaving = {_event(left, row): row_id for row_id, row in old.items() if row_id not in new}
     for row_id, row in new.items():
         if row_id in old:
             continue
         loser = leaving.pop(_event(left, row), None)
-        kind = "winner_changed" if loser else "late_left" if newer.is_late(row_id) else "pair_appeared"
-        missed_by = newer.missed_by(row_id, closed_at) if newer.is_late(row_id) else None
-        yield Line(kind, row_id, row=row, gone=loser, missed_by=missed_by)
+        kind = _leaving(newer, loser) if loser else "late_left" if newer.is_late(row_id) else "pair_appeared"
+        yield Line(kind, row_id, row=row, gone=loser, **newer.lateness(row_id, closed_at))
     for row_id in leaving.values():
-        yield Line("winner_changed", row_id, gone=row_id)
+        yield Line(_leaving(newer, row_id), row_id, gone=row_id)
+
+
+def _leaving(newer: Newer, row_id: RowId) -> str:
+    """What a row that leaves has lost: its place to a lesser row id, or its landing row to a person's deletion."""
+    return "winner_changed" if row_id in newer.landed else "erased"
 
 
 def _of_row(old: JoinedRow, new: JoinedRow, spec: JoinSpec, newer: Newer, closed_at: datetime) -> list[Line]:
@@ -121,14 +185,15 @@ def _of_stream(old: JoinedRow, new: JoinedRow, right: Right, newer: Newer, close
     coming = [m for row_id, m in is_now.items() if row_id not in was]
     for m in coming:
         loser = leaving.pop(_event(right, m), None)
-        is_late = newer.is_late(m.row_id)
-        kind = "winner_changed" if loser or not is_late else f"late_{right.role}"
+        kind = "winner_changed" if loser or not newer.is_late(m.row_id) else f"late_{right.role}"
         if loser is None and right.take != "all" and leaving:
             loser = leaving.pop(next(iter(leaving)))
-        missed_by = newer.missed_by(m.row_id, closed_at) if is_late else None
-        yield Line(kind, new.row_id, stream=right.name, appeared=m, vanished=loser, missed_by=missed_by)
+        if loser and loser.row_id not in newer.landed:
+            kind = "erased"
+        lateness = newer.lateness(m.row_id, closed_at)
+        yield Line(kind, new.row_id, stream=right.name, appeared=m, vanished=loser, **lateness)
     for m in leaving.values():
-        yield Line("winner_changed", new.row_id, stream=right.name, vanished=m)
+        yield Line(_leaving(newer, m.row_id), new.row_id, stream=right.name, vanished=m)
 
 
 def _event(stream: Left | Right, row: Record | JoinedRow) -> Any:

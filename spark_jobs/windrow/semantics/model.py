@@ -1,30 +1,28 @@
 """A pipeline's whole life on paper: produce, land, clock, close, publish, rebuild, in memory and without Spark.
 
     log of a partition ──land──▶ landed, in batches ──clock──▶ W, pins ──plan──▶ publish ──▶ training rows
-                       (crash here: the batch stands, the clock learns of it at the next landing)
+    (`landings`) ─────────────────────────────────────────────────────▶ (here) ───────────────────────────▶
 
-It holds the landed records and the publications, and asks `clock`, `close`, `plan` and `reference` for
+It holds the plans and the publications, and asks `clock`, `close`, `plan` and `reference` for
 everything else. Scenarios and generated histories run on it; Kafka, Spark and Delta must agree with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
-from typing import Any
+from datetime import datetime
 
 from windrow.semantics.account import Account, account
-from windrow.semantics.clock import IdlePolicy, PartitionClock, advance, drain, holder, topic_clock, watermark
+from windrow.semantics.clock import PartitionClock, drain, holder, watermark
 from windrow.semantics.close import frontier, is_closed
-from windrow.semantics.history import Gap, JoinSpec, Left, Record, Right, RowId
-from windrow.semantics.intervals import Interval, interval_of, intervals_between, shifted, utc
+from windrow.semantics.history import JoinSpec, Record
+from windrow.semantics.intervals import Interval, interval_of, intervals_between, utc
+from windrow.semantics.landings import Landings, Rules
 from windrow.semantics.late import Line, Newer, ledger
 from windrow.semantics.plan import Plan
-from windrow.semantics.reference import Joined, JoinedRow, event_clocks, landed_once, passes, reference_join
+from windrow.semantics.reference import Joined, JoinedRow, event_clocks, landed_once, reference_join
 
-Place = tuple[str, int]
-"""topic, partition"""
 MOST_INTERVALS = 5_000
 
 
@@ -37,31 +35,6 @@ class Superseded(Exception):
 
 
 @dataclass(frozen=True)
-class Rules:
-    """What gives rows their meaning, and the clock its pace. Event clocks, gaps and drain come in with a plan."""
-
-    spec: JoinSpec
-    partitions: Mapping[str, int]
-    out_of_orderness: Mapping[str, timedelta]
-    idle: IdlePolicy
-
-    @property
-    def places(self) -> tuple[Place, ...]:
-        return tuple((topic, p) for topic in sorted(self.partitions) for p in range(self.partitions[topic]))
-
-
-@dataclass(frozen=True)
-class Sent:
-    """What a producer sent, before anyone judged it. `is_lost`: retention deletes it before it is read."""
-
-    event_at: datetime | None
-    values: Mapping[str, Any]
-    record_at: datetime | None = None
-    defect: str | None = None
-    is_lost: bool = False
-
-
-@dataclass(frozen=True)
 class Publication:
     """An interval made visible."""
 
@@ -70,28 +43,16 @@ class Publication:
     joined: Joined
 
 
-class Model:
+class Model(Landings):
     """One pipeline. Every method is one thing that happens to it."""
 
     def __init__(self, rules: Rules) -> None:
-        self.rules = rules
-        self.log: dict[Place, list[Sent]] = {place: [] for place in rules.places}
-        self.position: dict[Place, int] = dict.fromkeys(rules.places, 0)
-        self.landed: list[Record] = []
-        self.batches: dict[str, int] = dict.fromkeys(sorted(rules.partitions), 0)  # what has been committed
-        self.pins: dict[str, int] = dict(self.batches)  # what the clock has been computed from
-        self.clocks: tuple[PartitionClock, ...] = ()
-        self.watermark_at: dict[tuple[str, int], datetime | None] = {}
+        super().__init__(rules)
         self.plans: dict[str, tuple[Plan, ...]] = {}
         self.publications: list[Publication] = []
-        self.lost: list[tuple[Place, int, int]] = []  # place, offset, batch in which the gap was accepted
         self._at: dict[object, tuple[list[Record], JoinSpec]] = {}  # see `_as_of`
 
     # ---- what has been
-
-    @property
-    def watermark(self) -> datetime | None:
-        return watermark(self.clocks)
 
     @property
     def holder(self) -> PartitionClock | None:
@@ -113,67 +74,12 @@ class Model:
 
     # ---- what happens
 
-    def produce(self, place: Place, sent: Sent) -> RowId:
-        self.log[place].append(sent)
-        return RowId(place[0], 0, place[1], len(self.log[place]) - 1)
-
-    def land(
-        self, now: datetime, *, unseen: Mapping[Place, int] | None = None, unreachable: Collection[str] = ()
-    ) -> None:
-        """All that the broker has, then the clock.
-
-        `unseen`: what more it holds by partition, not landed now. `unreachable`: topics that could not be asked.
-        """
-        for topic in self.batches:
-            if topic not in unreachable:
-                self.commit(topic, now)
-        self.observe(now, unseen or {}, unreachable)
-
-    def commit(self, topic: str, now: datetime) -> None:
-        """One landing commit of one topic; without `observe` after it, the landing run was killed there."""
-        fresh = [(p, o) for p in self._of(topic) for o in range(self.position[p], len(self.log[p]))]
-        self._commit(topic, now, fresh)
-        for place in self._of(topic):
-            self.position[place] = len(self.log[place])
-
-    def replay(self, place: Place, first: int, now: datetime) -> None:
-        """Land the offsets from `first` on again, as a reader whose position was reset would."""
-        self._commit(place[0], now, [(place, o) for o in range(first, self.position[place])])
-        self.observe(now)
-
-    def observe(
-        self, now: datetime, unseen: Mapping[Place, int] | None = None, unreachable: Collection[str] = ()
-    ) -> None:
-        """The clock after a landing, also after one that landed nothing; pins are what it was computed from."""
-        known = {(c.topic, c.partition): c for c in self.clocks}
-        landed, _ = landed_once(self.landed, self.batches)
-        seen = []
-        for place in self.rules.places:
-            topic, partition = place
-            if topic in unreachable:
-                nothing = PartitionClock(topic, 0, partition, 0, 0, None, None)
-                seen.append(known.get(place, nothing))
-                continue
-            mine = [r for r in landed if (r.row_id.topic, r.row_id.partition) == place and not r.quarantined]
-            seen.append(
-                advance(
-                    known.get(place),
-                    topic=topic,
-                    epoch=0,
-                    partition=partition,
-                    next_offset=self.position[place],
-                    end_offset=len(self.log[place]) + (unseen or {}).get(place, 0),
-                    newest_at=max((r.event_at for r in mine if r.event_at is not None), default=None),
-                    landed_at=now,
-                    out_of_orderness=self.rules.out_of_orderness[topic],
-                    idle=self.rules.idle,
-                    topic_clock=topic_clock(c for c in self.clocks if c.topic == topic),
-                )
-            )
-        self.clocks, self.pins = tuple(seen), dict(self.batches)
-
-    def plan(self, run: str, chosen: Sequence[Interval] | None = None, *, drained: bool = False) -> tuple[Plan, ...]:
+    def plan(
+        self, run: str, chosen: Sequence[Interval] | None = None, *, drained: bool = False, forced: bool = False
+    ) -> tuple[Plan, ...]:
         """The plans of a run: the recorded ones for a retry; else of `chosen`, or of all closed and unpublished.
+
+        `forced`: a person closes `chosen` before its time; its rows say so.
 
         Raises:
             WindowStillOpen: one that was chosen is not closed.
@@ -185,7 +91,7 @@ class Model:
             drain(self.clocks)
         intervals = [i for i in self._closed(drained) if i not in self.standing] if chosen is None else chosen
         for interval in intervals:
-            if not drained and not is_closed(interval, self.frontier):
+            if not (drained or forced) and not is_closed(interval, self.frontier):
                 raise WindowStillOpen(f"{interval} is open: the frontier is {self.frontier}")
         self.plans[run] = tuple(self._plan(run, interval, drained) for interval in intervals)
         return self.plans[run]
@@ -203,12 +109,34 @@ class Model:
         self.publications.append(Publication(len(self.publications) + 1, plan, joined))
         return self.publications[-1]
 
+    def publish_all(self, plans: Sequence[Plan]) -> tuple[Publication, ...]:
+        """Carry out the plans of a run. Intervals do not block each other.
+
+        Raises:
+            Superseded: every one of them is outdated.
+        """
+        done, outdated = [], []
+        for plan in plans:
+            try:
+                done.append(self.publish(plan))
+            except Superseded as refused:
+                outdated.append(refused)
+        if outdated and not done:
+            raise outdated[0]
+        return tuple(done)
+
+    def killed_run(self, plans: Sequence[Plan], point: str, nth: int) -> None:
+        """A run that dies at a crash point: of publishing its nth plan, or of what comes before publishing."""
+        done = nth + point.startswith("publish.after") if point.startswith("publish.") else 0
+        for plan in plans[:done]:
+            self.publish(plan)
+
     # ---- what it comes to
 
     def joined(self, plan: Plan) -> Joined:
         """What the reference join makes of a plan: a function of its pins, whatever has landed since."""
         landed, spec = self._as_of(plan.pins, plan.drained)
-        return reference_join(landed, spec, plan.interval, plan.pins)
+        return reference_join(landed, replace(spec, forced=self._is_forced(plan)), plan.interval, plan.pins)
 
     def spec_at(self, pins: Mapping[str, int], drained: bool = False) -> JoinSpec:
         """The rules with what was known of the label side at the pins."""
@@ -226,7 +154,7 @@ class Model:
 
     def rebuilt(self, publication: Publication) -> Joined:
         """The interval of a publication at the newest pins."""
-        return self.joined(replace(publication.plan, pins=self.pins))
+        return self.joined(replace(publication.plan, pins=self.pins, watermark=self.clocks))
 
     def account(self) -> Account:
         """Where every record of the left topics went, if all that is closed now were published."""
@@ -240,44 +168,14 @@ class Model:
         if known not in self._at:
             landed, _ = landed_once(self.landed, pins)
             clocks = event_clocks(landed, pins, self.rules.out_of_orderness)
-            spec = replace(self.rules.spec, event_clocks=clocks, gaps=self._gaps(landed, pins), drained=drained)
+            spec = replace(self.rules.spec, event_clocks=clocks, gaps=self.gaps_at(landed, pins), drained=drained)
             self._at[known] = (landed, spec)
         return self._at[known]
 
-    def _of(self, topic: str) -> Iterable[Place]:
-        return [place for place in self.rules.places if place[0] == topic]
-
-    def _commit(self, topic: str, now: datetime, offsets: Sequence[tuple[Place, int]]) -> None:
-        if not offsets:
-            return
-        self.watermark_at[topic, self.batches[topic] + 1] = self.watermark
-        self.batches[topic] += 1
-        for place, offset in offsets:
-            sent = self.log[place][offset]
-            if sent.is_lost:
-                self.lost.append((place, offset, self.batches[topic]))
-            else:
-                row_id = RowId(topic, 0, place[1], offset)
-                self.landed.append(self._judged(sent, row_id, self.batches[topic], now))
-
-    def _judged(self, sent: Sent, row_id: RowId, batch: int, now: datetime) -> Record:
-        """Rules 7 and 12, as landing applies them: an event ahead of its landing is not trusted."""
-        spec = self.rules.spec
-        event_at, reason = sent.event_at, None
-        if event_at is not None and event_at > shifted(now, spec.max_skew):
-            event_at, reason = None, "event_time_ahead"
-        record = Record(row_id, batch, event_at, sent.values, sent.record_at)
-        streams: tuple[Left | Right, ...] = (spec.left, *spec.right)
-        readers = [s for s in streams if row_id.topic in s.topics and passes(record, s.where)]
-        if reason is None and readers:
-            keys = [r.key for r in spec.right if r in readers]
-            if sent.defect:
-                reason = sent.defect
-            elif event_at is None:
-                reason = "event_time_missing"
-            elif keys and any(sent.values.get(c) is None for key in keys for c in key):
-                reason = "null_key"
-        return replace(record, quarantined=reason)
+    def _is_forced(self, plan: Plan) -> bool:
+        """Whether the clock that the plan was made by had not closed its interval: then a person did."""
+        by_clock = frontier(watermark(plan.watermark), self.rules.spec.after, self.rules.spec.grace)
+        return not plan.drained and not is_closed(plan.interval, by_clock)
 
     def _closed(self, drained: bool) -> Iterable[Interval]:
         spec = self.rules.spec
@@ -304,20 +202,3 @@ class Model:
             drained=drained,
             supersedes=standing.number if standing else None,
         )
-
-    def _gaps(self, landed: Sequence[Record], pins: Mapping[str, int]) -> tuple[Gap, ...]:
-        """Accepted gaps by the pins: from the newest event before one to the next event after it (rule 13).
-
-        Both bounds are widened by the out-of-orderness, for what is lost may have been that far out of order.
-        """
-        gaps = []
-        for place, offset, batch in self.lost:
-            if batch > pins[place[0]]:
-                continue
-            disorder = self.rules.out_of_orderness[place[0]]
-            known = {r.row_id.offset: r.event_at for r in landed if (r.row_id.topic, r.row_id.partition) == place}
-            earlier = [at for n, at in known.items() if n < offset and at is not None]
-            later = [at for n, at in sorted(known.items()) if n > offset and at is not None]
-            start_at = shifted(max(earlier), -disorder) if earlier else None
-            gaps.append(Gap(place[0], start_at, shifted(later[0], disorder) if later else None))
-        return tuple(dict.fromkeys(gaps))

@@ -4,6 +4,11 @@
       (batch <= pin)       (replayed)    (filtered)     (duplicate)          each with all its right rows:
                                                                              one JoinedRow, in row order
 
+    a left row in time:      before        after          grace
+                          |<-------●-------------------->|<----->|
+    ----------------------+---◆----+-------◆-----------◆-+-------+------> event time
+                              its matches, both ends in            closed when W is here (`close`)
+
 Every left row of the interval leaves exactly once, with all its matches or with none, except those that an
 `inner` stream finds no match for (`unpaired`). Nothing here knows Kafka, files, Spark or the pipeline file.
 The clock comes in as values: which interval is closed is asked of `close`, how far labels have come of
@@ -90,11 +95,17 @@ def reference_join(records: Iterable[Record], spec: JoinSpec, interval: Interval
 def event_clocks(
     records: Iterable[Record], pins: Mapping[str, int], out_of_orderness: Mapping[str, timedelta]
 ) -> dict[str, tuple[datetime | None, ...]]:
-    """By topic, the event clock of every partition that landed an event; quarantined ones show none."""
+    """By topic, the event clock of every partition that landed an event; quarantined ones show none.
+
+    Of a topic that was made again only its last epoch speaks: the partitions before it say no more.
+    """
     landed, _ = landed_once(records, pins)
+    epoch: dict[str, int] = {}
+    for r in landed:
+        epoch[r.row_id.topic] = max(r.row_id.epoch, epoch.get(r.row_id.topic, 0))
     newest: dict[tuple[str, int, int], datetime] = {}
     for r in landed:
-        if r.event_at is not None and not r.quarantined:
+        if r.event_at is not None and not r.quarantined and r.row_id.epoch == epoch[r.row_id.topic]:
             p = (r.row_id.topic, r.row_id.epoch, r.row_id.partition)
             newest[p] = max(newest.get(p, r.event_at), r.event_at)
     return {
@@ -176,6 +187,8 @@ def _doubts(row: Record, landed: list[Record], spec: JoinSpec) -> set[str]:
     key = key_of(row.values, spec.left.key)
     if key is None:
         doubts.add("null_key")
+    if spec.forced and spec.labels:
+        doubts.add("forced")
     for right in spec.labels:
         if any(_overlaps(gap, at, right) for gap in spec.gaps if gap.topic in right.topics):
             doubts.add("offset_gap")

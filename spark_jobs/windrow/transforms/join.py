@@ -33,6 +33,7 @@ from windrow.schemas import (
     ROW_ORDER,
     STATE,
 )
+from windrow.semantics.history import Gap
 from windrow.transforms.conditions import all_of, any_of
 
 
@@ -47,6 +48,10 @@ class Facts:
     observed_until: datetime | None
     """the label side's clock at the pin"""
     drained: bool = False
+    gaps: tuple[Gap, ...] = ()
+    """accepted gaps of label topics that can overlap a window"""
+    forced: frozenset[datetime] = frozenset()
+    """starts of intervals that a person publishes before they close"""
 
 
 def join(
@@ -69,7 +74,7 @@ def join(
     rows = left.select(
         *[F.col(name) for name in pipeline.left.columns],
         *[F.col(name) for name in (*ROW_ORDER, BATCH, ARRIVED_AT)],
-        _interval_of(F.col(EVENT_TIME), pipeline.interval).alias(INTERVAL),
+        interval_of(F.col(EVENT_TIME), pipeline.interval).alias(INTERVAL),
     )
     for stream in pipeline.right:
         rows = _with_matches(rows, rights[stream.name], doubtful.get(stream.name), stream, pipeline)
@@ -105,12 +110,16 @@ def doubtful_rows(landing: DataFrame, stream: RightStream, pipeline: Pipeline, l
     at, logged_at = F.col(EVENT_TIME), F.col(RECORD_AT)
     logged_in_time = logged_at.isNull() | (logged_at >= F.lit(lo - pipeline.max_skew))
     possible = (at.isNull() & logged_in_time) | ((at >= F.lit(lo)) & (at <= F.lit(hi)))
-    meant = F.coalesce(F.expr(stream.where), F.lit(True)) if stream.where else F.lit(True)
     keyed = all_of([F.col(k).isNotNull() for k in stream.key])
-    return landing.where(F.col(QUARANTINED).isNotNull() & possible & keyed & meant)
+    return landing.where(F.col(QUARANTINED).isNotNull() & possible & keyed & is_meant(stream))
 
 
-def _interval_of(at: Column, length: timedelta) -> Column:
+def is_meant(stream: RightStream) -> Column:
+    """Whether a quarantined record may be one of the stream's: `where` does not say that it is none."""
+    return F.coalesce(F.expr(stream.where), F.lit(True)) if stream.where else F.lit(True)
+
+
+def interval_of(at: Column, length: timedelta) -> Column:
     """Start of the interval on the UTC grid that holds an instant."""
     micros = F.unix_micros(at)
     step = F.lit(length // timedelta(microseconds=1)).cast("bigint")
@@ -165,8 +174,11 @@ def _with_state(rows: DataFrame, pipeline: Pipeline, facts: Facts) -> DataFrame:
     keyless = any_of([F.col(k).isNull() for k in pipeline.left.key])
     quarantined = any_of([F.col(f"_doubt_{s.name}") for s in labels])
     silent = any_of([_is_silent(s, facts) for s in labels if s.silence == "unknown"])
+    lost = any_of([_overlaps(gap, s) for s in labels for gap in facts.gaps if gap.topic in s.topics])
     doubt = (
         F.when(keyless, "null_key")
+        .when(lost, "offset_gap")
+        .when(any_of([F.col(INTERVAL) == F.lit(start) for start in sorted(facts.forced)]), "forced")
         .when(quarantined, "label_quarantined")
         .when(silent, "drained" if facts.drained else "side_silent")
     )
@@ -182,6 +194,14 @@ def _is_silent(stream: RightStream, facts: Facts) -> Column:
     if heard is None:
         return F.lit(True)
     return F.col(EVENT_TIME) >= F.lit(heard) - F.lit(stream.window.after)
+
+
+def _overlaps(gap: Gap, stream: RightStream) -> Column:
+    """Whether the row's window and the gap share an instant; an open bound reaches everywhere."""
+    at = F.col(EVENT_TIME)
+    begun = F.lit(True) if gap.start_at is None else at + F.lit(stream.window.after) >= F.lit(gap.start_at)
+    over = F.lit(False) if gap.end_at is None else at - F.lit(stream.window.before) > F.lit(gap.end_at)
+    return begun & ~over
 
 
 def _taken(rows: DataFrame, stream: RightStream) -> DataFrame:

@@ -7,7 +7,7 @@ a row that a join lost or doubled shows as an imbalance.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from functools import reduce
 
@@ -16,13 +16,17 @@ from pyspark.sql import functions as F
 
 from windrow.config import Pipeline, RightStream, Stream
 from windrow.schemas import EVENT_TIME, INTERVAL, PAIRED, PLAN, REASON, ROW_ID, STATE
+from windrow.semantics.intervals import EPOCH
 from windrow.semantics.labels import REASONS
 from windrow.transforms.conditions import any_of
+from windrow.transforms.join import interval_of
 from windrow.transforms.streams import StreamRows
 
+MICROSECOND = timedelta(microseconds=1)
 
-def candidate_measures(candidates: DataFrame, pipeline: Pipeline) -> DataFrame:
-    """One row a plan: counts as columns named like the measures; null rates as counts `nulls.<column>`."""
+
+def candidate_measures(candidates: DataFrame, pipeline: Pipeline, uncounted: Collection[str]) -> DataFrame:
+    """One row a plan: counts as columns named like the measures; nulls of `uncounted` columns as `nulls.<column>`."""
     out = F.col(PAIRED)
 
     def counted(condition: Column) -> Column:
@@ -45,24 +49,32 @@ def candidate_measures(candidates: DataFrame, pipeline: Pipeline) -> DataFrame:
         "left_keyless": counted(any_of([F.col(k).isNull() for k in pipeline.left.key])),
     }
     reasons = {f"unknown.{r}": counted((F.col(STATE) == "unknown") & (F.col(REASON) == r)) for r in REASONS}
-    nulls = {f"nulls.{c}": counted(F.col(c).isNull()) for c in pipeline.left.columns}
+    nulls = {f"nulls.{c}": counted(F.col(c).isNull()) for c in uncounted}
     return candidates.groupBy(PLAN).agg(*[c.alias(n) for n, c in {**sizes, **reasons, **nulls}.items()])
 
 
 def repeated_row_ids(candidates: DataFrame) -> DataFrame:
     """One row a plan that holds a row id more than once: `duplicate_row_ids` counts the surplus rows."""
-    times = candidates.groupBy(PLAN, *ROW_ID).agg(F.count(F.lit(1)).alias("_times"))
+    return _surplus(candidates, *ROW_ID)
+
+
+def may_repeat_row_ids(candidates: DataFrame) -> DataFrame:
+    """As `repeated_row_ids`, and where that has no row, mostly none either: one number a row is shuffled, a hash."""
+    return _surplus(candidates.select(PLAN, F.xxhash64(*ROW_ID).alias("_hash")), "_hash")
+
+
+def _surplus(rows: DataFrame, *same: str) -> DataFrame:
+    times = rows.groupBy(PLAN, *same).agg(F.count(F.lit(1)).alias("_times"))
     return times.where(F.col("_times") > 1).groupBy(PLAN).agg(F.sum(F.col("_times") - 1).alias("duplicate_row_ids"))
 
 
-def left_counts(left: StreamRows, intervals: Sequence[datetime], length: timedelta) -> DataFrame:
+def left_counts(left: StreamRows, length: timedelta) -> DataFrame:
     """By interval start: `left_landed` (after `where`), `left_duplicate`, `left_filtered`."""
     landed = left.read.select(EVENT_TIME, "_filtered").withColumn("_n", F.lit("landed"))
     duplicate = left.duplicates.select(EVENT_TIME).withColumn("_filtered", F.lit(False))
     rows = landed.unionByName(duplicate.withColumn("_n", F.lit("duplicate")))
-    starts = _starts(intervals, lambda s: (F.col(EVENT_TIME) >= s) & (F.col(EVENT_TIME) < s + F.lit(length)))
     return (
-        rows.select("*", F.explode(starts).alias(INTERVAL))
+        rows.withColumn(INTERVAL, interval_of(F.col(EVENT_TIME), length))
         .groupBy(INTERVAL)
         .agg(
             F.count_if((F.col("_n") == "landed") & ~F.col("_filtered")).alias("left_landed"),
@@ -84,11 +96,7 @@ def right_counts(
     A right row counts in every interval whose windows can hold it. `matched` comes from the candidate alone:
     a match that was never read shows as an imbalance.
     """
-    at = F.col(EVENT_TIME)
-    starts = _starts(
-        intervals,
-        lambda s: (at >= s - F.lit(stream.window.before)) & (at <= s + F.lit(length) + F.lit(stream.window.after)),
-    )
+    starts = _starts(intervals, length, stream)
     identity = F.struct(*ROW_ID).alias("_id")
     lost = right.duplicates.select(identity, F.lit(True).alias("_duplicate"))
     read = (
@@ -124,16 +132,6 @@ def conflicts(rows: StreamRows, stream: Stream, intervals: Sequence[datetime], l
     """
     if stream.event_id is None:
         return rows.duplicates.select(F.lit(None).cast("timestamp").alias(INTERVAL), F.lit(0).alias("conflict"))
-    before, after = (
-        (stream.window.before, stream.window.after) if isinstance(stream, RightStream) else (timedelta(0), timedelta(0))
-    )
-    at = F.col(EVENT_TIME)
-
-    def holds(start: Column) -> Column:
-        end = start + F.lit(length) + F.lit(after)
-        upper = at <= end if isinstance(stream, RightStream) else at < end
-        return (at >= start - F.lit(before)) & upper
-
     named = rows.read.where(~F.col("_filtered") & F.col(stream.event_id).isNotNull()).select(
         F.col(stream.event_id).alias("_event_id"),
         EVENT_TIME,
@@ -141,7 +139,7 @@ def conflicts(rows: StreamRows, stream: Stream, intervals: Sequence[datetime], l
             F.struct(*ROW_ID),
             _payload_hash(stream),
         ).alias("_claim"),
-        F.explode(_starts(intervals, holds)).alias(INTERVAL),
+        F.explode(_starts(intervals, length, stream)).alias(INTERVAL),
     )
     events = named.groupBy(INTERVAL, "_event_id", EVENT_TIME).agg(F.collect_list("_claim").alias("_claims"))
     payloads = F.transform("_claims", lambda claim: claim["col2"])
@@ -186,5 +184,28 @@ def _total(out: Column, sizes: list[Column]) -> Column:
     return F.coalesce(F.sum(F.when(out, per_row)), F.lit(0))
 
 
-def _starts(intervals: Sequence[datetime], holds) -> Column:  # type: ignore[no-untyped-def]
-    return F.filter(F.array(*[F.lit(i) for i in intervals]), holds)
+def _starts(intervals: Sequence[datetime], length: timedelta, stream: Stream | None = None) -> Column:
+    """Starts of the intervals that a row counts in: its own, or of a right row all whose windows can hold it.
+
+    Counted on the grid, not looked for among the intervals: a run may have hundreds.
+    """
+    step, first = length // MICROSECOND, (intervals[0] - EPOCH) // MICROSECOND
+    slots = (intervals[-1] - intervals[0]) // length + 1
+    at = F.unix_micros(EVENT_TIME) - F.lit(first)
+    low = high = _whole(at, step)
+    if isinstance(stream, RightStream):  # start - before <= at <= start + length + after
+        high = _whole(at + F.lit(stream.window.before // MICROSECOND), step)
+        low = -_whole(F.lit((length + stream.window.after) // MICROSECOND) - at, step)
+    low, high = F.greatest(low, F.lit(0)), F.least(high, F.lit(slots - 1))
+    slot = F.when(low <= high, F.sequence(low, high)).otherwise(F.array().cast("array<bigint>"))
+    if len(intervals) < slots:  # some between them are no plan's
+        planned = set(intervals)
+        marks = F.split(F.lit(",".join("x" * (intervals[0] + n * length in planned) for n in range(slots))), ",")
+        slot = F.filter(slot, lambda n: F.element_at(marks, (n + 1).cast("int")) == "x")
+    return F.transform(slot, lambda n: F.timestamp_micros(n * F.lit(step) + F.lit(first)))
+
+
+def _whole(micros: Column, step: int) -> Column:
+    """Whole steps, rounded down, without a detour through doubles."""
+    length = F.lit(step).cast("bigint")
+    return ((micros - F.pmod(micros, length)) / length).cast("bigint")

@@ -26,6 +26,17 @@ class StreamRows:
     """What the join works with."""
     duplicates: DataFrame
     """Row ids and event times of producer retries that lost against a lesser row id (rule 11)."""
+    has_ids: bool
+    """Whether the stream has an event id: without one nothing is a duplicate."""
+
+    def keep(self) -> None:
+        """Compute the duplicates once for all who read them; where there are none, leave the plan that says so."""
+        if self.has_ids:
+            self.duplicates.persist()
+
+    def release(self) -> None:
+        """Let go of what was kept."""
+        self.duplicates.unpersist()
 
 
 def rows_of(landing: DataFrame, stream: Stream, lo: datetime, hi: datetime, *, ends_in: bool) -> StreamRows:
@@ -40,7 +51,7 @@ def rows_of(landing: DataFrame, stream: Stream, lo: datetime, hi: datetime, *, e
     kept = (
         chosen if stream.event_id is None else chosen.join(duplicates.select(*ROW_ID), on=list(ROW_ID), how="left_anti")
     )
-    return StreamRows(read, kept, duplicates)
+    return StreamRows(read, kept, duplicates, stream.event_id is not None)
 
 
 def selected(stream: Stream) -> Column:

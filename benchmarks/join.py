@@ -1,0 +1,120 @@
+"""The join of one closed hour, landing files to candidate files, beside a bare copy and the two obvious ways.
+
+    copy      the same left rows, read and written: what no join can beat
+    ours      transforms.join over the landing tables at their pins
+    obvious   equi-join, filter on the window, group by the left row
+    stream    Spark's own stream-stream left join with RocksDB state (pairs only: no list of labels, other order)
+
+Two shapes: `hour` has four rows a key, `hot` a thousand.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import uuid
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from tables import Shape, nth, only, world
+
+from side_by_side import arguments, compare, work_twice
+from windrow.io import frames
+from windrow.jobs.join import plan_interval
+from windrow.jobs.run import Context
+from windrow.jobs.spark import spark_for
+from windrow.schemas import PLAN, ROW_ID, ROW_ORDER
+
+VARIANTS = ("copy", "ours", "obvious", "stream")
+SHAPES = {"hour": 4, "hot": 1000}
+
+
+def left_of(spark: SparkSession, ctx: Context, number: int = 0) -> DataFrame:
+    begin, end = nth(ctx.pipeline, number)
+    rows = spark.read.format("delta").load(ctx.places.landing(ctx.pipeline.name, "served"))
+    return rows.where((F.col("_event_time") >= F.lit(begin)) & (F.col("_event_time") < F.lit(end)))
+
+
+def copy(spark: SparkSession, ctx: Context, out: str) -> None:
+    left_of(spark, ctx).drop("_raw", "_quarantined").write.format("delta").save(out)
+
+
+def ours(spark: SparkSession, ctx: Context, out: str) -> None:
+    planned = plan_interval(ctx, f"benchmark-{uuid.uuid4()}", only(ctx.pipeline)[0], "republish", 1)
+    read = frames.inputs(spark, ctx.pipeline, ctx.places, planned)
+    rows = frames.joined(ctx.pipeline, planned, read).sortWithinPartitions(PLAN, *ROW_ORDER)
+    rows.write.format("delta").partitionBy(PLAN).save(out)
+    read.release()
+
+
+def obvious(spark: SparkSession, ctx: Context, out: str) -> None:
+    left = left_of(spark, ctx).drop("_raw", "_quarantined").alias("l")
+    right = spark.read.format("delta").load(ctx.places.landing(ctx.pipeline.name, "clicks")).alias("r")
+    inside = (F.col("r._event_time") >= F.col("l._event_time")) & (
+        F.col("r._event_time") <= F.col("l._event_time") + F.expr("interval 30 minutes")
+    )
+    same = (F.col("l.user_id") == F.col("r.user_id")) & (F.col("l.item_id") == F.col("r.item_id"))
+    label = F.struct(*[f"r.{c}" for c in (*ROW_ORDER, "event_id", "user_id", "item_id", "engaged_at")])
+    pairs = left.join(right, on=same & inside, how="left").select(
+        "l.*", F.when(F.col("r._offset").isNotNull(), label).alias("label")
+    )
+    payload = [c for c in left.columns if c not in ROW_ID]
+    grouped = pairs.groupBy(*ROW_ID).agg(
+        *[F.first(c).alias(c) for c in payload], F.array_sort(F.collect_list("label")).alias("clicks")
+    )
+    grouped.withColumn("clicked", F.size("clicks") > 0).write.format("delta").save(out)
+
+
+def stream(spark: SparkSession, ctx: Context, out: str) -> None:
+    provider = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    spark.conf.set("spark.sql.streaming.stateStore.providerClass", provider)
+
+    def side(topic: str, name: str) -> DataFrame:
+        rows = spark.readStream.format("delta").load(ctx.places.landing(ctx.pipeline.name, topic))
+        return rows.drop("_raw", "_quarantined").withWatermark("_event_time", "1 minute").alias(name)
+
+    inside = F.expr("r._event_time >= l._event_time and r._event_time <= l._event_time + interval 30 minutes")
+    same = F.expr("l.user_id = r.user_id and l.item_id = r.item_id")
+    pairs = side("served", "l").join(side("clicks", "r"), on=same & inside, how="leftOuter")
+    wanted = ["l.*", *[F.col(f"r.{c}").alias(f"r_{c}") for c in (*ROW_ORDER, "event_id", "engaged_at")]]
+    query = (
+        pairs.select(*wanted)
+        .writeStream.format("delta")
+        .option("checkpointLocation", f"{out}/_checkpoint")
+        .trigger(availableNow=True)
+        .start(out)
+    )
+    query.awaitTermination()
+
+
+def main() -> None:
+    options = arguments(__doc__ or "", VARIANTS, rows=2_000_000)
+    if options.work:
+        shape, _, variant = options.work.partition("/")
+        ctx = world(options.home, Shape(options.rows, SHAPES[shape]))
+        spark = spark_for(f"benchmark {variant}", ctx.places, ctx.pipeline)
+
+        def once(number: int) -> None:
+            out = f"{options.out}/{number}"
+            shutil.rmtree(out, ignore_errors=True)
+            globals()[variant](spark, ctx, out)
+
+        work_twice(once)
+        return
+    scratch = Path(options.home).resolve() / "out"
+    for shape, rows_per_key in SHAPES.items():
+        world(options.home, Shape(options.rows, rows_per_key))
+        mine = [v for v in options.variants if shape == "hour" or v != "stream"]
+
+        def command(variant: str, shape: str = shape) -> list[str]:
+            sizes = ["--rows", str(options.rows), "--home", options.home]
+            return [sys.executable, __file__, "--work", f"{shape}/{variant}", "--out", f"{scratch}/{variant}", *sizes]
+
+        about = {"rows": options.rows, "rows a key": rows_per_key, "features": 50, "labelled": 0.2}
+        compare(f"join_{shape}", mine, command, rounds=options.rounds, about=about)
+    shutil.rmtree(scratch, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,225 @@
+"""From window close to published: plan, join, check and publish of one interval, and where the time goes.
+
+    .venv/bin/python benchmarks/publish.py --rounds 2            some minutes; its data is made by the first run
+    .venv/bin/python benchmarks/publish.py --rounds 1 --rows 100000 --variants copy ours             `large`, smaller
+    .venv/bin/python benchmarks/publish.py --rounds 1 --variants session ours tasks                  only `small`
+
+    large   an hour of --rows rows        `ours` beside `copy`, which reads and writes the same left rows and no more.
+                                          Aim: at most 2.2 x the copy
+    small   an hour of --small rows       `ours` and `tasks` beside `session`: a bare Spark session with Delta, up when
+                                          it has written and read ten rows. Aim: at most 2.5 x its start
+
+`ours` is one process (what `windrow train` does). `tasks` is what Airflow's tasks start, three processes: join by
+spark-submit, check and publish as plain Python, publish again by spark-submit where it says that it needs Spark; its
+publish extends the late ledger too. All have the project's own Spark configuration and class-data archive, so that
+`session` and `copy` start as fast as `ours`. Two hours are landed: the cold pass is about the first, the warm pass
+about the second. What each pass left is counted, in the table and in the register.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from tables import HOUR, Shape, forget, nth, pipeline_of, rows_in, world
+
+from join import left_of
+from side_by_side import Steps, arguments, compare, work_once, work_twice
+from windrow.io import publications
+from windrow.jobs.check import check
+from windrow.jobs.join import make_candidates
+from windrow.jobs.planning import plan_interval
+from windrow.jobs.publish import publish
+from windrow.jobs.run import NEEDS_SPARK, Context, leave
+from windrow.jobs.spark import spark_for
+from windrow.platform import jars
+from windrow.quality.gate import load_beside
+from windrow.semantics.plan import instant_text
+
+SIZES = {"large": ("copy", "ours"), "small": ("session", "ours", "tasks")}
+AIMS = {"large": "ours at most 2.2 x copy", "small": "ours at most 2.5 x session"}
+INTERVALS = 2
+
+
+def close(ctx: Context, at: datetime, steps: Steps) -> dict[str, Any]:
+    """Plan, join, check and publish one interval in this process; returns its row of the register."""
+    steps.done("imports")
+    planned = plan_interval(ctx, f"benchmark-{uuid.uuid4()}", at, "publish", along=1)
+    steps.done("plan")
+    spark_for(f"join {ctx.pipeline.name}", ctx.places, ctx.pipeline)
+    steps.done("session")
+    load_beside()
+    make_candidates(ctx, planned)
+    steps.done("join")
+    refused = check(ctx, planned)
+    steps.done("check")
+    rows = publish(ctx, planned)
+    steps.done("publish")
+    require(not refused and len(rows) == 1, f"nothing was published: {refused}")
+    return rows[0]
+
+
+def ours(ctx: Context, number: int, rows: int, _out: str) -> Steps:
+    steps = Steps(number)
+    close(ctx, nth(ctx.pipeline, number)[0], steps)
+    require_published(ctx, number, rows)
+    return steps
+
+
+def tasks(ctx: Context, number: int, rows: int, _out: str) -> Steps:
+    steps, run = Steps(number), ["--run", f"benchmark-{uuid.uuid4()}"]
+    at = ["--interval", instant_text(nth(ctx.pipeline, number)[0])]
+    steps.done("imports")
+    started(ctx, submitted(ctx, "join", [*run, *at, "--along", "1"]))
+    steps.done("join")
+    started(ctx, plain(ctx, "check", [*run, *at]))
+    steps.done("check")
+    code = started(ctx, plain(ctx, "publish", run), WINDROW_WITHOUT_SPARK="1")
+    steps.done("publish")
+    if code == NEEDS_SPARK:
+        started(ctx, submitted(ctx, "publish", run))
+        steps.done("publish, with Spark")
+    require_published(ctx, number, rows)
+    return steps
+
+
+def submitted(ctx: Context, job: str, arguments: list[str]) -> list[str]:
+    """The command of a task with Spark."""
+    submit = [str(jars.spark_home() / "bin" / "spark-submit"), "--master", ctx.places.spark_master]
+    given = ["--properties-file", str(ctx.places.spark_properties), "--name", f"{ctx.pipeline.name}.{job}"]
+    return [*submit, *given, str(ctx.places.project / "spark_jobs" / f"{job}.py"), ctx.pipeline.name, *arguments]
+
+
+def plain(ctx: Context, job: str, arguments: list[str]) -> list[str]:
+    """The command of a task without Spark."""
+    watched = ctx.places.project / "plugins" / "windrow_airflow" / "watched_job.py"
+    script = ctx.places.project / "spark_jobs" / f"{job}.py"
+    return [sys.executable, str(watched), str(script), ctx.pipeline.name, *arguments]
+
+
+def started(ctx: Context, command: list[str], **more: str) -> int:
+    """Run a task's command in a task's environment; returns its exit code."""
+    environment = {
+        **os.environ,
+        **jars.environment(ctx.places),
+        "WINDROW_HOME": str(ctx.places.home),
+        "WINDROW_TASK_PID": str(os.getpid()),
+        "PYTHONPATH": str(ctx.places.project / "spark_jobs"),
+        **more,
+    }
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    is_expected = done.returncode == 0 or (bool(more) and done.returncode == NEEDS_SPARK)
+    require(is_expected, f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout[-4000:]}")
+    return done.returncode
+
+
+def copy(ctx: Context, number: int, rows: int, out: str) -> Steps:
+    steps = Steps(number)
+    steps.done("imports")
+    spark = spark_for("benchmark copy", ctx.places, ctx.pipeline)
+    steps.done("session")
+    left_of(spark, ctx, number).drop("_raw", "_quarantined").write.format("delta").save(out)
+    steps.done("copy")
+    require(rows_in(out) == rows, f"{rows_in(out)} rows were copied, not {rows}")
+    return steps
+
+
+def session(ctx: Context, number: int, rows: int, out: str) -> Steps:
+    steps = Steps(number)
+    steps.done("imports")
+    spark = spark_for("benchmark session", ctx.places, ctx.pipeline)
+    steps.done("session")
+    spark.range(10).write.format("delta").save(out)
+    require(spark.read.format("delta").load(out).count() == 10, "the session does not read what it wrote")
+    steps.done("write and read")
+    return steps
+
+
+def require_published(ctx: Context, number: int, rows: int) -> None:
+    """The interval's publication and the training table hold exactly what was landed, with labels."""
+    row = publications.published(ctx.pipeline, ctx.places, nth(ctx.pipeline, number)[0])
+    require(row is not None, f"interval {number} has no publication")
+    assert row is not None
+    counted = {name: row[name] for name in ("number", "rows", "positive", "negative", "unknown")}
+    require(row["number"] == number + 1 and row["rows"] == rows and row["unknown"] == 0, f"published {counted}")
+    require(0 < row["positive"] < rows, f"published {counted}")
+    there = rows_in(ctx.places.table(ctx.pipeline.name, "training"))
+    require(there == rows * (number + 1), f"the training table holds {there} rows")
+
+
+def require(is_right: bool, otherwise: str) -> None:
+    """End a worker whose work is not right: it has no figures."""
+    if not is_right:
+        sys.exit(f"not what was asked for: {otherwise}")
+
+
+VARIANTS: dict[str, Callable[[Context, int, int, str], Steps]] = {
+    "copy": copy,
+    "session": session,
+    "ours": ours,
+    "tasks": tasks,
+}
+
+
+def shape_of(rows: int) -> Shape:
+    """`rows` an hour, four rows a key and hour."""
+    return Shape(rows * INTERVALS, 4 * INTERVALS, span=INTERVALS * HOUR)
+
+
+def work(home: str, out: str, rows: int, variant: str) -> None:
+    """One worker process: make the data, or measure a variant."""
+    if variant == "data":
+        world(home, shape_of(rows))
+        return
+    ctx = pipeline_of(home, shape_of(rows))
+
+    def once(number: int = 0) -> Steps:
+        return VARIANTS[variant](ctx, number, rows, f"{out}/{number}")
+
+    if variant in ("tasks", "session"):  # a second pass would start nothing, or the same again
+        work_once(once)
+    else:
+        work_twice(once)
+
+
+def measure(options: argparse.Namespace, size: str, rows: int) -> None:
+    """All chosen variants of one size, in turn; none where its yardstick is not chosen."""
+    chosen = [variant for variant in SIZES[size] if variant in options.variants]
+    if SIZES[size][0] not in chosen:
+        return
+    scratch = Path(options.home).resolve() / "out"
+
+    def command(variant: str) -> list[str]:
+        """Called just before the worker starts: nothing is left of the one before."""
+        shutil.rmtree(scratch, ignore_errors=True)
+        ctx = pipeline_of(options.home, shape_of(rows))
+        if variant != "data":
+            forget(ctx)
+        named = ["--home", options.home, "--out", f"{scratch}/{variant}", "--rows", str(rows)]
+        return [sys.executable, __file__, "--work", variant, *named]
+
+    subprocess.run(command("data"), check=True)
+    about = {"rows": rows, "features": 50, "labelled": 0.2, "aim": AIMS[size]}
+    compare(f"publish_{size}", chosen, command, rounds=options.rounds, about=about)
+    shutil.rmtree(scratch, ignore_errors=True)
+
+
+def main() -> None:
+    options = arguments(__doc__ or "", tuple(VARIANTS), rows=2_000_000, small=10_000)
+    if options.work:
+        work(options.home, options.out, options.rows, options.work)
+        leave(0)
+    for size, rows in (("large", options.rows), ("small", options.small)):
+        measure(options, size, rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""Puts the kept results into README.md, between its two marks: `python benchmarks/report.py`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from side_by_side import RESULTS, steps_table, table
+
+README = Path(__file__).with_name("README.md")
+BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
+
+
+def section(result: Mapping[str, Any]) -> str:
+    """A result as its heading, what was measured where, and its tables."""
+    about = ", ".join(
+        f"{name} {_plain(value)}" for name, value in result["about"].items() if not isinstance(value, dict)
+    )
+    machine = result["machine"]
+    where = f"{machine['cores']} cores, {machine['memory_gib']} GiB, {machine['system']}"
+    rounds = f"{result['rounds']} round{'s' if result['rounds'] > 1 else ''}"
+    steps = steps_table(result["passes"])
+    return "\n".join([f"### {result['name']}", "", f"{about}; {rounds}; {where}.", "", table(result), steps]).rstrip()
+
+
+def _plain(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def main() -> None:
+    results = [json.loads(file.read_text()) for file in sorted(RESULTS.glob("*.json"))]
+    told = "\n\n".join(section(result) for result in results if "passes" in result)
+    text = README.read_text()
+    before, rest = text.split(BEGIN)
+    README.write_text(f"{before}{BEGIN}\n\n{told}\n\n{END}{rest.split(END)[1]}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,224 @@
+"""Variants of the same work, timed in turn in one run: no variant has the quiet minute for itself.
+
+    round 1: A B C   round 2: A B C   …       a fresh process each: its first pass is *cold* (what a scheduled run
+                                              pays), its second in the same process is *warm*
+
+Wall seconds, CPU-seconds of the whole process tree (driver, JVM, Python workers), and the bytes that read calls gave
+it: Linux's `rchar`, so files whether or not they were cached, and in a cold pass also the jars and modules that are
+loaded, which is the same for every variant that does the same work. Ratios are taken round by round against the first
+variant; median, least and most are printed. Absolute figures say nothing about another machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+RESULTS = Path(__file__).with_name("results")
+_MARK = "BENCHMARK_PASSES "
+_UNITS = ("wall", "cpu", "read")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a stretch of work took: seconds, and bytes that were read (0 where the system does not tell)."""
+
+    wall: float
+    cpu: float
+    read: int = 0
+
+    def __sub__(self, earlier: Cost) -> Cost:
+        return Cost(self.wall - earlier.wall, self.cpu - earlier.cpu, self.read - earlier.read)
+
+
+def spent() -> Cost:
+    """Since this process began: wall, and CPU and bytes read of it and of everything below it, ended or not."""
+    me = psutil.Process()
+    cpu, read = 0.0, 0
+    for process in (me, *me.children(recursive=True)):
+        try:
+            times = process.cpu_times()
+            read += getattr(process.io_counters(), "read_chars", 0) if hasattr(process, "io_counters") else 0
+        except psutil.Error:
+            continue
+        cpu += times.user + times.system + times.children_user + times.children_system
+    return Cost(time.time() - me.create_time(), cpu, read)
+
+
+class Steps:
+    """Where a pass spends: the cost from one mark to the next. The first pass begins with its process."""
+
+    def __init__(self, number: int) -> None:
+        self.costs: dict[str, Cost] = {}
+        self._last = spent() if number else Cost(0, 0)
+
+    def done(self, name: str) -> None:
+        """Everything since the last mark was the step `name`."""
+        now = spent()
+        self.costs[name], self._last = now - self._last, now
+
+
+def work_twice(work: Callable[[int], Steps | None]) -> None:
+    """In a worker: the cold pass and the warm one; the last line printed tells both to `compare`."""
+    first = work(0)
+    cold = spent()
+    second = work(1)
+    warm = spent() - cold
+    _tell(cold=(cold, first), warm=(warm, second))
+
+
+def work_once(work: Callable[[], Steps | None]) -> None:
+    """In a worker whose second pass would not be the same work: the cold pass only."""
+    steps = work()
+    _tell(cold=(spent(), steps))
+
+
+def _tell(**passes: tuple[Cost, Steps | None]) -> None:
+    told = {
+        kind: {**asdict(cost), **({"steps": {n: asdict(c) for n, c in steps.costs.items()}} if steps else {})}
+        for kind, (cost, steps) in passes.items()
+    }
+    print(_MARK + json.dumps(told), flush=True)
+
+
+def compare(
+    name: str,
+    variants: Sequence[str],
+    command: Callable[[str], Sequence[str]],
+    *,
+    rounds: int,
+    about: Mapping[str, object],
+) -> dict[str, object]:
+    """Time the variants in turn; prints and keeps `results/<name>.json`. The first variant is the yardstick.
+
+    Args:
+        command: variant → the worker's command; it prints its passes by `work_twice` or `work_once`.
+        about: what the work is (rows, columns, …), kept with the figures.
+    """
+    passes: dict[str, list[dict[str, dict[str, Any]]]] = {variant: [] for variant in variants}
+    for number in range(rounds):
+        for variant in variants:
+            print(f"{name}: round {number + 1} of {rounds}, {variant} …", flush=True)
+            passes[variant].append(_passes_of(command(variant)))
+    result = {
+        "name": name,
+        "about": dict(about),
+        "machine": machine(),
+        "rounds": rounds,
+        "passes": passes,
+        "ratios": _ratios(passes, variants),
+    }
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{name}.json").write_text(json.dumps(result, indent=1) + "\n")
+    print(table(result))
+    print(steps_table(passes))
+    return result
+
+
+def machine() -> dict[str, object]:
+    """The size of the machine, and nothing that names it."""
+    return {
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "memory_gib": round(psutil.virtual_memory().total / 2**30),
+        "python": platform.python_version(),
+        "system": platform.system(),
+    }
+
+
+def table(result: Mapping[str, object]) -> str:
+    """Markdown: a line a variant and pass, seconds as medians, ratios as `median (least to most)`."""
+    lines = [
+        "| | pass | wall s | CPU s | MB read | wall ratio | CPU ratio | read ratio |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    passes, ratios = result["passes"], result["ratios"]
+    assert isinstance(passes, dict)
+    assert isinstance(ratios, dict)
+    for variant, runs in passes.items():
+        for kind in runs[0]:
+            told = [_told(ratios[variant].get(kind, {}).get(unit)) for unit in _UNITS]
+            lines.append(f"| {variant} | {kind} | {_medians(runs, kind, ' | ')} | {' | '.join(told)} |")
+    return "\n".join(lines)
+
+
+def steps_table(passes: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """Markdown: a line a step, a column a variant, medians as `wall s / CPU s / MB read`; "" where none has steps."""
+    lines = []
+    for kind in dict.fromkeys(kind for runs in passes.values() for kind in runs[0]):
+        told = {v: [r[kind]["steps"] for r in runs] for v, runs in passes.items() if "steps" in runs[0].get(kind, {})}
+        names = dict.fromkeys(name for runs in told.values() for name in runs[0])
+        if not names:
+            continue
+        lines += [
+            "",
+            f"| {kind}: wall s / CPU s / MB read | " + " | ".join(told) + " |",
+            "| --- " * (len(told) + 1) + "|",
+        ]
+        for name in names:
+            cells = [_medians(runs, name, " / ") if name in runs[0] else "-" for runs in told.values()]
+            lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _medians(runs: Sequence[Mapping[str, Any]], name: str, between: str) -> str:
+    wall, cpu, read = (statistics.median(run[name][unit] for run in runs) for unit in _UNITS)
+    return between.join([f"{wall:.1f}", f"{cpu:.1f}", f"{read / 1e6:.1f}"])
+
+
+def arguments(about: str, variants: Sequence[str], **defaults: int) -> argparse.Namespace:
+    """The command line that every benchmark has; `defaults` are its sizes."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3, help="how often each variant runs (default 3)")
+    parser.add_argument("--home", default=".windrow/benchmarks", help="folder for data, made once")
+    parser.add_argument("--variants", nargs="+", default=list(variants), help=f"of {', '.join(variants)}")
+    for size, value in defaults.items():
+        parser.add_argument(f"--{size}", type=int, default=value, help=f"(default {value})")
+    parser.add_argument("--work", help=argparse.SUPPRESS)
+    parser.add_argument("--out", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def _passes_of(command: Sequence[str]) -> dict[str, dict[str, Any]]:
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    told = [line for line in done.stdout.splitlines() if line.startswith(_MARK)]
+    if done.returncode or not told:
+        sys.exit(f"{' '.join(command)}\n{done.stdout[-4000:]}\nended with {done.returncode}; no figures")
+    return json.loads(told[-1].removeprefix(_MARK))
+
+
+def _ratios(
+    passes: Mapping[str, Sequence[Mapping[str, Mapping[str, Any]]]], variants: Sequence[str]
+) -> dict[str, dict[str, dict[str, list[float]]]]:
+    yardstick = passes[variants[0]]
+    return {
+        variant: {
+            kind: {
+                unit: [
+                    mine[kind][unit] / base[kind][unit] for mine, base in zip(passes[variant], yardstick, strict=True)
+                ]
+                for unit in _UNITS
+                if all(base[kind][unit] for base in yardstick)
+            }
+            for kind in passes[variant][0]
+            if kind in yardstick[0]
+        }
+        for variant in variants
+    }
+
+
+def _told(ratios: Sequence[float] | None) -> str:
+    if not ratios:
+        return "-"
+    return f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"

@@ -1,0 +1,230 @@
+"""Seeded landing tables as a landing run leaves them, without a broker: the same numbers on every machine.
+
+Everything is a hash of the row's number and the seed, so that data does not depend on how Spark cuts the work.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from windrow.config import Pipeline, load
+from windrow.io import clocks, small
+from windrow.jobs.run import Context
+from windrow.jobs.spark import remember_size, spark_for
+from windrow.places import Places
+from windrow.schemas import LANDING_META
+
+START = datetime(2026, 11, 1, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+_PIPELINE = """\
+name: {name}
+start: 2026-11-01T00:00:00Z
+interval: {minutes}m
+left:
+  name: served
+  topic: served
+  columns: {{request_id: string, user_id: bigint, item_id: bigint, served_at: timestamp, {features}}}
+  key: [user_id, item_id]
+  event_time: served_at
+  out_of_orderness: 30s
+right:
+  - name: clicks
+    role: label
+    topic: clicks
+    columns: {{event_id: string, user_id: bigint, item_id: bigint, engaged_at: timestamp}}
+    key: [user_id, item_id]
+    event_time: engaged_at
+    out_of_orderness: 1m
+    window: {{before: 0s, after: {after}m}}
+grace: 1m
+idle: {{mode: wait}}
+labels: {{clicked: "size(clicks) > 0"}}
+"""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How much, and how often a key comes again."""
+
+    rows: int
+    rows_per_key: int
+    features: int = 50
+    labelled: float = 0.2
+    span: timedelta = HOUR
+    minutes: int = 60
+    """length of an interval"""
+    after: int = 30
+    """minutes that a label may come after its row"""
+    apart: bool = False
+    """each feature a column of its own, instead of one array"""
+
+    @property
+    def name(self) -> str:
+        hours, window = self.span / HOUR, f"_w{self.after}" if self.after != 30 else ""
+        span = f"_h{hours:g}".replace(".", "p") if hours != 1 else ""
+        features = f"{self.features}{'c' if self.apart else ''}"
+        return f"b{self.rows}_{self.rows_per_key}_{features}_{self.minutes}{span}{window}"
+
+    @property
+    def feature_columns(self) -> dict[str, str]:
+        """Name → type."""
+        if not self.apart:
+            return {"features": "array<float>"}
+        return {f"f{n:04d}": "float" for n in range(1, self.features + 1)}
+
+
+def world(home: str, shape: Shape) -> Context:
+    """The pipeline of a shape; its landing tables and its clock are made by the first caller."""
+    ctx = pipeline_of(home, shape)
+    if clocks.observe(ctx.pipeline, ctx.places).number < 0:
+        _land(spark_for("benchmark data", ctx.places, ctx.pipeline), ctx, shape)
+    return ctx
+
+
+def pipeline_of(home: str, shape: Shape) -> Context:
+    """The pipeline of a shape in a home folder; nothing is landed. Whoever starts Spark for it knows its size."""
+    folder = Path(home).resolve()
+    pipelines = folder / "pipelines"
+    pipelines.mkdir(parents=True, exist_ok=True)
+    places = replace(
+        Places.from_env({**os.environ, "WINDROW_HOME": str(folder)}), pipelines=(pipelines,), spark_master="local[*]"
+    )
+    file = pipelines / f"{shape.name}.yaml"
+    features = ", ".join(f'{name}: "{kind}"' for name, kind in shape.feature_columns.items())
+    file.write_text(_PIPELINE.format(name=shape.name, minutes=shape.minutes, after=shape.after, features=features))
+    pipeline = load(file, places.expectations)
+    remember_size(pipeline, places, round(shape.rows * (pipeline.interval / shape.span)))
+    return Context(pipeline, places)
+
+
+def forget(ctx: Context) -> None:
+    """Everything but the landed rows and their clock: plans, candidates, publications, reports."""
+    for table in Path(ctx.places.table(ctx.pipeline.name, "clock")).parent.iterdir():
+        if table.name not in ("landing", "clock"):
+            shutil.rmtree(table)
+    shutil.rmtree(ctx.places.reports(ctx.pipeline.name), ignore_errors=True)
+
+
+def rows_in(path: str) -> int:
+    """Rows of a Delta table as its log counts them; 0 where there is none."""
+    table = small.opened(path)
+    return 0 if table is None else sum(pa.table(table.get_add_actions(flatten=True))["num_records"].to_pylist())
+
+
+def _land(spark: SparkSession, ctx: Context, shape: Shape) -> None:
+    print(f"making {shape.rows:,} served rows in {ctx.places.home} (once) …", file=sys.stderr)
+    for topic, rows in (("served", served(spark, shape)), ("clicks", clicks(spark, shape))):
+        path = ctx.places.landing(ctx.pipeline.name, topic)
+        shutil.rmtree(path, ignore_errors=True)
+        rows.write.format("delta").mode("append").save(path)
+    now = START + shape.span + 4 * HOUR
+    until = {"served": shape.rows, "clicks": int(shape.rows * shape.labelled)}
+    clocks.record(ctx.pipeline, ctx.places, 0, [clock_row(topic, until[topic], now) for topic in ctx.pipeline.topics])
+
+
+def served(spark: SparkSession, shape: Shape) -> DataFrame:
+    """Left rows in landing columns."""
+    rows = spark.range(shape.rows)
+    user, item = _key(F.col("id"), shape)
+    return _landed(
+        rows.select(
+            "id",
+            F.col("id").cast("string").alias("request_id"),
+            user.alias("user_id"),
+            item.alias("item_id"),
+            _served_at(F.col("id"), shape).alias("served_at"),
+            *_features(F.col("id"), shape),
+        ),
+        "served",
+        "served_at",
+    )
+
+
+def clicks(spark: SparkSession, shape: Shape) -> DataFrame:
+    """Label rows in landing columns: one for every n-th served row, minutes later."""
+    every = round(1 / shape.labelled)
+    rows = spark.range(int(shape.rows * shape.labelled))
+    row = F.col("id") * every
+    user, item = _key(row, shape)
+    delay = (_unit(row, F.lit(-1)) * (shape.after * 50_000_000)).cast("bigint")
+    at = F.timestamp_micros(F.unix_micros(_served_at(row, shape)) + delay)
+    return _landed(
+        rows.select(
+            "id",
+            F.concat(F.lit("c"), F.col("id")).alias("event_id"),
+            user.alias("user_id"),
+            item.alias("item_id"),
+            at.alias("engaged_at"),
+        ),
+        "clicks",
+        "engaged_at",
+    )
+
+
+def _landed(rows: DataFrame, topic: str, event_time: str) -> DataFrame:
+    meta = {
+        "_event_time": F.col(event_time),
+        "_topic": F.lit(topic),
+        "_epoch": F.lit(0),
+        "_partition": F.lit(0),
+        "_offset": F.col("id"),
+        "_batch": F.lit(1).cast("bigint"),
+        "_arrived_at": F.col(event_time),
+        "_record_at": F.col(event_time),
+        "_quarantined": F.lit(None).cast("string"),
+    }
+    payload = [c for c in rows.columns if c != "id"]
+    raw = F.lit(None).cast("binary").alias("_raw")
+    return rows.select(*[meta[name].alias(name) for name in LANDING_META], raw, *payload)
+
+
+def clock_row(topic: str, until: int, now: datetime) -> dict[str, object]:
+    """A partition that has landed everything up to an offset, at an instant."""
+    counts = {"read": until, "landed": until, "quarantined": 0, "skipped": 0, "before_start": 0}
+    place = {"topic": topic, "topic_id": topic, "epoch": 0, "partition": 0, "batch": 1, "gap": None}
+    clock = {"next_offset": until, "end_offset": until, "newest_at": now, "clock_at": now, "idle": False}
+    return {**place, **clock, **counts, "landed_at": now}
+
+
+def _key(row: Column, shape: Shape) -> tuple[Column, Column]:
+    key = F.pmod(F.xxhash64(row, F.lit("key")), F.lit(max(1, shape.rows // shape.rows_per_key)))
+    return key, F.pmod(F.xxhash64(key, F.lit("item")), F.lit(10_000))
+
+
+def _served_at(row: Column, shape: Shape) -> Column:
+    """In order of the offset, evenly over the span."""
+    micros = shape.span // timedelta(microseconds=1)
+    begin = int(START.timestamp() * 1_000_000)
+    return F.timestamp_micros(F.lit(begin) + (row * (micros / shape.rows)).cast("bigint"))
+
+
+def _features(row: Column, shape: Shape) -> list[Column]:
+    if shape.apart:
+        return [_unit(row, F.lit(n)).cast("float").alias(name) for n, name in enumerate(shape.feature_columns, 1)]
+    numbers = F.sequence(F.lit(1), F.lit(shape.features))
+    return [F.transform(numbers, lambda n: _unit(row, n).cast("float")).alias("features")]
+
+
+def _unit(row: Column, n: Column) -> Column:
+    """A number in [0, 1) for a row and a place."""
+    return F.pmod(F.xxhash64(row, n), F.lit(1_000_003)) / 1_000_003
+
+
+def only(pipeline: Pipeline) -> tuple[datetime, datetime]:
+    """The first interval."""
+    return pipeline.start, pipeline.start + pipeline.interval
+
+
+def nth(pipeline: Pipeline, number: int) -> tuple[datetime, datetime]:
+    """An interval by its number, from 0."""
+    start = pipeline.start + number * pipeline.interval
+    return start, start + pipeline.interval

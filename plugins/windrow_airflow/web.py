@@ -1,0 +1,110 @@
+"""Windrow's pages inside Airflow: for people who are signed in and may see the pipeline's DAGs, nobody else.
+
+    /windrow/                            every pipeline that the reader may see
+    /windrow/pipelines/<name>            its publications, its tables, its reports
+    /windrow/reports/<name>/<path>       a file under <home>/reports/<name>, and none beside it
+
+    no or an expired sign-in: 401     no right to the DAGs: 403     no such file, or one outside the root: 404
+
+The application is made when the first request comes: every Airflow process imports this module, only the API server
+answers requests.
+"""
+
+# No `from __future__ import annotations`: FastAPI reads the routes' annotations, and their names are known to
+# `_made` only.
+import mimetypes
+import os
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from windrow.places import Places
+
+PREFIX = "/windrow"
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
+_SHOWN = (".html", ".svg", ".png", ".json", ".css", ".csv", ".txt")
+HEADERS = {
+    # Pages stand alone: whatever a report might contain, it fetches nothing and runs nothing.
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'self'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cache-Control": "private, no-cache",
+}
+
+
+async def app(scope: Any, receive: Any, send: Any) -> None:
+    """The ASGI application that Airflow mounts at `PREFIX`."""
+    await _made()(scope, receive, send)
+
+
+def report_file(reports: Path, name: str, path: str) -> Path | None:
+    """The file of a pipeline's reports that a path names; None where there is none, or it lies outside the root.
+
+    A link inside the root that leads out of it leads nowhere.
+    """
+    if not _NAME.fullmatch(name) or "\0" in path:
+        return None
+    try:
+        root = (reports / name).resolve(strict=True)
+        wanted = (root / path).resolve(strict=True)
+        if wanted.is_dir():
+            wanted = (wanted / "index.html").resolve(strict=True)
+    except (OSError, ValueError):
+        return None
+    hidden = any(part.startswith(".") for part in Path(path).parts)
+    is_shown = wanted.is_relative_to(root) and wanted.is_file() and wanted.suffix in _SHOWN
+    return wanted if is_shown and not hidden else None
+
+
+@cache
+def _made() -> Any:
+    from airflow.api_fastapi.core_api.security import AccessView, GetUserDep, requires_access_view
+    from fastapi import Depends, FastAPI, HTTPException
+    from fastapi.responses import FileResponse, HTMLResponse
+
+    from windrow_airflow import overview
+
+    made = FastAPI(title="Windrow", docs_url=None, redoc_url=None, openapi_url=None)
+    guarded = [Depends(requires_access_view(AccessView.WEBSITE))]  # on each route: an app's own do not cover mounts
+
+    @made.get("/", dependencies=guarded)
+    def index(user: GetUserDep) -> HTMLResponse:
+        places = Places.from_env(os.environ)
+        names = [name for name in overview.pipelines(places) if _may_see(name, user)]
+        return HTMLResponse(overview.index_page(names, places), headers=HEADERS)
+
+    @made.get("/pipelines/{name}", dependencies=guarded)
+    def pipeline(name: str, user: GetUserDep) -> HTMLResponse:
+        places = Places.from_env(os.environ)
+        _require(name, user)
+        if name not in overview.pipelines(places):
+            raise HTTPException(404, "no such pipeline")
+        return HTMLResponse(overview.pipeline_page(name, places), headers=HEADERS)
+
+    @made.get("/reports/{name}/{path:path}", dependencies=guarded)
+    def report(name: str, path: str, user: GetUserDep) -> FileResponse:
+        _require(name, user)
+        file = report_file(Places.from_env(os.environ).home / "reports", name, path)
+        if file is None:
+            raise HTTPException(404, "no such report")
+        kind = mimetypes.guess_type(file.name)[0] or "text/plain"
+        return FileResponse(file, media_type=kind, headers=HEADERS)
+
+    def _require(name: str, user: Any) -> None:
+        if not _may_see(name, user):
+            raise HTTPException(403, "Forbidden")
+
+    return made
+
+
+def _may_see(name: str, user: Any) -> bool:
+    """Whoever may read a pipeline's training DAG may read its reports."""
+    from airflow.api_fastapi.app import get_auth_manager
+    from airflow.api_fastapi.auth.managers.models.resource_details import DagDetails
+    from airflow.models.dag import DagModel
+
+    dag_id = f"{name}.training"
+    details = DagDetails(id=dag_id, team_name=DagModel.get_team_name(dag_id))
+    return bool(get_auth_manager().is_authorized_dag(method="GET", details=details, user=user))

@@ -1,0 +1,166 @@
+"""Simple `where` conditions, judged for one row without Spark; where only Spark can judge, that is said.
+
+    action = 'click' and not is_bot      ─▶ a function of a row: True, False, or None (unknown, as in SQL)
+    regexp_like(action, 'cl.*')          ─▶ no function: the caller must not guess
+
+Taken are comparisons of a column with values of its own kind (text, number, boolean), `in`, `between`, `is null`,
+`and`, `or`, `not`. Whatever needs a cast, a function or a time is left to Spark.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+Row = Mapping[str, Any]
+Predicate = Callable[[Row], bool | None]
+
+_NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
+_COMPARES: dict[type[exp.Expression], Callable[[Any, Any], bool]] = {
+    exp.EQ: operator.eq,
+    exp.NEQ: operator.ne,
+    exp.LT: operator.lt,
+    exp.LTE: operator.le,
+    exp.GT: operator.gt,
+    exp.GTE: operator.ge,
+}
+
+
+class _OnlySpark(Exception):
+    """The expression needs Spark."""
+
+
+class _Value(NamedTuple):
+    kind: str
+    of: Callable[[Row], Any]
+
+
+def predicate(text: str, columns: Mapping[str, str]) -> Predicate | None:
+    """The condition as a function of a row, or None where only Spark can judge it.
+
+    >>> is_click = predicate("action = 'click'", {"action": "string"})
+    >>> [is_click({"action": a}) for a in ("click", "view", None)]
+    [True, False, None]
+    >>> predicate("lower(action) = 'click'", {"action": "string"}) is None
+    True
+    """
+    try:
+        root = sqlglot.parse_one(text, read="spark")
+        value = _value(root, {name.lower(): (name, kind) for name, kind in columns.items()})
+    except (SqlglotError, _OnlySpark, RecursionError):
+        return None
+    return value.of if value.kind in ("boolean", "null") else None
+
+
+def columns_in(text: str) -> set[str]:
+    """Names that a condition mentions, in small letters; none where it cannot be read."""
+    try:
+        return {column.name.lower() for column in sqlglot.parse_one(text, read="spark").find_all(exp.Column)}
+    except (SqlglotError, RecursionError):
+        return set()
+
+
+def _value(node: Any, columns: Mapping[str, tuple[str, str]]) -> _Value:
+    if isinstance(node, exp.Paren):
+        return _value(node.this, columns)
+    if isinstance(node, exp.Column) and not node.table and node.name.lower() in columns:
+        name, kind = columns[node.name.lower()]
+        return _Value(_kind(kind), lambda row: row.get(name))
+    if isinstance(node, exp.Literal | exp.Boolean | exp.Null | exp.Neg):
+        return _constant(node)
+    if isinstance(node, exp.And | exp.Or | exp.Not):
+        return _logic(node, columns)
+    if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
+        inner = _value(node.this, columns)
+        return _Value("boolean", lambda row: inner.of(row) is None)
+    if isinstance(node, exp.In) and node.expressions and not node.args.get("query"):
+        return _any([_compared(exp.EQ, node.this, one, columns) for one in node.expressions])
+    if isinstance(node, exp.Between):
+        low = _compared(exp.GTE, node.this, node.args["low"], columns)
+        return _all([low, _compared(exp.LTE, node.this, node.args["high"], columns)])
+    if type(node) in _COMPARES:
+        return _compared(type(node), node.this, node.expression, columns)
+    raise _OnlySpark
+
+
+def _kind(ddl: str) -> str:
+    if ddl in ("string", "boolean"):
+        return ddl
+    return "number" if ddl.startswith(_NUMBERS) else f"other {ddl}"
+
+
+def _constant(node: Any) -> _Value:
+    if isinstance(node, exp.Null):
+        return _Value("null", lambda row: None)
+    if isinstance(node, exp.Boolean):
+        said = bool(node.this)
+        return _Value("boolean", lambda row: said)
+    if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) and not node.this.is_string:
+        minus = -_number(node.this.this)
+        return _Value("number", lambda row: minus)
+    if isinstance(node, exp.Literal):
+        value: Any = node.this if node.is_string else _number(node.this)
+        return _Value("string" if node.is_string else "number", lambda row: value)
+    raise _OnlySpark
+
+
+def _number(text: str) -> Any:
+    if text.isdigit():
+        return int(text)
+    if text.replace(".", "", 1).isdigit():
+        return Decimal(text)
+    raise _OnlySpark
+
+
+def _logic(node: Any, columns: Mapping[str, tuple[str, str]]) -> _Value:
+    if isinstance(node, exp.Not):
+        inner = _flag(_value(node.this, columns))
+        return _Value("boolean", lambda row: None if (said := inner.of(row)) is None else not said)
+    parts = [_flag(_value(part, columns)) for part in (node.this, node.expression)]
+    return _all(parts) if isinstance(node, exp.And) else _any(parts)
+
+
+def _flag(value: _Value) -> _Value:
+    if value.kind not in ("boolean", "null"):
+        raise _OnlySpark
+    return value
+
+
+def _all(parts: list[_Value]) -> _Value:
+    def judge(row: Row) -> bool | None:
+        said = [part.of(row) for part in parts]
+        return False if False in said else None if None in said else True
+
+    return _Value("boolean", judge)
+
+
+def _any(parts: list[_Value]) -> _Value:
+    def judge(row: Row) -> bool | None:
+        said = [part.of(row) for part in parts]
+        return True if True in said else None if None in said else False
+
+    return _Value("boolean", judge)
+
+
+def _compared(how: type[exp.Expression], one: Any, other: Any, columns: Mapping[str, tuple[str, str]]) -> _Value:
+    left, right = _value(one, columns), _value(other, columns)
+    kinds = {left.kind, right.kind} - {"null"}
+    if len(kinds) > 1 or kinds - {"string", "number", "boolean"}:
+        raise _OnlySpark
+    compare = _COMPARES[how]
+
+    def judge(row: Row) -> bool | None:
+        a, b = left.of(row), right.of(row)
+        if a is None or b is None:
+            return None
+        if isinstance(a, float) or isinstance(b, float):
+            a, b = float(a), float(b)
+        return compare(a, b)
+
+    return _Value("boolean", judge)

@@ -1,0 +1,56 @@
+"""rollback: an interval's rows as they stood after an earlier publication become visible again, in one commit.
+
+    publication 3 of the interval ── rollback to 1 ──▶ publication 7: rows, counts, pins and verdict of 1
+
+It is a publication like any other: numbered, registered with reason and name, and what a running rebuild of the
+interval collides with. Its plan is the earlier one's, so that verify and the late ledger stay true.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from windrow.io import plans, publications, versions
+from windrow.jobs.plan import asked
+from windrow.jobs.planning import interval_at
+from windrow.jobs.publish import brief
+from windrow.jobs.run import BadRequest, Context, NothingToDo, instant, job
+from windrow.jobs.spark import spark_for
+
+
+def rollback(ctx: Context, at: datetime, number: int, why: plans.Asked) -> dict[str, Any]:
+    """Publish the rows of an earlier publication of the interval again; returns the register row.
+
+    Raises:
+        BadRequest: the interval has no such publication.
+        NothingToDo: it stands.
+        versions.VersionGone: its rows are not there any more.
+    """
+    interval = interval_at(ctx, at)
+    numbers = [row["number"] for row in publications.repaired(ctx.pipeline, ctx.places) if row["interval"] == at]
+    if number not in numbers:
+        raise BadRequest(f"{interval} has no publication {number}; it has {', '.join(map(str, numbers)) or 'none'}")
+    spark = spark_for(f"rollback {ctx.pipeline.name}", ctx.places, ctx.pipeline)
+    row = versions.roll_back(spark, ctx.pipeline, ctx.places, interval, number, why, ctx.now)
+    if row is None:
+        raise NothingToDo(f"the rows of publication {number} are those of {interval} that stand")
+    return row
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of spark_jobs/rollback.py."""
+
+    def declare(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--interval", required=True, help="start of the interval")
+        parser.add_argument("--to", type=int, required=True, help="number of the publication to go back to")
+        parser.add_argument("--reason", required=True, help="why; recorded with the publication")
+        parser.add_argument("--who", help="who decides; default: the user of this process")
+
+    def execute(ctx: Context, args: argparse.Namespace) -> Mapping[str, Any]:
+        why = asked(args.reason, args.who)
+        return {"publications": [brief(rollback(ctx, instant(args.interval), args.to, why))]}
+
+    return job(__doc__ or "", declare, execute, argv)

@@ -1,0 +1,95 @@
+"""summarise: the page of a day, with trends, from what is on record about its publications. No Spark, no rows."""
+
+from __future__ import annotations
+
+import argparse
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from windrow.io import late, publications, quality, small
+from windrow.jobs.run import BadRequest, Context, job
+from windrow.quality import summary
+from windrow.quality.summary import Figures
+from windrow.semantics.intervals import intervals_between
+
+NULLS = "null_rate_max"
+
+
+def summarise(ctx: Context, day: date) -> Path:
+    """Write the page of a day; returns where it is."""
+    ends = _midnight(day) + timedelta(days=1)
+    begins = ends - timedelta(days=summary.DAYS)
+    found = figures(ctx, begins, ends)
+    days: dict[date, list[Figures]] = defaultdict(list)
+    for at, one in found.items():
+        days[at.date()].append(one)
+    return summary.write(
+        ctx.pipeline.name,
+        day,
+        [(at, one) for at, one in found.items() if at.date() == day],
+        [(at, summary.total(ones)) for at, ones in sorted(days.items())],
+        ctx.places.reports(ctx.pipeline.name),
+    )
+
+
+def figures(ctx: Context, begins: datetime, ends: datetime) -> dict[datetime, Figures]:
+    """Of every interval in `[begins, ends)` that is published, or judged and blocked."""
+    pipeline, places = ctx.pipeline, ctx.places
+    standing = publications.standing(publications.registered(pipeline, places))
+    within = {at: row for at, row in sorted(standing.items()) if begins <= at < ends}
+    ledger = late.summary(pipeline, places, list(within))
+    nulls = _nulls(ctx, begins, ends)
+    found = {at: _published(row, ledger.get(at, {}), nulls.get(row["plan_id"])) for at, row in within.items()}
+    first = max(begins, pipeline.start)
+    open_ = [i for i in intervals_between(first, max(ends, first), pipeline.interval) if i.start not in standing]
+    blocked = quality.blocked_intervals(pipeline, places, open_)
+    return dict(sorted({**found, **{at: Figures(blocked=1) for at in blocked}}.items()))
+
+
+def _published(row: Mapping[str, Any], ledger: Mapping[str, int], nulls: float | None) -> Figures:
+    return Figures(
+        intervals=1,
+        served=row["left_landed"],
+        published=row["rows"],
+        duplicate=row["left_duplicate"],
+        unpaired=row["left_unpaired"],
+        positive=row["positive"],
+        negative=row["negative"],
+        unknown=row["unknown"],
+        late=sum(count for kind, count in ledger.items() if kind != "flips"),
+        flips=ledger.get("flips", 0),
+        overridden=row["overridden_by"] is not None,
+        null_rate_max=nulls,
+    )
+
+
+def _nulls(ctx: Context, begins: datetime, ends: datetime) -> dict[str, float | None]:
+    rows = small.read(
+        ctx.places.table(ctx.pipeline.name, "measures"),
+        columns=["plan", "value"],
+        filters=[("name", "=", NULLS), ("interval", ">=", begins), ("interval", "<", ends)],
+    )
+    return {row["plan"]: row["value"] for row in rows}
+
+
+def _midnight(day: date) -> datetime:
+    return datetime(day.year, day.month, day.day, tzinfo=UTC)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of spark_jobs/summarise.py."""
+
+    def declare(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--day", help="UTC day, 2026-11-01; default: yesterday")
+
+    def execute(ctx: Context, args: argparse.Namespace) -> Mapping[str, Any]:
+        try:
+            day = date.fromisoformat(args.day) if args.day else (ctx.now() - timedelta(days=1)).date()
+        except ValueError:
+            raise BadRequest(f"{args.day!r} is not a day such as 2026-11-01") from None
+        return {"day": str(day), "report": str(summarise(ctx, day))}
+
+    return job(__doc__ or "", declare, execute, argv)

@@ -1,0 +1,112 @@
+"""The pages that Airflow shows: bounded, everything escaped, links only to what is there."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from windrow.config import find
+from windrow.io import publications, small
+from windrow.places import Places
+from windrow.schemas import PUBLICATIONS
+from windrow_airflow import overview, rebuild_page
+
+MIDNIGHT = datetime(2026, 11, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def places(pipelines, tmp_path):
+    pipelines("ads")
+    return Places(home=tmp_path / "home", cache=tmp_path, pipelines=(pipelines.folder,))
+
+
+def published(places, count, **more):
+    rows = []
+    for n in range(1, count + 1):
+        at = MIDNIGHT + timedelta(minutes=10 * (n // 2))
+        row = dict.fromkeys(PUBLICATIONS.names) | {"number": n, "interval": at, "interval_end": at, "published_at": at}
+        row |= dict.fromkeys(("rows", "positive", "negative", "unknown", "left_duplicate", "training_version"), n)
+        rows.append(row | {"verdict": "passed", "report": None, **more})
+    small.append_once(
+        places.table("ads", "publications"), PUBLICATIONS, rows, app_id=publications.APP_ID, version=count
+    )
+
+
+def test_a_long_register_makes_a_short_page(places):
+    published(places, 1000)
+    page = overview.pipeline_page("ads", places)
+    assert "The newest 100 of 1000" in page
+    assert page.count("<td>yes</td>") + page.count("<td>replaced</td>") == 100
+    assert len(page) < 60_000
+    assert find("ads", places.pipelines).name in page
+
+
+def test_who_overrode_and_why_is_shown_as_text(places):
+    published(places, 1, overridden_by="<b>ada", override_reason="<script>x</script>")
+    page = overview.pipeline_page("ads", places)
+    assert "by &lt;b&gt;ada: &lt;script&gt;" in page
+    assert "<script>" not in page
+
+
+def test_a_verdict_links_its_report_below_the_root_and_no_other(places):
+    ours = places.reports("ads") / "data_docs" / "2026-11-01" / "index.html"
+    published(places, 1, report=str(ours))
+    assert 'href="../reports/ads/data_docs/2026-11-01/index.html"' in overview.pipeline_page("ads", places)
+    published(places, 2, report="/etc/passwd")
+    assert "passwd" not in overview.pipeline_page("ads", places)
+
+
+def test_reports_are_linked_by_their_front_page_or_their_newest_pages(places):
+    for path in ("summary/index.html", "summary/2026-11-01.html", "lag_impact/a/index.html", "lag_impact/b/index.html"):
+        file = places.reports("ads") / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("x")
+    page = overview.index_page(["ads"], places)
+    assert page.count("reports/ads/summary/") == 1
+    assert page.count("reports/ads/lag_impact/") == 2
+
+
+def test_a_pipeline_that_has_published_nothing_and_one_whose_file_is_wrong_have_pages(places, pipelines):
+    assert "nothing published yet" in overview.pipeline_page("ads", places)
+    pipelines("broken").write_text("name: broken\n")
+    assert "broken.yaml" in overview.pipeline_page("broken", places)
+    assert {"ads", "broken"} <= set(overview.pipelines(places))
+
+
+PLAN = {
+    "run": "manual__2026-11-01T00:00:00+00:00",
+    "from": "2026-11-01T00:00:00.000000Z",
+    "to": "2026-11-01T01:00:00.000000Z",
+    "dry_run": True,
+    "reason": "<late>",
+    "counts": {"replace": 1, "leave": 5},
+    "rows_replaced": 1234,
+    "intervals": [
+        {
+            "interval": "2026-11-01T00:00:00.000000Z",
+            "deed": "replace",
+            "why": "ads.clicks: 2 batches newer",
+            "publication": 7,
+            "rows": 1234,
+            "changes": {"late_label": 3},
+        }
+    ],
+    "not_listed": 5,
+}
+
+
+def test_a_plan_is_told_line_by_line():
+    assert list(rebuild_page.lines(PLAN)) == [
+        "Dry run, nothing is changed: 1 replaced, 5 left alone; 1,234 published rows are replaced. Reason: <late>",
+        "2026-11-01T00:00:00Z  replaced: ads.clicks: 2 batches newer (3 late_label)",
+        "and 5 more",
+    ]
+
+
+def test_a_plan_has_a_page_named_after_its_run_and_the_newest_is_the_front_page(tmp_path):
+    first = rebuild_page.write(PLAN, "ads", tmp_path)
+    second = rebuild_page.write({**PLAN, "run": "../../x", "dry_run": False}, "ads", tmp_path)
+    assert {first.parent, second.parent} == {tmp_path}
+    assert "Dry run" in first.read_text()
+    assert "<late>" not in first.read_text()
+    assert (tmp_path / "index.html").read_text() == second.read_text()
+    assert second.read_text().count("Planned: 1 replaced") == 1

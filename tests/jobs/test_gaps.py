@@ -1,0 +1,126 @@
+"""Lost offsets (rule 13): landing fails, a person gives them up on record, and no row whose labels may be among them
+becomes a negative."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from small_pipeline import PIPELINE, START, at, event, made, recreate
+from windrow.io import clocks, gaps, offsets
+from windrow.io.gaps import Lost, NoSuchGap
+from windrow.io.offsets import GivenUp, OffsetsGone
+from windrow.jobs import land
+from windrow.jobs.run import A_PERSON, BadRequest, Context, code_of
+from windrow.semantics.history import Gap
+from world import World
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+
+
+def given_up(world: World, topic: str, start: int, until: int) -> GivenUp:
+    return GivenUp((Lost(f"{world.name}.{topic}", 0, start, until),), "ann", "retention was too short")
+
+
+def delete(world: World, topic: str, until: int) -> None:
+    admin = AdminClient({"bootstrap.servers": world.places.kafka})
+    for future in admin.delete_records([TopicPartition(f"{world.name}.{topic}", 0, until)]).values():
+        future.result(30)
+
+
+def accept(ctx: Context, range_: GivenUp) -> Any:
+    *_, last = land.land(ctx, given_up=range_)
+    return last
+
+
+def test_rows_whose_window_overlaps_an_accepted_gap_are_unknown_to_the_microsecond(world: World) -> None:
+    ctx = made(world, PIPELINE, {"served": 1, "likes": 1})
+    likes = f"{world.name}.likes"
+    served = {"ends before": 174.999999, "touches": 175, "liked": 250, "last": 405, "begins after": 405.000001}
+    world.produce([event("served", 0, t, key=n, name=name) for n, (name, t) in enumerate(served.items())])
+    world.produce([event("likes", 0, 300, key=2), event("served", 0, 2_000)])
+    before = world.land(ctx)
+    world.produce([event("likes", 0, 310, key=1), event("likes", 0, 320, key=2)])
+    world.produce([event("likes", 0, 400, key=99), event("likes", 0, 2_000)])
+    delete(world, "likes", 3)
+
+    with pytest.raises(OffsetsGone, match=rf"--accept-gap {likes}/0:1-3 --reason") as refused:
+        world.land(ctx)
+    assert code_of(refused.value) == A_PERSON
+    with pytest.raises(NoSuchGap, match=rf"0:1-4 is not lost.*lost ranges: {likes}/0:1-3"):
+        accept(ctx, given_up(world, "likes", 1, 4))
+    with pytest.raises(BadRequest, match="needs a reason"):
+        land.giving_up([f"{likes}/0:1-3"], "ann", " ")
+    assert clocks.observe(ctx.pipeline, ctx.places) == before
+
+    seen = accept(ctx, given_up(world, "likes", 1, 3))
+    (row,) = seen.of_topic(likes)
+    assert (row["read"], row["landed"], row["next_offset"]) == (3, 3, 5)  # what is lost was never read
+    (gap,) = gaps.of_rows(seen.rows)
+    assert (gap.who, gap.why, str(gap.lost)) == ("ann", "retention was too short", f"{likes}/0:1-3")
+    assert accept(ctx, given_up(world, "likes", 1, 3)).pins == seen.pins  # said again: nothing more
+
+    world.train(ctx)
+    found = {r["id"]: (r["label_state"], r["label_reason"], r["liked"]) for r in world.training(ctx)}
+    assert found == {
+        "ends before": ("negative", None, False),
+        "touches": ("unknown", "offset_gap", None),
+        "liked": ("positive", "offset_gap", True),
+        "last": ("unknown", "offset_gap", None),
+        "begins after": ("negative", None, False),
+    }
+
+
+def test_a_gap_at_the_end_is_bounded_by_its_acceptance_until_a_record_follows(world: World) -> None:
+    ctx = made(world, PIPELINE, {"served": 1, "likes": 1}, now=1_000)
+    world.produce([event("served", 0, 10), event("likes", 0, 300)])
+    first = world.land(ctx)
+    world.produce([event("likes", 0, 310)])
+    delete(world, "likes", 2)
+    accepted = accept(ctx, given_up(world, "likes", 1, 2))  # a batch without a record
+    world.produce([event("likes", 0, 700)])
+    last = world.land(ctx)
+
+    def seen(observation: clocks.Observation) -> tuple[Gap, ...]:
+        return gaps.as_of(ctx.pipeline, ctx.places, observation.pins, START, at(5_000))
+
+    likes = f"{world.name}.likes"
+    assert seen(first) == ()
+    assert seen(accepted) == (Gap(likes, at(295), at(1_060)),)
+    assert seen(last) == (Gap(likes, at(295), at(705)),)
+    assert gaps.as_of(ctx.pipeline, ctx.places, last.pins, at(706), at(900)) == ()
+
+    shutil.rmtree(ctx.places.table(ctx.pipeline.name, "clock"))
+    with pytest.raises(gaps.ClockBehind, match="windrow land small"):
+        seen(last)
+    again = world.land(ctx)  # the landing commits know all of it
+    assert gaps.of_rows(again.rows) == gaps.of_rows(last.rows)
+
+
+def test_what_was_still_to_be_read_of_a_deleted_topic_is_lost_and_named(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ctx = made(world, PIPELINE, {"served": 1, "likes": 1})
+    world.produce([event("served", 0, 60), event("served", 0, 70), event("likes", 0, 900)])
+    monkeypatch.setattr(offsets, "RECORDS_PER_PARTITION", 1)
+    behind = next(land.land(ctx))
+    monkeypatch.undo()
+    assert [clock.lag for clock in behind.clocks] == [0, 1]
+    admin = AdminClient({"bootstrap.servers": world.places.kafka})
+    for future in admin.delete_topics([f"{world.name}.served"]).values():
+        future.result(30)
+    recreate(world)
+    world.produce([event("served", 0, 900)])
+    with pytest.raises(OffsetsGone, match=rf"{world.name}.served/0:1-2"):
+        world.land(ctx)
+    seen = accept(ctx, given_up(world, "served", 1, 2))
+    (row,) = seen.of_topic(f"{world.name}.served")
+    assert (row["epoch"], row["next_offset"]) == (1, 1)
+    (gap,) = gaps.of_rows(seen.rows)
+    assert (gap.epoch, gap.next_after) == (0, None)
+    assert gaps.of_rows(world.land(replace(ctx, now=lambda: at(20_000))).rows) == (gap,)

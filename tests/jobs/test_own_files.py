@@ -1,0 +1,96 @@
+"""A candidate's own files are what is published, without Spark; where they cannot be, Spark writes them again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from small_pipeline import PIPELINE, at, event, made
+from windrow.jobs import plan, publish
+from windrow.jobs.check import check
+from windrow.jobs.join import make_candidates
+from windrow.jobs.planning import plan_interval
+from windrow.jobs.run import Context
+from windrow.jobs.spark import NeedsSpark
+from windrow.semantics.plan import Plan
+from world import World
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+
+
+def judged(ctx: Context, run: str, start: float) -> tuple[Plan, ...]:
+    planned = plan_interval(ctx, run, at(start), "publish", along=1)
+    make_candidates(ctx, planned)
+    assert check(ctx, planned) == {}
+    return planned
+
+
+def inodes(ctx: Context, table: str) -> set[int]:
+    path = ctx.places.table(ctx.pipeline.name, table)
+    return {Path(file).stat().st_ino for file in DeltaTable(path).file_uris()}
+
+
+def served(ctx: Context, world: World) -> list[tuple[str, bool, int]]:
+    return [(row["id"], row["liked"], row["_publication"]) for row in world.training(ctx)]
+
+
+def test_the_files_of_a_candidate_are_published_unless_another_number_came_in_between(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ctx = made(world, PIPELINE, {"served": 1, "likes": 1})
+    rows = [event("served", 0, 10 + 60 * n, key=n, name=f"s{n}") for n in range(4)]
+    world.produce([*rows, event("likes", 0, 20, key=0), event("served", 0, 900), event("likes", 0, 900)])
+    world.land(ctx)
+    first, second, third = (judged(ctx, f"run {n}", 60 * n) for n in range(3))
+    mine = inodes(ctx, "candidates")
+
+    with monkeypatch.context() as without:
+        without.setenv("WINDROW_WITHOUT_SPARK", "1")
+        publish.publish(ctx, first)  # every candidate was made for the number 1; this one gets it
+        assert served(ctx, world) == [("s0", True, 1)]
+        assert inodes(ctx, "training") < mine
+        with pytest.raises(NeedsSpark):
+            publish.publish(ctx, second)
+        assert served(ctx, world) == [("s0", True, 1)]
+    publish.publish(ctx, second)
+    assert served(ctx, world) == [("s0", True, 1), ("s1", False, 2)]
+    assert len(inodes(ctx, "training") & mine) == 1
+
+    # intervals of one run have a number each, and so do those that replace others
+    publish.publish(ctx, third)
+    again = plan.plan_range(ctx, "again", at(0), at(180), None, everything=True)
+    make_candidates(ctx, again)
+    assert check(ctx, again) == {}
+    monkeypatch.setenv("WINDROW_WITHOUT_SPARK", "1")
+    publish.publish(ctx, again)
+    assert served(ctx, world) == [("s0", True, 4), ("s1", False, 5), ("s2", False, 6)]
+    assert [row["rows"] for row in world.register(ctx)] == [1] * 6
+
+
+@pytest.mark.parametrize(
+    ("changed", "published"),
+    [
+        ({"    role: label\n": "    role: label\n    join: inner\n"}, [("s0", True, 1)]),
+        ({"    role: label\n": "    role: label\n    take: first\n"}, [("s0", True, 1), ("s9", False, 1)]),
+    ],
+)
+def test_a_candidate_that_holds_more_than_is_published_is_written_again(
+    world: World, monkeypatch: pytest.MonkeyPatch, changed: dict[str, str], published: list[Any]
+) -> None:
+    text = PIPELINE
+    for old, new in changed.items():
+        text = text.replace(old, new)
+    ctx = made(world, text, {"served": 1, "likes": 1})
+    rows = [event("served", 0, 10, key=0, name="s0"), event("served", 0, 11, key=9, name="s9")]
+    world.produce([*rows, event("likes", 0, 20, key=0), event("served", 0, 900), event("likes", 0, 900)])
+    world.land(ctx)
+    (only,) = (judged(ctx, "run", 0),)
+    monkeypatch.setenv("WINDROW_WITHOUT_SPARK", "1")
+    with pytest.raises(NeedsSpark):
+        publish.publish(ctx, only)
+    monkeypatch.delenv("WINDROW_WITHOUT_SPARK")
+    publish.publish(ctx, only)
+    assert served(ctx, world) == published

@@ -1,0 +1,144 @@
+"""What a rebuild would do, and what it refuses: decided from the tables alone, without Spark."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from generated import PARTITIONS, PIPELINE, START
+from windrow.config import parse
+from windrow.io import clocks, configs, plans, publications, small
+from windrow.jobs import plan
+from windrow.jobs.run import BadRequest, Context, NothingToDo, WindowStillOpen
+from windrow.places import Places
+from windrow.schemas import PUBLICATIONS
+from windrow.semantics.intervals import Interval
+from windrow.semantics.plan import Plan
+
+FIVE = timedelta(minutes=5)
+WHY = plans.Asked("because", "somebody")
+COUNTS = ("rows", "left_landed", "left_duplicate", "left_unpaired", "positive", "negative", "unknown")
+
+
+@pytest.fixture
+def ctx(tmp_path: Path) -> Context:
+    places = Places.from_env({"WINDROW_HOME": str(tmp_path)})
+    return Context(parse(PIPELINE, "generated.yaml"), places)
+
+
+def observe(ctx: Context, number: int, batch: int, minutes: int) -> None:
+    """A landing run that left every clock at START + minutes."""
+    rows = [
+        {
+            "topic": topic, "topic_id": topic, "epoch": 0, "partition": p, "batch": batch, "next_offset": 10,
+            "end_offset": 10, "newest_at": START + timedelta(minutes=minutes),
+            "clock_at": START + timedelta(minutes=minutes), "idle": False, "landed_at": START,
+        }
+        for topic, n in PARTITIONS.items()
+        for p in range(n)
+    ]  # fmt: skip
+    clocks.record(ctx.pipeline, ctx.places, number, rows)
+
+
+def published(ctx: Context, number: int, interval: int, batch: int, **other: Any) -> None:
+    start = START + interval * FIVE
+    pins = dict.fromkeys(ctx.pipeline.topics, batch)
+    made = Plan(
+        "generated", f"run {number}", Interval(start, start + FIVE), pins,
+        other.pop("config_hash", ctx.pipeline.config_hash), drained=other.pop("drained", False),
+    )  # fmt: skip
+    row = {
+        "number": number, "interval": start, "interval_end": start + FIVE, "plan": made.to_json(), "plan_id": made.id,
+        "config_hash": made.config_hash, "code_version": version("windrow"), **dict.fromkeys(COUNTS, 7), **other,
+    }  # fmt: skip
+    commits = {"app_id": publications.APP_ID, "version": number}
+    training = ctx.places.table(ctx.pipeline.name, "training")
+    small.append_once(training, PUBLICATIONS, [row], **commits)  # what it holds is of no matter here
+    publications.register(ctx.pipeline, ctx.places, row)
+
+
+def test_a_plan_says_for_each_interval_what_happens_to_it_and_why(ctx: Context) -> None:
+    observe(ctx, 0, batch=5, minutes=60)
+    published(ctx, 1, 0, batch=5)
+    published(ctx, 2, 1, batch=3)
+    published(ctx, 3, 3, batch=5, config_hash="other")
+    published(ctx, 4, 4, batch=5, code_version="0.0.1")
+    published(ctx, 5, 5, batch=5, drained=True)
+    found = plan.survey(ctx, START, START + 6 * FIVE)
+    told = [(line.deed, line.publication, line.why) for line in found.lines]
+    assert [deed for deed, _, _ in told] == ["leave", "replace", "publish", "replace", "replace", "replace"]
+    assert told[0][2] == "published at these very pins, file and version"
+    assert told[1] == ("replace", 2, "t.engagements: 2 batches newer; t.served: 2 batches newer")
+    assert told[2] == ("publish", None, "it has no publication")
+    assert told[3][2] == "the pipeline file was another"
+    assert told[4][2] == f"made by version 0.0.1, now {version('windrow')}"
+    assert told[5][2] == "the end of the stream was declared"
+    assert plan.listing(found)["counts"] == {"leave": 1, "replace": 4, "publish": 1}
+    assert plan.listing(found, 2)["not_listed"] == 4
+    every = plan.survey(ctx, START, START + 6 * FIVE, everything=True)
+    assert [line.deed for line in every.lines] == ["replace", "replace", "publish", *["replace"] * 3]
+
+
+def test_recorded_plans_stand_and_carry_reason_and_name(ctx: Context) -> None:
+    observe(ctx, 0, batch=5, minutes=60)
+    published(ctx, 1, 0, batch=3)
+    first = plan.plan_range(ctx, "mine", START, START + 2 * FIVE, WHY)
+    assert [(p.interval.start, p.supersedes) for p in first] == [(START, 1), (START + FIVE, None)]
+    observe(ctx, 1, batch=6, minutes=70)
+    assert plan.plan_range(ctx, "mine", START, START + 2 * FIVE, WHY) == first
+    origins = plans.asked_for(ctx.pipeline, ctx.places, first)
+    assert list(origins.values()) == [{"kind": "rebuild", "reason": "because", "asked_by": "somebody"}] * 2
+    with pytest.raises(BadRequest, match="another range is another run"):
+        plan.plan_range(ctx, "mine", START, START + FIVE, WHY)
+
+
+def test_the_pipeline_file_of_a_plan_is_on_record(ctx: Context) -> None:
+    observe(ctx, 0, batch=5, minutes=60)
+    plan.plan_range(ctx, "mine", START, START + FIVE, WHY)
+    changed = parse(PIPELINE.replace("after: 6m", "after: 7m"), "generated.yaml")
+    assert configs.of_hash(changed, ctx.places, ctx.pipeline.config_hash) == ctx.pipeline
+    assert configs.of_hash(changed, ctx.places, "never seen") is None
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "error", "message"),
+    [
+        (START, START, BadRequest, "at or before it begins"),
+        (START + FIVE, START, BadRequest, "at or before it begins"),
+        (START - FIVE, START, BadRequest, "no interval of generated starts at"),
+        (START + FIVE / 5, START + FIVE, BadRequest, "no interval of generated starts at"),
+        (START, START + FIVE / 5, BadRequest, "no interval of generated ends at"),
+        (START, datetime(2199, 1, 1, tzinfo=UTC), WindowStillOpen, "t.engagements/"),
+        (START + 10 * FIVE, START + 11 * FIVE, WindowStillOpen, "closes when the watermark is at 2026-11-01 01:02:00"),
+    ],
+)
+def test_a_range_that_cannot_be_is_refused_with_a_reason(
+    ctx: Context, begin: datetime, end: datetime, error: type[Exception], message: str
+) -> None:
+    observe(ctx, 0, batch=5, minutes=60)
+    with pytest.raises(error, match=message):
+        plan.survey(ctx, begin, end)
+    assert not Path(ctx.places.table("generated", "plans")).exists()
+
+
+def test_a_range_that_closes_at_this_watermark_is_taken(ctx: Context) -> None:
+    observe(ctx, 0, batch=5, minutes=62)
+    assert len(plan.survey(ctx, START, START + 11 * FIVE).lines) == 11
+
+
+def test_nothing_to_change_is_no_plan(ctx: Context) -> None:
+    observe(ctx, 0, batch=5, minutes=60)
+    published(ctx, 1, 0, batch=5)
+    with pytest.raises(NothingToDo, match="--all makes them again"):
+        plan.plan_range(ctx, "mine", START, START + FIVE, WHY)
+    assert plan.plan_range(ctx, "mine", START, START + FIVE, WHY, everything=True)
+
+
+@pytest.mark.parametrize("reason", ["", "  ", "two\nlines", "x" * 1001, "bell \a"])
+def test_a_reason_is_one_line_that_says_something(reason: str) -> None:
+    with pytest.raises(BadRequest, match="a reason is needed"):
+        plan.asked(reason, "me")

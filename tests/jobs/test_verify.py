@@ -1,0 +1,69 @@
+"""Publications are made again at their recorded pins and file, and what differs is told by column and row id."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from generated import START
+from late_history import FEW, in_two_parts, landed, prepared
+from windrow.io import plans, versions
+from windrow.jobs import train, verify
+from windrow.jobs.run import BadRequest, Context
+from windrow.transforms.content import ContentDiffers
+from world import World
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+
+
+def verified(ctx: Context, rows: list[dict[str, Any]]) -> list[verify.Outcome]:
+    return sorted(verify.verify(ctx, rows), key=lambda outcome: outcome.number)
+
+
+def test_a_publication_is_what_its_plan_makes_and_every_change_by_hand_is_found(world: World) -> None:
+    ctx = prepared(world)
+    early, late = in_two_parts(seed=23)
+    landed(world, ctx, early)
+    world.train(ctx)
+    landed(world, ctx, late)
+    first, second = START, START + ctx.pipeline.interval
+    train.rebuild(ctx, "again", first, second, lambda row: None, plans.Asked("late rows", "me"))
+    register = world.register(ctx)
+
+    # each at its own pins, the replaced one at the version that it made; the changed file makes no difference
+    changed = world.pipeline(FEW.replace("after: 6m", "after: 7m"))
+    assert changed.pipeline.config_hash != ctx.pipeline.config_hash
+    outcomes = verified(changed, register)
+    assert [(o.number, o.rows) for o in outcomes] == [(row["number"], row["rows"]) for row in register]
+    assert [o.different for o in outcomes] == [{}] * len(register)
+    verify.refuse_differences(outcomes)
+    replaced, standing = outcomes[0], outcomes[-1]
+    assert (replaced.interval, replaced.content != standing.content) == (standing.interval, True)
+    assert replaced.version == register[0]["training_version"]
+
+    path = ctx.places.table(ctx.pipeline.name, "training")
+    victims = [row for row in world.training(ctx) if row["_interval"] == first][:2]
+    assert all(row["score"] is not None for row in victims)
+    where = [f"_partition = {row['_partition']} and _offset = {row['_offset']}" for row in victims]
+    DeltaTable(path).update(updates={"score": "score + 1"}, predicate=where[0])
+    DeltaTable(path).delete(where[1])
+    (found,) = verified(changed, register[-1:])
+    assert found.different == {"rows missing": 1, "score": 1}
+    ids = {f"{r['_topic']}/{r['_epoch']}/{r['_partition']}/{r['_offset']}" for r in victims}
+    assert set(found.row_ids) == ids
+    with pytest.raises(ContentDiffers, match="1 rows not published, score in 1 rows"):
+        verify.refuse_differences([found])
+
+    DeltaTable(path).vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+    with pytest.raises(versions.VersionGone, match=r"publication 1 of .* are not in the training table any more"):
+        verified(changed, register[:1])
+    shutil.rmtree(Path(ctx.places.table(ctx.pipeline.name, "configs")))
+    with pytest.raises(BadRequest, match=r"made under another pipeline file .* not on record"):
+        verified(changed, register[-1:])
+    with pytest.raises(BadRequest, match="no such publication"):
+        verify.chosen(ctx, number=99)
+    assert [row["number"] for row in verify.chosen(ctx, at=first)] == [register[-1]["number"]]

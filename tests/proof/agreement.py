@@ -1,0 +1,325 @@
+"""One small, cheap agreement of Spark and Delta with the reference join: what the deliberate breaks must turn red.
+
+A few hand-placed records, each there for a boundary or a rule, stand in landing tables that no broker filled. They are
+read at a pin, joined, measured, published twice over: rows, counts and refusals are those of the reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from windrow.config import Pipeline, parse
+from windrow.io import candidates, clocks, frames, gaps, locks, offsets, training
+from windrow.io.kafka import Partition, Topic
+from windrow.jobs import run
+from windrow.jobs.join import make_candidates
+from windrow.jobs.planning import record
+from windrow.jobs.publish import publish
+from windrow.jobs.run import Context
+from windrow.places import Places
+from windrow.semantics.clock import PartitionClock
+from windrow.semantics.history import Gap, JoinSpec, Left, Record, Right, RowId
+from windrow.semantics.intervals import Interval, intervals_between
+from windrow.semantics.plan import Plan
+from windrow.semantics.reference import Joined, reference_join
+
+START = datetime(2026, 11, 1, tzinfo=UTC)
+LENGTH = timedelta(seconds=20)
+PINS = {"served": 1, "labels": 1, "features": 1}
+COLUMNS = {"a": "string", "b": "string", "id": "string", "kind": "string", "t": "timestamp"}
+
+
+def at(seconds: float) -> datetime:
+    return START + timedelta(seconds=seconds)
+
+
+def pipeline_text(clicks: str = "", features: str = "") -> str:
+    columns = "{" + ", ".join(f"{name}: {kind}" for name, kind in COLUMNS.items()) + "}"
+    shared = f"columns: {columns}, key: [a, b], event_time: t, event_id: id, out_of_orderness: 0s"
+    return f"""\
+name: proof
+start: 2026-11-01T00:00:00Z
+interval: 20s
+left: {{name: served, topic: served, where: "kind = 'shown'", {shared}}}
+right:
+  - {{name: clicks, role: label, topic: labels, where: "kind = 'click'", window: {{before: 5s, after: 15s}},
+      {shared}{clicks}}}
+  - {{name: features, role: feature, topic: features, window: {{before: 2s, after: 2s}}, {shared}{features}}}
+grace: 0s
+idle: {{mode: wait}}
+max_skew: 0s
+labels: {{clicked: "size(clicks) > 0"}}
+"""
+
+
+def is_kind(kind: str) -> Any:
+    return lambda values: None if values.get("kind") is None else values["kind"] == kind
+
+
+def spec_of(**rules: Mapping[str, str]) -> JoinSpec:
+    key = ("a", "b")
+    clicks = Right(
+        "clicks", ("labels",), key, timedelta(seconds=15), timedelta(seconds=5), "label", "id", is_kind("click")
+    )
+    features = Right("features", ("features",), key, timedelta(seconds=2), timedelta(seconds=2), "feature", "id")
+    return JoinSpec(
+        left=Left("served", ("served",), key, "id", is_kind("shown")),
+        right=(replace(clicks, **rules.get("clicks", {})), replace(features, **rules.get("features", {}))),
+        start=START,
+        interval=LENGTH,
+        event_clocks={"labels": (at(70),), "features": (at(100),), "served": (at(100),)},
+        gaps=(Gap("labels", at(45), at(46)),),
+    )
+
+
+PLAIN = (pipeline_text(), spec_of())
+TAKEN = (
+    pipeline_text(", take: first, silence: negative", ", take: last, join: inner"),
+    spec_of(clicks={"take": "first", "silence": "negative"}, features={"take": "last", "join": "inner"}),
+)
+
+
+class _Landed:
+    """Records one after another; offsets count up by partition."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self._next: dict[tuple[str, int], int] = {}
+
+    def add(
+        self,
+        topic: str,
+        key: str | None,
+        seconds: float | None,
+        kind: str,
+        event_id: str | None = None,
+        *,
+        second: str = "x",
+        partition: int = 0,
+        batch: int = 1,
+        quarantined: str | None = None,
+        logged: float = 0,
+    ) -> None:
+        offset = self._next.get((topic, partition), 0)
+        self._next[topic, partition] = offset + 1
+        event_at = None if seconds is None else at(seconds)
+        values = {"a": key, "b": second, "id": event_id, "kind": kind, "t": event_at}
+        row_id = RowId(topic, 0, partition, offset)
+        self.records.append(Record(row_id, batch, event_at, values, at(logged), quarantined))
+
+    def serve(self, key: str | None, seconds: float, event_id: str | None = None, **more: Any) -> None:
+        self.add("served", key, seconds, more.pop("kind", "shown"), event_id, **more)
+
+    def click(self, key: str | None, seconds: float | None, event_id: str | None = None, **more: Any) -> None:
+        self.add("labels", key, seconds, more.pop("kind", "click"), event_id, **more)
+
+
+def records() -> list[Record]:
+    """Each line a boundary: left rows and what could go wrong with their labels."""
+    landed = _Landed()
+    landed.serve("1", 0, second="12")  # not the key of the next label, though their texts are equal
+    landed.click("11", 5, second="2")
+    landed.click("1", -5, second="12")  # the first instant that is read at all
+    landed.serve("k", 3)
+    for seconds in (-2, -2.000001, 18, 18.000001):  # both ends of its window, and a microsecond beyond
+        landed.click("k", seconds)
+    landed.serve("n", 19.999999)  # the last of its interval
+    landed.serve("n", 20)  # the first of the next
+    landed.click("n", 34.999999)
+    landed.click("n", 35)
+    landed.serve(None, 6)  # nobody
+    landed.click("q", 10, quarantined="wrong_type")
+    landed.serve("q", 7)  # its label was there and cannot be read
+    landed.click("r", None, quarantined="event_time_missing", logged=30)
+    landed.serve("r", 8)  # so was this one's, logged late enough to be its label
+    landed.click("o", None, quarantined="event_time_missing", logged=3)
+    landed.serve("o", 9)  # and this one's was logged before its window
+    landed.serve("d", 10, "e1", partition=1)  # a producer's retry, in another partition
+    landed.serve("d", 10, "e1")
+    landed.click("d", 12, "l1", partition=1)
+    landed.click("d", 12, "l1")
+    landed.serve("d", 11, "e1")  # the same id at another time is another row
+    landed.serve("p", 11)
+    landed.click("p", 12, batch=2)  # behind the pin
+    landed.serve("p", 12, batch=2)
+    landed.serve("h", 12, kind="hidden")
+    landed.serve("w", 13)
+    landed.click("w", 14, kind="view")
+    for seconds in (29.999999, 30, 51, 51.000001):  # beside and at both ends of what the gap may concern
+        landed.serve("g", seconds)
+    landed.serve("s", 54.999999)  # the label side was heard just beyond its window
+    landed.serve("s", 55)  # and only just up to its end
+    landed.serve("y", 52)
+    landed.click("y", 62)  # beyond the last interval's end
+    landed.click("z", 75)  # the last instant that is read at all
+    for row in [r for r in landed.records if r.row_id.topic == "served" and r.values["a"] != "w"]:
+        seconds = (row.order[0] - START).total_seconds()
+        landed.add("features", row.values["a"], seconds + 2, "f", second=row.values["b"])
+        landed.add("features", row.values["a"], seconds - 2, "f", second=row.values["b"])
+    return landed.records
+
+
+class Prepared:
+    """Landing tables and a clock, written once; every check reads them anew."""
+
+    def __init__(self, places: Places, rules: tuple[str, JoinSpec] = PLAIN) -> None:
+        text, self.spec = rules
+        self.pipeline: Pipeline = parse(text, expectations=places.expectations)
+        self.ctx = Context(self.pipeline, places, lambda: at(200))
+        self.records = records()
+        for topic in PINS:
+            _write_landing(places.landing("proof", topic), [r for r in self.records if r.row_id.topic == topic])
+        clocks.record(self.pipeline, places, 0, [_clock_row(topic, p) for topic in PINS for p in (0, 1)])
+
+    @property
+    def intervals(self) -> list[Interval]:
+        return list(intervals_between(START, at(60), LENGTH))
+
+    def plans(self, key: str) -> tuple[Plan, ...]:
+        vector = clocks.observe(self.pipeline, self.ctx.places).clocks
+        made = (Plan("proof", key, i, PINS, self.pipeline.config_hash, vector) for i in self.intervals)
+        return tuple(made)
+
+    @property
+    def expected(self) -> list[Joined]:
+        return [reference_join(self.records, self.spec, i, PINS) for i in self.intervals]
+
+    # ---- checks: each raises AssertionError, or whatever a break makes of it
+
+    def joins(self, spark: Any) -> None:
+        """The joined rows are the reference's, and those without their pair are told."""
+        plans = self.plans("joins")
+        read = frames.inputs(spark, self.pipeline, self.ctx.places, plans)
+        rows = frames.joined(self.pipeline, plans, read).where("_paired").toArrow().to_pylist()
+        read.release()
+        self._are_expected(rows)
+
+    def counts(self, spark: Any) -> None:
+        """The measures add up to the reference's balance."""
+        plans = self.plans("counts")
+        read = frames.inputs(spark, self.pipeline, self.ctx.places, plans)
+        written = frames.joined(self.pipeline, plans, read).persist()
+        numbers = candidates._measures(self.pipeline, plans, read, written, {}, {})
+        written.unpersist()
+        read.release()
+        for plan, joined in zip(plans, self.expected, strict=True):
+            found = {row["name"]: row["value"] for row in numbers if row["plan"] == plan.id}
+            wanted: dict[str, float] = {**joined.balance.measures(), "left_conflict": joined.conflict["served"]}
+            wanted |= {f"{r.name}.conflict": joined.conflict[r.name] for r in self.spec.right}
+            states = [row.label_state for row in joined.rows]
+            wanted |= {state: states.count(state) for state in ("positive", "negative", "unknown")}
+            wanted |= {"duplicate_row_ids": 0, "labels_outside_window": 0, "state_contradictions": 0}
+            assert {name: found[name] for name in wanted} == wanted
+
+    def publishes(self, spark: Any) -> None:
+        """Three intervals of a day, then one of them from two plans at once: each row once, the slower plan refused."""
+        places = self.ctx.places
+        seen, rows = clocks.observe(self.pipeline, places), []
+        first = record(self.ctx, "first", self.intervals, seen, rows, drained=False)
+        slower = record(self.ctx, "slower", self.intervals[:1], seen, rows, drained=False)
+        for planned in (first, slower):
+            make_candidates(self.ctx, planned)
+        publish(self.ctx, first, override=("proof", "no gate here"))
+        with pytest.raises((training.Superseded, run.NothingToDo)):
+            publish(self.ctx, slower, override=("proof", "no gate here"))
+        table = DeltaTable(places.table("proof", "training")).to_pyarrow_table().to_pylist()
+        self._are_expected(table)
+
+    def _are_expected(self, rows: list[dict[str, Any]]) -> None:
+        found, wanted = _found(rows), [_wanted(row) for joined in self.expected for row in joined.rows]
+        extra, missing = [row for row in found if row not in wanted], [row for row in wanted if row not in found]
+        assert found == wanted, f"too much: {extra}\nmissing: {missing}"
+
+
+def excludes(folder: Path) -> None:
+    """A lock that is held is not had by another."""
+    with locks.held(folder / "proof.lock"), pytest.raises(locks.Locked):  # noqa: SIM117 - the inner one is the attempt
+        with locks.held(folder / "proof.lock", wait_seconds=0):
+            pass
+
+
+def takes(folder: Path) -> None:
+    """Landing begins at the first offset, goes on where it was, and gives nothing up by itself."""
+    topic = Topic("t", "id", (Partition(0, 3, 9),))
+    assert offsets.next_batch(topic, START, (), offsets.NOTHING).ranges == {0: (3, 9, 9)}
+    known = {"topic": "t", "topic_id": "id", "epoch": 0, "batch": 4, "partition": 0, "newest_at": None, "gap": None}
+    row = {**known, "next_offset": 5, "end_offset": 5}
+    went_on = offsets.next_batch(topic, START, (row,), offsets.NOTHING)
+    assert (went_on.number, went_on.ranges) == (5, {0: (5, 9, 9)})
+    with pytest.raises(offsets.OffsetsGone):
+        offsets.next_batch(topic, START, ({**row, "next_offset": 2},), offsets.NOTHING)
+    other = offsets.next_batch(replace(topic, id="other"), START, (row,), offsets.NOTHING)
+    assert (other.epoch, other.ranges) == (1, {0: (3, 9, 9)})
+
+
+def _found(rows: list[dict[str, Any]]) -> list[Any]:
+    """Rows in served order, in the words of `_wanted`."""
+
+    def row_id(x: Mapping[str, Any]) -> RowId:
+        return RowId(x["_topic"], x["_epoch"], x["_partition"], x["_offset"])
+
+    def said(row: Mapping[str, Any]) -> Any:
+        met = {name: [row_id(m) for m in row[name]] for name in ("clicks", "features")}
+        state = row["label_state"]
+        return (row_id(row), row["_event_time"], met, (state, row["label_reason"]), row["clicked"])
+
+    return sorted((said(row) for row in rows), key=lambda row: (row[1], row[0]))
+
+
+def _wanted(row: Any) -> Any:
+    met = {name: [m.row_id for m in found] for name, found in row.matches.items()}
+    clicked = None if row.label_state == "unknown" else bool(met["clicks"])
+    return (row.row_id, row.event_at, met, (row.label_state, row.label_reason), clicked)
+
+
+_INSTANT = pa.timestamp("us", tz="UTC")
+_SCHEMA = pa.schema(
+    [
+        ("_event_time", _INSTANT),
+        ("_topic", pa.string()),
+        ("_epoch", pa.int32()),
+        ("_partition", pa.int32()),
+        ("_offset", pa.int64()),
+        ("_batch", pa.int64()),
+        ("_arrived_at", _INSTANT),
+        ("_record_at", _INSTANT),
+        ("_quarantined", pa.string()),
+        ("_raw", pa.binary()),
+        *[(name, _INSTANT if kind == "timestamp" else pa.string()) for name, kind in COLUMNS.items()],
+    ]
+)
+
+
+def _write_landing(path: str, landed: list[Record]) -> None:
+    rows = [
+        {
+            **record.values,
+            "_event_time": record.event_at,
+            **{f"_{name}": value for name, value in vars(record.row_id).items()},
+            "_batch": record.batch,
+            "_arrived_at": at(100),
+            "_record_at": record.record_at,
+            "_quarantined": record.quarantined,
+        }
+        for record in landed
+    ]
+    Path(path).mkdir(parents=True)
+    write_deltalake(path, pa.Table.from_pylist(rows, _SCHEMA))
+
+
+def _clock_row(topic: str, partition: int) -> dict[str, Any]:
+    """The labels were heard up to 70 on the livelier partition, and lost something between 45 and 46."""
+    lost = gaps.AcceptedGap(gaps.Lost("labels", 1, 3, 5), 0, 1, at(45), at(100), "proof", "a test", at(46), 1)
+    newest = at(100) if topic != "labels" else at(70) if partition == 0 else at(10)
+    clock = PartitionClock(topic, 0, partition, 99, 99, newest, at(100))
+    counts = dict.fromkeys(("read", "landed", "quarantined", "skipped", "before_start"), 0)
+    gap = gaps.to_text([lost]) if (topic, partition) == ("labels", 1) else None
+    return {**vars(clock), "topic_id": topic, "batch": 1, "idle": True, "landed_at": at(100), **counts, "gap": gap}

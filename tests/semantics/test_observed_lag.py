@@ -1,0 +1,75 @@
+"""Who held the watermark for how long, and how far behind it was, from what landing runs saw."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from windrow.semantics.clock import PartitionClock
+from windrow.semantics.observed import Sighting, by_partition, shares_held, sightings, thinned
+
+START = datetime(2026, 11, 1, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+
+
+def clock(topic: str, partition: int, newest: float | None, at: float | None, waiting: int = 0) -> PartitionClock:
+    def instant(minutes: float | None) -> datetime | None:
+        return None if minutes is None else START + minutes * MINUTE
+
+    return PartitionClock(topic, 0, partition, 10, 10 + waiting, instant(newest), instant(at))
+
+
+def sighting(minutes: float, *clocks: PartitionClock) -> Sighting:
+    return Sighting(START + minutes * MINUTE, clocks)
+
+
+def test_the_slowest_partition_says_how_far_the_watermark_is_behind() -> None:
+    seen = sighting(60, clock("a", 0, 58, 57), clock("a", 1, 50, 49), clock("b", 0, 59, 58))
+    assert seen.behind == 11 * MINUTE
+    assert seen.held_by == "a/1"
+
+
+def test_without_a_clock_on_every_partition_there_is_no_watermark_and_the_one_without_holds() -> None:
+    seen = sighting(60, clock("a", 0, 58, 57), clock("b", 0, None, None, waiting=3))
+    assert seen.behind is None
+    assert seen.held_by == "b/0"
+    assert seen.waiting == 3
+
+
+def test_a_holder_counts_until_the_next_sighting() -> None:
+    fast, slow = clock("a", 0, 50, 50), clock("a", 1, 10, 10)
+    seen = [sighting(0, fast, slow), sighting(30, fast), sighting(40, fast, slow)]
+    assert shares_held(seen) == {"a/1": 0.75, "a/0": 0.25}
+    assert shares_held(seen[:1]) == {"a/1": 1.0}
+    assert shares_held([]) == {}
+
+
+def test_a_partition_is_summed_up_over_the_time_and_the_one_that_held_longest_comes_first() -> None:
+    seen = [
+        sighting(10, clock("a", 0, 9, 8), clock("b", 0, 4, 3, waiting=7)),
+        sighting(20, clock("a", 0, 18, 17), clock("b", 0, 19, 18, waiting=2)),
+        sighting(21, clock("a", 0, 19, 18), clock("b", 0, 20, 19)),
+    ]
+    first, second = by_partition(seen)
+    assert (first.name, first.most_records, first.usual_behind, first.most_behind) == ("b/0", 7, MINUTE, 6 * MINUTE)
+    assert (second.name, second.most_records, second.usual_behind) == ("a/0", 0, 2 * MINUTE)
+    assert first.held == 10 / 11
+
+
+def test_thinning_keeps_the_first_and_the_last_and_never_more_than_asked_for() -> None:
+    seen = [sighting(n) for n in range(1_000)]
+    few = thinned(seen, 7)
+    assert len(few) == 7
+    assert (few[0], few[-1]) == (seen[0], seen[-1])
+    assert thinned(seen[:7], 7) == seen[:7]
+
+
+def test_rows_of_the_clock_table_become_sightings_in_the_order_of_their_observations() -> None:
+    def row(observation: int, partition: int) -> dict[str, object]:
+        at = START + observation * MINUTE
+        numbers = {"epoch": 0, "partition": partition, "next_offset": 5, "end_offset": 6}
+        return {"observation": observation, "topic": "a", "newest_at": at, "clock_at": at, "landed_at": at, **numbers}
+
+    found = sightings([row(2, 1), row(1, 0), row(2, 0), row(1, 1)])
+    assert [one.at for one in found] == [START + MINUTE, START + 2 * MINUTE]
+    assert [[c.partition for c in one.clocks] for one in found] == [[0, 1], [0, 1]]
+    assert found[0].waiting == 2

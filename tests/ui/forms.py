@@ -1,0 +1,79 @@
+"""Airflow's forms, filled in as a person does it."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+from running_airflow import Running, until
+
+
+def open_form(page: Any, running: Running, dag_id: str) -> Any:
+    """Go to a DAG's page and press *Trigger*; returns the dialog."""
+    page.goto(f"{running.airflow.url}/dags/{dag_id}")
+    page.get_by_role("button", name="Trigger").first.click()
+    dialog = page.get_by_role("dialog")
+    dialog.wait_for()
+    return dialog
+
+
+def fill_instant(page: Any, dialog: Any, position: int, at: datetime) -> None:
+    """The n-th instant of a form: a click opens a date and a time."""
+    field = dialog.get_by_test_id("datetime-input").nth(position)
+    field.click()
+    page.get_by_placeholder("YYYY/MM/DD").last.fill(f"{at.astimezone(UTC):%Y/%m/%d}")
+    page.get_by_placeholder("HH:mm").last.fill(f"{at.astimezone(UTC):%H:%M}")
+    field.click()
+
+
+def backfill(page: Any, running: Running, dag_id: str, first: datetime, last: datetime) -> None:
+    """A backfill of every interval from the first to the last, also of those that have one; the DAG stays paused."""
+    dialog = open_form(page, running, dag_id)
+    dialog.get_by_text("Run this Dag for a range of dates").click()
+    fill_instant(page, dialog, 0, first)
+    fill_instant(page, dialog, 1, last)
+    dialog.get_by_text("All Runs").click()
+    dialog.get_by_text("2 runs will be triggered.").wait_for()
+    dialog.get_by_text(f"Unpause {dag_id} on trigger").click()
+    dialog.get_by_role("button", name="Run Backfill").click()
+    dialog.wait_for(state="hidden")
+
+
+def unpause(page: Any) -> None:
+    """The switch on a DAG's page."""
+    switch = page.get_by_test_id("toggle-pause").first
+    switch.click()
+    page.locator("[data-testid='toggle-pause'][data-state='checked']").first.wait_for()
+    leave(page)
+
+
+def leave(page: Any) -> None:
+    """Close what is open: a page that is looked at asks for news all the time, and there is none while a test waits."""
+    page.goto("about:blank")
+
+
+def table(page: Any) -> list[dict[str, str]]:
+    """The first table of a page, as it reads: column to text."""
+    lines = page.get_by_role("table").first.get_by_role("row")
+    lines.nth(1).get_by_text(re.compile(r"\d")).first.wait_for()  # while it loads, its lines are there and empty
+    names, *rows = [line.locator("th, td").all_inner_texts() for line in lines.all()]
+    return [dict(zip((name.lower() for name in names), row, strict=True)) for row in rows]
+
+
+def rebuild(page: Any, running: Running, dag_id: str, begin: datetime, end: datetime, *, dry_run: bool) -> str:
+    """Fill in a rebuild form and send it; returns the id of the run when it has ended well."""
+    api = running.airflow.api
+    known = {run["dag_run_id"] for run in api.dag_runs(dag_id)}
+    dialog = open_form(page, running, dag_id)
+    fill_instant(page, dialog, 1, begin)  # the first is the logical date
+    fill_instant(page, dialog, 2, end)
+    dialog.locator("#element_reason").fill("an order came late")
+    if not dry_run:
+        dialog.locator("[id='switch:element_dry_run']").click()
+    dialog.get_by_role("button", name="Trigger").click()
+    new = until(lambda: {run["dag_run_id"] for run in api.dag_runs(dag_id)} - known, "the form has made a run", 300)
+    (run,) = new
+    leave(page)
+    running.finished(dag_id, run, "success")
+    return str(run)
