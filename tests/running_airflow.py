@@ -21,7 +21,7 @@ from windrow.io import clocks, publications
 from windrow.jobs.run import Context
 from windrow.places import Places
 from windrow.platform import Airflow
-from windrow.platform.airflow_api import AirflowApi
+from windrow.platform.airflow_api import AirflowApi, AirflowDoesNotAnswer
 from windrow.platform.processes import free_port
 from world import World
 
@@ -179,8 +179,13 @@ def ordered(name: str, start: datetime, n: int) -> Any:
 
 
 def until(holds: Callable[[], Any], what: str, seconds: float = 900) -> Any:
+    """Asks until it holds, and returns what it then says. An Airflow too busy to answer is asked again."""
     end = time.monotonic() + seconds
-    while not (held := holds()):
+    while True:
+        try:
+            if held := holds():
+                return held
+        except AirflowDoesNotAnswer as busy:
+            print(f"until {what}: {busy}")
         assert time.monotonic() < end, f"waited in vain until {what}"
         time.sleep(1)
-    return held

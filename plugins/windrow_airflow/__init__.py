@@ -15,6 +15,7 @@
     instants           Airflow's datetimes as standard ones
     report_link        a task's report and tables, one click away
     web, overview      the pages that Airflow serves, behind its own sign-in
+    one_write          writes of people to an Airflow on SQLite take turns
 
 Nothing here reads or writes a row: the jobs do. At import nothing here loads pyspark, Great Expectations or
 delta-rs.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
@@ -73,6 +74,15 @@ def _read(running: Running, number: int) -> dict | None:
             if told["number"] == number:
                 return told
     return None
+
+
+def test_people_who_write_at_once_are_all_answered(running: Running) -> None:
+    api, names = running.airflow.api, [f"note_{n}" for n in range(60)]
+    with ThreadPoolExecutor(16) as people:
+        made = list(people.map(lambda key: api.call("POST", "/api/v2/variables", {"key": key, "value": "x"}), names))
+        gone = list(people.map(lambda key: api.call("DELETE", f"/api/v2/variables/{key}"), names))
+    assert [answer["key"] for answer in made] == names
+    assert gone == [{}] * len(names)
 
 
 def test_a_run_whose_window_is_open_is_deferred_and_its_log_names_who_holds_the_clock(running: Running) -> None:

@@ -30,9 +30,9 @@ class AirflowRefused(RuntimeError):
 
 
 class AirflowApi:
-    """Speaks to one Airflow as one user."""
+    """Speaks to one Airflow as one user. `timeout` in seconds: longer than a write there waits for SQLite's lock."""
 
-    def __init__(self, url: str, password_file: Path, timeout: float = 30.0, user: str = "admin") -> None:
+    def __init__(self, url: str, password_file: Path, timeout: float = 90.0, user: str = "admin") -> None:
         self._url = url.rstrip("/")
         self._password_file = password_file
         self._timeout = timeout
