@@ -45,13 +45,17 @@ class Break:
 
 BREAKS = (
     # ---- transforms.join
-    Break("window end out", "transforms.join", "(e[EVENT_TIME] <= hi)", "(e[EVENT_TIME] < hi)"),
-    Break("window start out", "transforms.join", "(e[EVENT_TIME] >= lo)", "(e[EVENT_TIME] > lo)"),
+    Break("window end out", "transforms.join", "lambda at: at <= hi", "lambda at: at < hi"),
+    Break("window start out", "transforms.join", "lambda at: at < lo", "lambda at: at <= lo"),
+    Break("a group that begins in the window is all in", "transforms.join", "& (last <= hi), group", ", group"),
+    Break("a group that ends in the window is all in", "transforms.join", "(first >= lo) & (last", "(last"),
+    Break("a group around the window is out", "transforms.join", "(last >= lo) & (first <= hi)", "F.lit(False)"),
+    Break("one label is not found", "transforms.join", "F.length(F.bin(F.size(ascending)))", "F.lit(1)"),
     Break(
         "window end short by a microsecond",
         "transforms.join",
-        "hi = F.col(EVENT_TIME) + F.lit(stream.window.after)\n    inside",
-        "hi = F.col(EVENT_TIME) + F.lit(stream.window.after - timedelta(microseconds=1))\n    inside",
+        '"_hi": F.col(EVENT_TIME) + F.lit(stream.window.after)}',
+        '"_hi": F.col(EVENT_TIME) + F.lit(stream.window.after - timedelta(microseconds=1))}',
     ),
     Break(
         "key columns concatenated",
@@ -71,8 +75,8 @@ BREAKS = (
     Break(
         "labels not in row order",
         "transforms.join",
-        'F.array_sort(F.collect_list("_e"))',
-        'F.reverse(F.array_sort(F.collect_list("_e")))',
+        'F.sort_array(F.collect_list("_e"))',
+        'F.reverse(F.sort_array(F.collect_list("_e")))',
     ),
     Break(
         "unknown counted as negative",
@@ -118,7 +122,8 @@ BREAKS = (
         "a bad label counts whenever it was logged", "transforms.join", '(d["logged_at"] >= logged_by)', "F.lit(True)"
     ),
     # ---- transforms.streams
-    Break("duplicates kept", "transforms.streams", "chosen if stream.event_id is None else", "chosen if True else"),
+    Break("duplicates kept", "transforms.streams", "if repeated.count():", "if False:"),
+    Break("the winner goes too", "transforms.streams", '.where(F.col("_id") != F.col("_winner"))', ""),
     Break(
         "an event id is one event at any time",
         "transforms.streams",

@@ -30,7 +30,8 @@ from windrow.semantics.balance import Balance, LeftBalance, RightBalance
 from windrow.semantics.plan import Plan
 from windrow.transforms import measure
 
-ROWS_PER_FILE = 250_000
+ROWS_PER_TASK = 100_000
+"""About as many rows are joined and written by one task, into one file; maintenance makes larger ones of them."""
 
 
 class CandidatesGone(RuntimeError):
@@ -83,7 +84,7 @@ def make(
             crash.point("join.before_commit")
             rows = frames.joined(pipeline, plans, read)
             _refuse_unreadable(rows, pipeline)
-            files = max(1, -(-rows_expected // ROWS_PER_FILE))
+            files = max(1, -(-rows_expected // ROWS_PER_TASK))
             _write(_as_published(rows, pipeline, plans, numbers), path, app_id, plans, files)
         crash.point("join.after_commit")
         if not is_made(pipeline, places, plans):
@@ -190,12 +191,13 @@ def _measures(
         ("rows",): measure.candidate_measures(written, pipeline, uncounted),
         ("repeated",): measure.may_repeat_row_ids(written),
         ("left",): measure.left_counts(read.left, length),
-        ("left conflict",): measure.conflicts(read.left, pipeline.left, starts, length),
     }
+    disputed = {pipeline.left.name: measure.conflicts(read.left, starts, length)}
     for stream in pipeline.right:
         side = read.rights[stream.name]
         aggregates["right", stream.name] = measure.right_counts(side, written, stream, starts, length)
-        aggregates["right conflict", stream.name] = measure.conflicts(side, stream, starts, length)
+        disputed[stream.name] = measure.conflicts(side, starts, length)
+    aggregates |= {("conflict", name): frame for name, frame in disputed.items() if frame is not None}
     counts = _collected(aggregates)
     if counts["repeated",]:
         counts |= _collected({("repeated",): measure.repeated_row_ids(written)})
@@ -205,14 +207,15 @@ def _measures(
         known = {f"nulls.{name}": count for name, count in nulls.get(plan.id, {}).items()}
         sides = {stream.name: counts["right", stream.name].get(start, {}) for stream in pipeline.right}
         left = counts["left",].get(start, {})
+        conflict = {name: counts.get(("conflict", name), {}).get(start, {}).get("conflict", 0) for name in disputed}
         numbers = {
             **_of_rows(pipeline, {**known, **emitted}),
             "schema_differences": schema_differences(written.schema, pipeline),
             "duplicate_row_ids": counts["repeated",].get(plan.id, {}).get("duplicate_row_ids", 0),
             **_balance(emitted, left, sides).measures(),
             "left_filtered": left.get("left_filtered", 0),
-            "left_conflict": counts["left conflict",].get(start, {}).get("conflict", 0),
-            **{f"{name}.conflict": counts["right conflict", name].get(start, {}).get("conflict", 0) for name in sides},
+            "left_conflict": conflict[pipeline.left.name],
+            **{f"{name}.conflict": conflict[name] for name in sides},
             **landing,
         }
         rows += [

@@ -24,7 +24,7 @@ from windrow.semantics.intervals import Interval
 from windrow.semantics.plan import Plan
 from windrow.transforms.conditions import any_of
 from windrow.transforms.join import Facts, doubtful_rows, join
-from windrow.transforms.streams import StreamRows, rows_of
+from windrow.transforms.streams import StreamRows, looked_through, rows_of
 
 _META_DDL = (
     "_event_time timestamp, _topic string, _epoch int, _partition int, _offset bigint, _batch bigint, "
@@ -67,8 +67,8 @@ def inputs(spark: SparkSession, pipeline: Pipeline, places: Places, plans: tuple
         if stream.role == "label":
             bad = landing(stream, *doubtful_files(pipeline, begin, end))
             doubtful[stream.name] = doubtful_rows(bad, stream, pipeline, begin, end)
-    for side in (left, *rights.values()):
-        side.keep()  # both the join and the balance need them
+    left, *others = looked_through([left, *rights.values()])  # for the join and for the balance
+    rights = dict(zip(rights, others, strict=True))
     return Inputs(left, rights, doubtful, gaps.as_of(pipeline, places, pins, lo - pipeline.before, hi + pipeline.after))
 
 

@@ -32,7 +32,7 @@ from windrow.transforms import late
 from windrow.transforms.conditions import all_of, any_of
 from windrow.transforms.join import doubtful_rows, interval_of, is_meant, join
 from windrow.transforms.late import SUBJECT
-from windrow.transforms.streams import StreamRows, rows_of, selected
+from windrow.transforms.streams import StreamRows, looked_through, rows_of, selected
 
 MOST_STRETCHES = 50
 """Ranges of event time in one read; nearest ones are read as one above that."""
@@ -204,9 +204,8 @@ class Around:
                 files = frames.doubtful_files(pipeline, begin, end)
                 every = frames.landed_of(self.spark, pipeline, self.places, stream, self.work.known.pins, *files)
                 doubts[stream.name] = doubtful_rows(every, stream, pipeline, begin, end)
-        for side in (left, *rights.values()):
-            side.keep()
-        return left, rights, doubts
+        left, *others = looked_through([left, *rights.values()])
+        return left, dict(zip(rights, others, strict=True)), doubts
 
     def _landing(self, stream: Stream) -> DataFrame:
         """Landed rows around the touched intervals."""

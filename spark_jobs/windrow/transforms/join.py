@@ -10,7 +10,7 @@ grouped. Agrees with `semantics.reference` on every generated stream; that one i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -137,22 +137,25 @@ def _with_matches(
     sided = right.select(*columns, element.alias("_e"), F.lit(None).alias("_d"))
     if doubts is not None:
         sided = sided.unionByName(doubts.select(*columns, F.lit(None).alias("_e"), doubt.alias("_d")))
-    grouped = sided.groupBy(*keys).agg(
-        F.array_sort(F.collect_list("_e")).alias("_group"), F.collect_list("_d").alias("_doubts")
+    grouped = (
+        sided.groupBy(*keys)
+        .agg(F.sort_array(F.collect_list("_e")).alias("_group"), F.collect_list("_d").alias("_doubts"))
+        .withColumn("_times", F.col(f"_group.{EVENT_TIME}"))
     )
     on = [
         F.col(f"_left.{name}") == F.col(f"_right.{alias}") for name, alias in zip(pipeline.left.key, keys, strict=True)
     ]
-    met = rows.alias("_left").join(grouped.alias("_right"), on=on, how="left")
-    lo = F.col(EVENT_TIME) - F.lit(stream.window.before)
-    hi = F.col(EVENT_TIME) + F.lit(stream.window.after)
-    inside = F.filter("_group", lambda e: (e[EVENT_TIME] >= lo) & (e[EVENT_TIME] <= hi))
-    matches = F.coalesce(inside, F.array().cast(_array_type(grouped)))
+    windows = rows.withColumns(  # once a row, not once a label
+        {"_lo": F.col(EVENT_TIME) - F.lit(stream.window.before), "_hi": F.col(EVENT_TIME) + F.lit(stream.window.after)}
+    )
+    met = windows.alias("_left").join(grouped.alias("_right"), on=on, how="left")
+    lo, hi = F.col("_lo"), F.col("_hi")
+    matches = F.coalesce(cut(F.col("_group"), F.col("_times"), lo, hi), F.array().cast(_array_type(grouped)))
     result = met.select("_left.*", matches.alias(stream.name), "_doubts").withColumn(
         f"_has_{stream.name}", F.size(stream.name) > 0
     )
     if doubts is None:
-        return result.drop("_doubts")
+        return result.drop("_doubts", "_lo", "_hi")
     logged_by = lo - F.lit(pipeline.max_skew)
     doubted = F.exists(
         "_doubts",
@@ -160,7 +163,35 @@ def _with_matches(
             (d["at"] >= lo) & (d["at"] <= hi)
         ),
     )
-    return result.withColumn(f"_doubt_{stream.name}", F.coalesce(doubted, F.lit(False))).drop("_doubts")
+    return result.withColumn(f"_doubt_{stream.name}", F.coalesce(doubted, F.lit(False))).drop("_doubts", "_lo", "_hi")
+
+
+def cut(group: Column, times: Column, lo: Column, hi: Column) -> Column:
+    """The part of a group, ascending by its `times`, with times in [lo, hi]: as a rule all of it or nothing.
+
+    Null where there is no group.
+    """
+    first, last = F.try_element_at(times, F.lit(1)), F.try_element_at(times, F.lit(-1))
+    begin = _how_many(times, lambda at: at < lo)
+    return (
+        F.when((first >= lo) & (last <= hi), group)
+        .when((last >= lo) & (first <= hi), F.slice(group, begin + 1, _how_many(times, lambda at: at <= hi) - begin))
+        .otherwise(F.slice(group, 1, 0))
+    )
+
+
+def _how_many(ascending: Column, is_before: Callable[[Column], Column]) -> Column:
+    """How many of an ascending array's elements are before a bound, by halving: a key may have very many labels.
+
+    The answer is built from its highest bit on: a bit is set if so many elements are still before the bound.
+    """
+    bits = F.length(F.bin(F.size(ascending)))
+
+    def with_bit(found: Column, bit: Column) -> Column:
+        more = found + F.call_function("shiftleft", F.lit(1), bit)
+        return F.when(is_before(F.try_element_at(ascending, more)), more).otherwise(found)
+
+    return F.aggregate(F.sequence(bits - 1, F.lit(0), F.lit(-1)), F.lit(0), with_bit)
 
 
 def _array_type(grouped: DataFrame) -> str:

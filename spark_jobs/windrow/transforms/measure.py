@@ -20,7 +20,7 @@ from windrow.semantics.intervals import EPOCH
 from windrow.semantics.labels import REASONS
 from windrow.transforms.conditions import any_of
 from windrow.transforms.join import interval_of
-from windrow.transforms.streams import StreamRows
+from windrow.transforms.streams import StreamRows, named
 
 MICROSECOND = timedelta(microseconds=1)
 
@@ -124,24 +124,30 @@ def right_counts(
     )
 
 
-def conflicts(rows: StreamRows, stream: Stream, intervals: Sequence[datetime], length: timedelta) -> DataFrame:
+def conflicts(rows: StreamRows, intervals: Sequence[datetime], length: timedelta) -> DataFrame | None:
     """By interval start: `conflict`, rows that claim an event id in disagreement with another row (rule 11).
 
     Duplicates with another payload than the row that won, and rows whose event id also stands at another event
-    time (all but one of them). A right row is looked at in every interval whose windows can hold it.
+    time (all but one of them). A right row is looked at in every interval whose windows can hold it. None where no
+    event id is claimed twice.
     """
-    if stream.event_id is None:
-        return rows.duplicates.select(F.lit(None).cast("timestamp").alias(INTERVAL), F.lit(0).alias("conflict"))
-    named = rows.read.where(~F.col("_filtered") & F.col(stream.event_id).isNotNull()).select(
-        F.col(stream.event_id).alias("_event_id"),
-        EVENT_TIME,
-        F.struct(
-            F.struct(*ROW_ID),
-            _payload_hash(stream),
-        ).alias("_claim"),
-        F.explode(_starts(intervals, length, stream)).alias(INTERVAL),
+    if rows.repeated is None:
+        return None
+    stream = rows.stream
+    claims = (
+        named(rows.read, stream)
+        .join(rows.repeated, on="_hash", how="left_semi")
+        .select(
+            F.col(str(stream.event_id)).alias("_event_id"),
+            EVENT_TIME,
+            F.struct(
+                F.struct(*ROW_ID),
+                _payload_hash(stream),
+            ).alias("_claim"),
+            F.explode(_starts(intervals, length, stream)).alias(INTERVAL),
+        )
     )
-    events = named.groupBy(INTERVAL, "_event_id", EVENT_TIME).agg(F.collect_list("_claim").alias("_claims"))
+    events = claims.groupBy(INTERVAL, "_event_id", EVENT_TIME).agg(F.collect_list("_claim").alias("_claims"))
     payloads = F.transform("_claims", lambda claim: claim["col2"])
     winner = F.array_min("_claims")["col2"]
     other = F.size(F.filter(payloads, lambda payload: payload != winner))
@@ -158,11 +164,13 @@ def _payload_hash(stream: Stream) -> Column:
 def _outside(stream: RightStream) -> Column:
     lo = F.col(EVENT_TIME) - F.lit(stream.window.before)
     hi = F.col(EVENT_TIME) + F.lit(stream.window.after)
-    return F.size(F.filter(stream.name, lambda e: (e[EVENT_TIME] < lo) | (e[EVENT_TIME] > hi)))
+    times = F.col(f"{stream.name}.{EVENT_TIME}")
+    inside = (F.array_min(times) >= lo) & (F.array_max(times) <= hi)  # as a rule: then none needs to be looked at
+    return F.when(inside, 0).otherwise(F.size(F.filter(times, lambda at: (at < lo) | (at > hi))))
 
 
 def _disordered(stream: RightStream) -> Column:
-    return (F.col(stream.name) != F.array_sort(stream.name)).cast("int")
+    return (F.col(stream.name) != F.sort_array(stream.name)).cast("int")
 
 
 def _contradiction(pipeline: Pipeline) -> Column:
