@@ -116,6 +116,7 @@ def compare(
         "name": name,
         "about": dict(about),
         "machine": machine(),
+        "commit": commit(),
         "rounds": rounds,
         "passes": passes,
         "ratios": _ratios(passes, variants),
@@ -135,6 +136,14 @@ def machine() -> dict[str, object]:
         "python": platform.python_version(),
         "system": platform.system(),
     }
+
+
+def commit() -> str:
+    """What was measured: the commit, and whether something had been changed since."""
+    told = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], cwd=RESULTS.parent, capture_output=True, text=True, check=False
+    )
+    return told.stdout.strip() or "no repository"
 
 
 def table(result: Mapping[str, object]) -> str:

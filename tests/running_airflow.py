@@ -153,7 +153,7 @@ def _start(config: pytest.Config, session_places: Places, folder: Path) -> Runni
     airflow = Airflow(places, environ, users=USERS, dags=Path(__file__).parent / "airflow" / "consumers")
     config.add_cleanup(airflow.stop)
     airflow.start()
-    until(lambda: len(airflow.api.dags()) >= 7 * len(NAMES) + 1, "the DAGs are read", 300)
+    until(lambda: len(airflow.api.dags()) >= 7 * len(NAMES) + 1, "the DAGs are read")
     assert airflow.api.import_errors() == []
     return Running(airflow, world, contexts, start)
 

@@ -103,7 +103,7 @@ class World:
         }
         script = Path(PROJECT) / "spark_jobs" / f"{job}.py"
         return subprocess.run(
-            [sys.executable, str(script), *args], env=env, capture_output=True, text=True, timeout=600
+            [sys.executable, str(script), *args], env=env, capture_output=True, text=True, timeout=1200
         )
 
 

@@ -170,7 +170,7 @@ def at_home(home: Path) -> Hand:
 
 def windrow(home: Path, *args: str) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "WINDROW_HOME": str(home), "WINDROW_KAFKA": "127.0.0.1:9"}
-    return subprocess.run([WINDROW, *args], env=env, capture_output=True, text=True, timeout=120)
+    return subprocess.run([WINDROW, *args], env=env, capture_output=True, text=True, timeout=600)
 
 
 def published(hand: Hand) -> None:

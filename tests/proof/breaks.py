@@ -24,7 +24,7 @@ from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[2]
 COPIED = ("spark_jobs/windrow", "tests", "expectations", "dags/pipelines", "pyproject.toml")
-LONGEST = 180
+LONGEST = 600
 
 VECTORS = "tests/semantics/test_worked_vectors.py"
 ROWS = "tests/semantics/test_rows.py"

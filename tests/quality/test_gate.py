@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from windrow.quality import gate
 from windrow.quality.gate import ExpectationsFailed, Gate, Judgement, bound_text, explain_failure, judge
 from windrow.quality.suites import SuiteInvalid, load, suites_for
 
@@ -118,6 +119,25 @@ def test_a_failed_info_is_noted_and_changes_nothing(judged: Judge, measures: Mea
 
     assert judgement.verdict == "passed"
     assert [r.metric for r in judgement.results if r.verdict == "failed"] == ["null_rate.position"]
+
+
+def test_many_measures_of_a_pattern_are_judged_as_each_would_be_by_itself(
+    judged: Judge, measures: Measures, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = [0.0, 0.5, 0.51, None, 1.0, float("nan"), -0.1]
+    wide = measures | {f"null_rate.f{n:03}": values[n % len(values)] for n in range(2 * gate.MANY)}
+
+    together = judged(wide)
+    monkeypatch.setattr(gate, "MANY", len(wide))
+    one_by_one = judged(wide)
+
+    assert together.results == one_by_one.results
+    verdicts = {result.metric: result.verdict for result in together.results if result.metric in wide}
+    assert [verdicts[f"null_rate.f{n:03}"] for n in range(len(values))] == [
+        "passed", "passed", "failed", "passed", "failed", "error", "failed",
+    ]  # fmt: skip
+    pages = {path.name for path in together.report.parent.glob("*.html")}
+    assert "training_rows.patterns.html" in pages
 
 
 @pytest.mark.parametrize("measure", ["left_imbalance", "label_rate_z", "unknown_rate", "clicks.imbalance"])

@@ -72,7 +72,7 @@ def rebuild(page: Any, running: Running, dag_id: str, begin: datetime, end: date
     if not dry_run:
         dialog.locator("[id='switch:element_dry_run']").click()
     dialog.get_by_role("button", name="Trigger").click()
-    new = until(lambda: {run["dag_run_id"] for run in api.dag_runs(dag_id)} - known, "the form has made a run", 300)
+    new = until(lambda: {run["dag_run_id"] for run in api.dag_runs(dag_id)} - known, "the form has made a run")
     (run,) = new
     leave(page)
     running.finished(dag_id, run, "success")

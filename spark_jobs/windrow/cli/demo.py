@@ -167,7 +167,7 @@ def _tasks(api: Any, dag_id: str) -> str:
     return " ".join(f"{task}={states[task]}" for task in order if states.get(task))
 
 
-def _until(holds: Callable[[], bool], what: str, patience: float = 180.0) -> None:
+def _until(holds: Callable[[], bool], what: str, patience: float = 600.0) -> None:
     end = time.monotonic() + patience
     while not holds():
         if time.monotonic() > end:

@@ -119,9 +119,8 @@ class Around:
             rebuilt.withColumn(SUBJECT, late.subject(self.pipeline.left)),
             self.pipeline,
         ).persist()
-        duplicates = [side.duplicates for side in (left, *rights.values())]
         landed = late.arrivals(left, rights, self.pipeline)
-        return Looked(scope, both, landed, self.standing, (both, wanted, scope, *duplicates))
+        return Looked(scope, both, landed, self.standing, (both, wanted, scope), (left, *rights.values()))
 
     def _subjects(
         self,
@@ -277,11 +276,14 @@ class Looked:
     landed: DataFrame
     standing: DataFrame
     kept: tuple[DataFrame, ...]
+    sides: tuple[StreamRows, ...]
 
     def release(self) -> None:
         """Let go of what was kept for reading it twice."""
         for frame in self.kept:
             frame.unpersist()
+        for side in self.sides:
+            side.release()
 
 
 def merged(starts: Sequence[datetime], length: timedelta, reach: timedelta) -> list[Interval]:

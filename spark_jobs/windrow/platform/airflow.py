@@ -39,7 +39,7 @@ from windrow.platform.conditions import DidNotStart
 from windrow.platform.processes import Address, Background, require_port
 
 PORT = 18080
-PATIENCE = timedelta(seconds=240)
+PATIENCE = timedelta(seconds=420)
 COMPONENTS: Mapping[str, tuple[str, ...]] = {
     "execution-api": ("api-server", "--apps", "execution"),
     "api-server": ("api-server", "--apps", "core"),

@@ -26,7 +26,7 @@ from windrow.platform.java import find_java
 from windrow.platform.processes import Address, Background, require_port
 
 MAX_MESSAGE_BYTES = 16 * 2**20
-PATIENCE = timedelta(seconds=90)
+PATIENCE = timedelta(seconds=180)
 
 
 def _cluster_id() -> str:
