@@ -19,7 +19,8 @@ def section(result: Mapping[str, Any]) -> str:
         f"{name} {_plain(value)}" for name, value in result["about"].items() if not isinstance(value, dict)
     )
     machine = result["machine"]
-    where = f"{machine['cores']} cores, {machine['memory_gib']} GiB, {machine['system']}, at {result.get('commit', 'an older commit')}"
+    commit = result.get("commit", "an older commit")
+    where = f"{machine['cores']} cores, {machine['memory_gib']} GiB, {machine['system']}, at {commit}"
     rounds = f"{result['rounds']} round{'s' if result['rounds'] > 1 else ''}"
     steps = steps_table(result["passes"])
     return "\n".join([f"### {result['name']}", "", f"{about}; {rounds}; {where}.", "", table(result), steps]).rstrip()
