@@ -1,7 +1,7 @@
 """The join of one closed hour, landing files to candidate files, beside a bare copy and the two obvious ways.
 
     copy      the same left rows, read and written: what no join can beat
-    ours      transforms.join over the landing tables at their pins
+    ours      the candidate's rows, joined and written as the join job does
     obvious   equi-join, filter on the window, group by the left row
     stream    Spark's own stream-stream left join with RocksDB state (pairs only: no list of labels, other order)
 
@@ -21,11 +21,11 @@ from pyspark.sql import functions as F
 from tables import Shape, nth, only, world
 
 from side_by_side import arguments, compare, work_twice
-from windrow.io import frames
+from windrow.io import candidates, frames
 from windrow.jobs.join import plan_interval
 from windrow.jobs.run import Context
 from windrow.jobs.spark import spark_for
-from windrow.schemas import PLAN, ROW_ID, ROW_ORDER
+from windrow.schemas import ROW_ID, ROW_ORDER
 
 VARIANTS = ("copy", "ours", "obvious", "stream")
 SHAPES = {"hour": 4, "hot": 1000}
@@ -44,8 +44,8 @@ def copy(spark: SparkSession, ctx: Context, out: str) -> None:
 def ours(spark: SparkSession, ctx: Context, out: str) -> None:
     planned = plan_interval(ctx, f"benchmark-{uuid.uuid4()}", only(ctx.pipeline)[0], "republish", 1)
     read = frames.inputs(spark, ctx.pipeline, ctx.places, planned)
-    rows = frames.joined(ctx.pipeline, planned, read).sortWithinPartitions(PLAN, *ROW_ORDER)
-    rows.write.format("delta").partitionBy(PLAN).save(out)
+    expected = frames.most_rows(ctx.pipeline, ctx.places, planned)
+    candidates.write(frames.joined(ctx.pipeline, planned, read), out, planned[0].run, planned, expected)
     read.release()
 
 

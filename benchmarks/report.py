@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import sustained
+
 from side_by_side import RESULTS, steps_table, table
 
 README = Path(__file__).with_name("README.md")
@@ -18,12 +20,14 @@ def section(result: Mapping[str, Any]) -> str:
     about = ", ".join(
         f"{name} {_plain(value)}" for name, value in result["about"].items() if not isinstance(value, dict)
     )
-    machine = result["machine"]
+    machine, rounds = result["machine"], result.get("rounds", 1)
     commit = result.get("commit", "an older commit")
     where = f"{machine['cores']} cores, {machine['memory_gib']} GiB, {machine['system']}, at {commit}"
-    rounds = f"{result['rounds']} round{'s' if result['rounds'] > 1 else ''}"
-    steps = steps_table(result["passes"])
-    return "\n".join([f"### {result['name']}", "", f"{about}; {rounds}; {where}.", "", table(result), steps]).rstrip()
+    times = f"{rounds} round{'s' if rounds > 1 else ''}"
+    tables = (
+        [table(result), steps_table(result["passes"])] if "passes" in result else [sustained.table(result["steps"])]
+    )
+    return "\n".join([f"### {result['name']}", "", f"{about}; {times}; {where}.", "", *tables]).rstrip()
 
 
 def _plain(value: Any) -> str:
@@ -32,7 +36,7 @@ def _plain(value: Any) -> str:
 
 def main() -> None:
     results = [json.loads(file.read_text()) for file in sorted(RESULTS.glob("*.json"))]
-    told = "\n\n".join(section(result) for result in results if "passes" in result)
+    told = "\n\n".join(section(result) for result in results if "passes" in result or "steps" in result)
     text = README.read_text()
     before, rest = text.split(BEGIN)
     README.write_text(f"{before}{BEGIN}\n\n{told}\n\n{END}{rest.split(END)[1]}")

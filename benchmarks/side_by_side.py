@@ -139,11 +139,16 @@ def machine() -> dict[str, object]:
 
 
 def commit() -> str:
-    """What was measured: the commit, and whether something had been changed since."""
-    told = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], cwd=RESULTS.parent, capture_output=True, text=True, check=False
-    )
-    return told.stdout.strip() or "no repository"
+    """What was measured: the commit, and whether something but the results had been changed since."""
+    found = _git("rev-parse", "--short", "HEAD")
+    others = (":/", f":!{RESULTS.name}", ":!README.md")
+    changed = _git("status", "--porcelain", "--untracked-files=no", "--", *others)
+    return f"{found}{'-dirty' if changed else ''}" if found else "no repository"
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=RESULTS.parent, capture_output=True, text=True, check=False)
+    return done.stdout.strip()
 
 
 def table(result: Mapping[str, object]) -> str:

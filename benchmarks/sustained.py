@@ -31,7 +31,7 @@ from typing import Any
 import paced
 import traffic
 
-from side_by_side import RESULTS, machine, spent
+from side_by_side import RESULTS, commit, machine, spent
 from windrow.jobs.land import land
 from windrow.jobs.late import extend_after_publication
 from windrow.jobs.run import Context, leave
@@ -155,6 +155,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "name": NAME,
         "about": {"minutes a step": options.minutes, "seconds between landings": options.every, "interval": "1m"},
         "machine": machine(),
+        "commit": commit(),
         "steps": judged,
         "keeps_up_at": max((step["rate"] for step in judged if step["keeps_up"]), default=None),
         "intervals": {f"{start:%H:%M}": one for start, one in sorted(seen.published.items())},

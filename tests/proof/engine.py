@@ -45,12 +45,13 @@ class Break:
 
 BREAKS = (
     # ---- transforms.join
-    Break("window end out", "transforms.join", "lambda at: at <= hi", "lambda at: at < hi"),
-    Break("window start out", "transforms.join", "lambda at: at < lo", "lambda at: at <= lo"),
+    Break("window end out", "transforms.join", "hi + F.lit(MICROSECOND)", "hi"),
+    Break("window start out", "transforms.join", "before(times, lo)", "before(times, lo + F.lit(MICROSECOND))"),
     Break("a group that begins in the window is all in", "transforms.join", "& (last <= hi), group", ", group"),
     Break("a group that ends in the window is all in", "transforms.join", "(first >= lo) & (last", "(last"),
     Break("a group around the window is out", "transforms.join", "(last >= lo) & (first <= hi)", "F.lit(False)"),
-    Break("one label is not found", "transforms.join", "F.length(F.bin(F.size(ascending)))", "F.lit(1)"),
+    Break("the label after the one that is meant", "transforms.join", '- 1).cast("int")', ').cast("int")'),
+    Break("one bad label is none", "transforms.join", 'F.size("_doubts") > 0', 'F.size("_doubts") > 1'),
     Break(
         "window end short by a microsecond",
         "transforms.join",
@@ -154,7 +155,8 @@ BREAKS = (
         'F.col("_n") == ""',
         "counts",
     ),
-    Break("filtered labels counted as unmatched", "transforms.measure", '~was["_filtered"] & ', "", "counts"),
+    Break("filtered labels counted as unmatched", "transforms.measure", '.bitwiseOR(F.col("filtered"))', "", "counts"),
+    Break("two offsets counted as one", "transforms.measure", "F.lit(63)", "F.lit(62)", "counts"),
     Break(
         "conflicts not counted",
         "transforms.measure",
@@ -167,6 +169,7 @@ BREAKS = (
     Break(
         "the slowest partition speaks for a silent side", "io.frames", "by_topic.append(max(", "by_topic.append(min("
     ),
+    Break("bad labels not looked for", "io.frames", "if not rows.isEmpty():", "if False:"),
     Break("labels read from the interval's start", "io.frames", "lo - stream.window.before, hi", "lo, hi"),
     Break("labels read to the interval's end", "io.frames", "hi + stream.window.after\n", "hi\n"),
     Break("unpaired rows are published", "io.training", ".where(F.col(PAIRED))", "", "publishes", "taken"),

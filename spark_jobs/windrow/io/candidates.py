@@ -84,8 +84,7 @@ def make(
             crash.point("join.before_commit")
             rows = frames.joined(pipeline, plans, read)
             _refuse_unreadable(rows, pipeline)
-            files = max(1, -(-rows_expected // ROWS_PER_TASK))
-            _write(_as_published(rows, pipeline, plans, numbers), path, app_id, plans, files)
+            write(_as_published(rows, pipeline, plans, numbers), path, app_id, plans, rows_expected)
         crash.point("join.after_commit")
         if not is_made(pipeline, places, plans):
             written = of_plans(spark, pipeline, places, [plan.id for plan in plans])
@@ -153,7 +152,13 @@ def _refuse_unreadable(rows: DataFrame, pipeline: Pipeline) -> None:
             ) from None
 
 
-def _write(rows: DataFrame, path: str, app_id: str, plans: tuple[Plan, ...], files: int) -> None:
+def write(rows: DataFrame, path: str, app_id: str, plans: tuple[Plan, ...], rows_expected: int) -> None:
+    """One commit of candidate rows, in row order within a file; `app_id` is in it, so that it is made once.
+
+    Raises:
+        WriteSkipped: another writer's commit has the id.
+    """
+    files = max(1, -(-rows_expected // ROWS_PER_TASK))
     # the plans of a run share pins, clock and file: one in full says all that the ids do not
     told = {"plan": json.loads(plans[0].to_json()), "plans": [plan.id for plan in plans]}
     message = {"windrow": "candidates", **told}
@@ -169,6 +174,7 @@ def _write(rows: DataFrame, path: str, app_id: str, plans: tuple[Plan, ...], fil
         .option("txnVersion", "1")
         .option("userMetadata", json.dumps(message, sort_keys=True))
         .option("delta.setTransactionRetentionDuration", "interval 30 days")
+        .option("delta.dataSkippingNumIndexedCols", "0")  # nobody looks by value; publishing makes statistics
         .option("delta.writePartitionColumnsToParquet", "false")  # they are no columns of the training table
         .save(path)
     )
@@ -189,7 +195,7 @@ def _measures(
     starts, length = [plan.interval.start for plan in plans], pipeline.interval
     aggregates: dict[tuple[str, ...], DataFrame] = {
         ("rows",): measure.candidate_measures(written, pipeline, uncounted),
-        ("repeated",): measure.may_repeat_row_ids(written),
+        ("repeated",): measure.repeated_row_ids(written),
         ("left",): measure.left_counts(read.left, length),
     }
     disputed = {pipeline.left.name: measure.conflicts(read.left, starts, length)}
@@ -199,8 +205,6 @@ def _measures(
         disputed[stream.name] = measure.conflicts(side, starts, length)
     aggregates |= {("conflict", name): frame for name, frame in disputed.items() if frame is not None}
     counts = _collected(aggregates)
-    if counts["repeated",]:
-        counts |= _collected({("repeated",): measure.repeated_row_ids(written)})
     rows = []
     for plan in plans:
         start, emitted = plan.interval.start, counts["rows",].get(plan.id, {})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import reduce
@@ -39,6 +39,7 @@ class Inputs:
     left: StreamRows
     rights: Mapping[str, StreamRows]
     doubtful: Mapping[str, DataFrame]
+    """label stream → its quarantined rows whose key could be read, where it has any: as a rule none has"""
     gaps: tuple[Gap, ...]
 
     def release(self) -> None:
@@ -56,20 +57,39 @@ def inputs(spark: SparkSession, pipeline: Pipeline, places: Places, plans: tuple
     pins = plans[0].pins
     wanted = any_of(_inside(stretch) for stretch in _stretches(plans))
 
-    def landing(stream: Stream, *either: Sequence[Condition]) -> DataFrame:
-        return landed_of(spark, pipeline, places, stream, pins, *either)
+    def landed(stream: Stream, begin: datetime, end: datetime) -> DataFrame:
+        rows = landed_of(spark, pipeline, places, stream, pins, within(begin, end))
+        return rows.where(wanted) if stream is pipeline.left else rows
 
-    left = rows_of(landing(pipeline.left, within(lo, hi)).where(wanted), pipeline.left, lo, hi, ends_in=False)
-    rights, doubtful = {}, {}
+    return inputs_of(spark, pipeline, places, pins, lo, hi, landed)
+
+
+def inputs_of(
+    spark: SparkSession,
+    pipeline: Pipeline,
+    places: Places,
+    pins: Mapping[str, int],
+    lo: datetime,
+    hi: datetime,
+    landed: Callable[[Stream, datetime, datetime], DataFrame],
+) -> Inputs:
+    """What a join of the left rows in [lo, hi) reads.
+
+    `landed`: landing rows of a stream, at least those that are wanted of a stretch of event time.
+    """
+    sides = [rows_of(landed(pipeline.left, lo, hi), pipeline.left, lo, hi, ends_in=False)]
+    doubtful = {}
     for stream in pipeline.right:
         begin, end = lo - stream.window.before, hi + stream.window.after
-        rights[stream.name] = rows_of(landing(stream, within(begin, end)), stream, begin, end, ends_in=True)
+        sides.append(rows_of(landed(stream, begin, end), stream, begin, end, ends_in=True))
         if stream.role == "label":
-            bad = landing(stream, *doubtful_files(pipeline, begin, end))
-            doubtful[stream.name] = doubtful_rows(bad, stream, pipeline, begin, end)
-    left, *others = looked_through([left, *rights.values()])  # for the join and for the balance
-    rights = dict(zip(rights, others, strict=True))
-    return Inputs(left, rights, doubtful, gaps.as_of(pipeline, places, pins, lo - pipeline.before, hi + pipeline.after))
+            landing = landed_of(spark, pipeline, places, stream, pins, *doubtful_files(pipeline, begin, end))
+            rows = doubtful_rows(landing, stream, pipeline, begin, end)
+            if not rows.isEmpty():
+                doubtful[stream.name] = rows
+    left, *rights = looked_through(sides)
+    lost = gaps.as_of(pipeline, places, pins, lo - pipeline.before, hi + pipeline.after)
+    return Inputs(left, {side.stream.name: side for side in rights}, doubtful, lost)
 
 
 def most_rows(pipeline: Pipeline, places: Places, plans: Sequence[Plan]) -> int:

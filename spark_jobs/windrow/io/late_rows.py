@@ -9,7 +9,7 @@ cannot be dated makes every earlier row of its key doubtful (rule 10), so the pu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property, reduce
@@ -19,7 +19,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from windrow.config import Pipeline, RightStream, Stream
-from windrow.io import frames, gaps
+from windrow.io import frames
+from windrow.io.frames import Inputs
 from windrow.io.late_due import Due, window_of
 from windrow.io.lookup import Range
 from windrow.io.session import frame_of
@@ -30,9 +31,9 @@ from windrow.semantics.intervals import EPOCH, Interval
 from windrow.semantics.plan import Plan
 from windrow.transforms import late
 from windrow.transforms.conditions import all_of, any_of
-from windrow.transforms.join import doubtful_rows, interval_of, is_meant, join
+from windrow.transforms.join import interval_of, is_meant, join
 from windrow.transforms.late import SUBJECT
-from windrow.transforms.streams import StreamRows, looked_through, rows_of, selected
+from windrow.transforms.streams import StreamRows, selected
 
 MOST_STRETCHES = 50
 """Ranges of event time in one read; nearest ones are read as one above that."""
@@ -106,37 +107,28 @@ class Around:
     def looked_at(self) -> Looked:
         """The subjects that something new can have changed, as published and as they would be now."""
         lo, hi = self.touched[0], self.touched[-1] + self.pipeline.interval
-        left, rights, doubts = self._landed(lo, hi)
+        read = self._read(lo, hi)
         published = self.training(self.touched).withColumn(SUBJECT, late.subject(self.pipeline.left))
-        kept = self._with_subject(left.kept)
-        scope = (
-            reduce(DataFrame.unionByName, self._subjects(left, rights, doubts, kept, published)).distinct().persist()
-        )
+        kept = self._with_subject(read.left.kept)
+        scope = reduce(DataFrame.unionByName, self._subjects(read, kept, published)).distinct().persist()
         wanted = kept.join(scope.select(SUBJECT), on=SUBJECT, how="left_semi").persist()
-        rebuilt = self._joined(wanted, rights, doubts, lo, hi).where(F.col(PAIRED))
+        rebuilt = self._joined(wanted, read).where(F.col(PAIRED))
         both = late.met(
             published.join(scope.select(SUBJECT), on=SUBJECT, how="left_semi"),
             rebuilt.withColumn(SUBJECT, late.subject(self.pipeline.left)),
             self.pipeline,
         ).persist()
-        landed = late.arrivals(left, rights, self.pipeline)
-        return Looked(scope, both, landed, self.standing, (both, wanted, scope), (left, *rights.values()))
+        landed = late.arrivals(read.left, read.rights, self.pipeline)
+        return Looked(scope, both, landed, self.standing, (both, wanted, scope), read)
 
-    def _subjects(
-        self,
-        left: StreamRows,
-        rights: Mapping[str, StreamRows],
-        doubts: Mapping[str, DataFrame],
-        kept: DataFrame,
-        published: DataFrame,
-    ) -> Iterator[DataFrame]:
+    def _subjects(self, read: Inputs, kept: DataFrame, published: DataFrame) -> Iterator[DataFrame]:
         if self.work.is_erased:
             yield from (rows.select(INTERVAL, SUBJECT) for rows in (kept, published))
             return
-        new = self._with_subject(left.read.where(~F.col("_filtered") & self._is_fresh(self.pipeline.left)))
+        new = self._with_subject(read.left.read.where(~F.col("_filtered") & self._is_fresh(self.pipeline.left)))
         yield new.select(INTERVAL, SUBJECT)
-        keys = [self._changed_keys(s, rights[s.name]) for s in self.pipeline.right]
-        keys += [self._keys(s, doubts[s.name].where(self._is_fresh(s))) for s in self.pipeline.label_streams]
+        keys = [self._changed_keys(s, read.rights[s.name]) for s in self.pipeline.right]
+        keys += [self._keys(s, rows.where(self._is_fresh(s))) for s, rows in self._doubtful(read)]
         changed = reduce(DataFrame.unionByName, keys).distinct()
         yield kept.join(changed, on=list(self.pipeline.left.key), how="left_semi").select(INTERVAL, SUBJECT)
         at, reason = F.col(EVENT_TIME), F.col(REASON)
@@ -160,30 +152,25 @@ class Around:
         names = zip(stream.key, self.pipeline.left.key, strict=True)
         return rows.select(*[F.col(theirs).alias(ours) for theirs, ours in names]).distinct()
 
-    def _joined(
-        self,
-        wanted: DataFrame,
-        rights: Mapping[str, StreamRows],
-        doubts: Mapping[str, DataFrame],
-        lo: datetime,
-        hi: datetime,
-    ) -> DataFrame:
+    def _joined(self, wanted: DataFrame, read: Inputs) -> DataFrame:
         """As the join makes them, at the newest pins; a drained publication stays drained."""
         known, pipeline = self.work.known, self.pipeline
-        lost = gaps.as_of(pipeline, self.places, known.pins, lo - pipeline.before, hi + pipeline.after)
         keys = wanted.select(*pipeline.left.key).distinct()
-        ours = {s.name: self._of_keys(s, rights[s.name].kept, keys) for s in pipeline.right}
-        theirs = {s.name: self._of_keys(s, doubts[s.name], keys) for s in pipeline.label_streams}
+        ours = {s.name: self._of_keys(s, read.rights[s.name].kept, keys) for s in pipeline.right}
+        theirs = {s.name: self._of_keys(s, rows, keys) for s, rows in self._doubtful(read)}
         parts = []
         for drained in sorted({self.plan_of(start).drained for start in self.touched}):
             plan = replace(known, drained=drained)
             now = [replace(plan, interval=self.plan_of(start).interval) for start in self.touched]
             forced = frozenset(p.interval.start for p in now if frames.is_forced(pipeline, p))
-            facts = replace(frames.facts_of(pipeline, (plan,), lost), forced=forced)
+            facts = replace(frames.facts_of(pipeline, (plan,), read.gaps), forced=forced)
             mine = self.standing.where(F.col("_drained") == drained).select(INTERVAL)
             rows = wanted.join(F.broadcast(mine), on=INTERVAL, how="left_semi").drop(INTERVAL, SUBJECT)
             parts.append(join(rows, ours, theirs, pipeline, facts))
         return reduce(DataFrame.unionByName, parts)
+
+    def _doubtful(self, read: Inputs) -> Iterator[tuple[RightStream, DataFrame]]:
+        return ((s, read.doubtful[s.name]) for s in self.pipeline.right if s.name in read.doubtful)
 
     def _of_keys(self, stream: RightStream, rows: DataFrame, keys: DataFrame) -> DataFrame:
         names = dict(zip(self.pipeline.left.key, stream.key, strict=True))
@@ -192,19 +179,11 @@ class Around:
 
     # ---- what is read
 
-    def _landed(self, lo: datetime, hi: datetime) -> tuple[StreamRows, dict[str, StreamRows], dict[str, DataFrame]]:
-        pipeline = self.pipeline
-        left = rows_of(self._landing(pipeline.left), pipeline.left, lo, hi, ends_in=False)
-        rights, doubts = {}, {}
-        for stream in pipeline.right:
-            begin, end = lo - stream.window.before, hi + stream.window.after
-            rights[stream.name] = rows_of(self._landing(stream), stream, begin, end, ends_in=True)
-            if stream.role == "label":
-                files = frames.doubtful_files(pipeline, begin, end)
-                every = frames.landed_of(self.spark, pipeline, self.places, stream, self.work.known.pins, *files)
-                doubts[stream.name] = doubtful_rows(every, stream, pipeline, begin, end)
-        left, *others = looked_through([left, *rights.values()])
-        return left, dict(zip(rights, others, strict=True)), doubts
+    def _read(self, lo: datetime, hi: datetime) -> Inputs:
+        def landed(stream: Stream, *_: datetime) -> DataFrame:
+            return self._landing(stream)
+
+        return frames.inputs_of(self.spark, self.pipeline, self.places, self.work.known.pins, lo, hi, landed)
 
     def _landing(self, stream: Stream) -> DataFrame:
         """Landed rows around the touched intervals."""
@@ -276,14 +255,13 @@ class Looked:
     landed: DataFrame
     standing: DataFrame
     kept: tuple[DataFrame, ...]
-    sides: tuple[StreamRows, ...]
+    read: Inputs
 
     def release(self) -> None:
         """Let go of what was kept for reading it twice."""
         for frame in self.kept:
             frame.unpersist()
-        for side in self.sides:
-            side.release()
+        self.read.release()
 
 
 def merged(starts: Sequence[datetime], length: timedelta, reach: timedelta) -> list[Interval]:

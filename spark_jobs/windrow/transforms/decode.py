@@ -42,14 +42,7 @@ def decode(
     event_time = pipeline.streams_of(topic)[0].event_time
     parsed = _parse(records, declared, pipeline.max_record_bytes)
     row = F.get("_parsed.row", F.lit(0))
-    typed = parsed.select(
-        "*",
-        *[_typed(row.getField(name), kind).alias(name) for name, kind in declared.items()],
-        *[
-            (_is_wrong_time(row.getField(n)) if k == "timestamp" else F.lit(False)).alias(f"_wrong_{i}")
-            for i, (n, k) in enumerate(declared.items())
-        ],
-    )
+    typed = parsed.select("*", *[_typed(row.getField(name), kind).alias(name) for name, kind in declared.items()])
     trusted_until = F.when(F.col("_kafka_timestampType") == 1, F.col("_kafka_timestamp")).otherwise(landed_at) + F.lit(
         pipeline.max_skew
     )
@@ -124,15 +117,12 @@ def _instant(said: Column) -> Column:
     return F.when(F.unix_micros(at).between(*_YEARS_1_TO_9999), at)
 
 
-def _is_wrong_time(text: Column) -> Column:
-    return text.isNotNull() & _instant(text).isNull()
-
-
 def _reason(pipeline: Pipeline, topic: str, declared: dict[str, str], event_time: Column, ahead: Column) -> Column:
     """The first reason to quarantine, or null."""
     streams = pipeline.streams_of(topic)
     selected = [F.coalesce(F.expr(s.where), F.lit(False)) if s.where else F.lit(True) for s in streams]
-    wrong = [F.col(f"_wrong_{i}") for i in range(len(declared))]
+    row = F.get("_parsed.row", F.lit(0))
+    wrong = [row.getField(n).isNotNull() & F.col(n).isNull() for n, k in declared.items() if k == "timestamp"]
     keyless = [
         any_of([F.col(k).isNull() for k in s.key]) if isinstance(s, RightStream) and s.role == "label" else F.lit(False)
         for s in streams
@@ -156,13 +146,8 @@ def _reason(pipeline: Pipeline, topic: str, declared: dict[str, str], event_time
 
 
 def _not_finite(value: Column, kind: str) -> Column:
-    """Infinity by overflow: JSON itself has no word for it, and a model no use."""
-
-    def infinite(x: Column) -> Column:
-        return x.isin(float("inf"), float("-inf")) | F.isnan(x)
-
-    if kind in ("float", "double"):
-        return F.coalesce(infinite(value), F.lit(False))
-    if kind in ("array<float>", "array<double>"):
-        return F.coalesce(infinite(F.array_max(value)) | infinite(F.array_min(value)), F.lit(False))
+    """Infinity by overflow: JSON itself has no word for it, and a model no use. NaN is Spark's greatest number."""
+    most, least = (F.array_max(value), F.array_min(value)) if kind.startswith("array") else (value, value)
+    if kind.removeprefix("array<").removesuffix(">") in ("float", "double"):
+        return F.coalesce((most >= float("inf")) | (least == float("-inf")), F.lit(False))
     return F.lit(False)

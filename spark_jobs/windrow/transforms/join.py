@@ -10,7 +10,7 @@ grouped. Agrees with `semantics.reference` on every generated stream; that one i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -35,6 +35,8 @@ from windrow.schemas import (
 )
 from windrow.semantics.history import Gap
 from windrow.transforms.conditions import all_of, any_of
+
+MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ def join(
     Args:
         left: kept left rows of the intervals (landing columns).
         rights: stream name → kept right rows of the intervals' windows.
-        doubtful: label stream name → its quarantined rows whose key could be read.
+        doubtful: label stream name → its quarantined rows whose key could be read, where it has any.
     Returns:
         the training columns (without publication number and date), `_plan`, `_paired` (false where an `inner`
         stream has no match), and `_all_<stream>` for streams with `take`: the matches before one was taken.
@@ -96,7 +98,7 @@ def join(
         INTERVAL,
         F.lit(facts.observed_until).cast("timestamp").alias(OBSERVED_UNTIL),
         *[f"_all_{s.name}" for s in pipeline.right if s.take != "all"],
-        all_of([F.col(f"_has_{s.name}") for s in pipeline.right if s.join == "inner"]).alias(PAIRED),
+        all_of([F.size(s.name) > 0 for s in pipeline.right if s.join == "inner"]).alias(PAIRED),
         _lookup(F.col(INTERVAL), facts.plan_of).alias(PLAN),
     )
 
@@ -122,24 +124,25 @@ def is_meant(stream: RightStream) -> Column:
 def interval_of(at: Column, length: timedelta) -> Column:
     """Start of the interval on the UTC grid that holds an instant."""
     micros = F.unix_micros(at)
-    step = F.lit(length // timedelta(microseconds=1)).cast("bigint")
+    step = F.lit(length // MICROSECOND).cast("bigint")
     return F.timestamp_micros(micros - F.pmod(micros, step))
 
 
 def _with_matches(
     rows: DataFrame, right: DataFrame, doubts: DataFrame | None, stream: RightStream, pipeline: Pipeline
 ) -> DataFrame:
-    """Adds the stream's array in row order, `_has_<stream>`, and `_doubt_<stream>` for a label stream."""
+    """Adds the stream's array in row order, and `_doubt_<stream>`."""
     keys = {f"_key_{i}": name for i, name in enumerate(stream.key)}
     element = F.struct(*ELEMENT_META, *stream.columns)
     doubt = F.struct(F.col(EVENT_TIME).alias("at"), F.col(RECORD_AT).alias("logged_at"))
     columns = [F.col(name).alias(alias) for alias, name in keys.items()]
-    sided = right.select(*columns, element.alias("_e"), F.lit(None).alias("_d"))
+    sided, collected = right.select(*columns, element.alias("_e")), []
     if doubts is not None:
-        sided = sided.unionByName(doubts.select(*columns, F.lit(None).alias("_e"), doubt.alias("_d")))
+        sided = sided.unionByName(doubts.select(*columns, doubt.alias("_d")), allowMissingColumns=True)
+        collected = [F.collect_list("_d").alias("_doubts")]
     grouped = (
         sided.groupBy(*keys)
-        .agg(F.sort_array(F.collect_list("_e")).alias("_group"), F.collect_list("_d").alias("_doubts"))
+        .agg(F.sort_array(F.collect_list("_e")).alias("_group"), *collected)
         .withColumn("_times", F.col(f"_group.{EVENT_TIME}"))
     )
     on = [
@@ -151,19 +154,20 @@ def _with_matches(
     met = windows.alias("_left").join(grouped.alias("_right"), on=on, how="left")
     lo, hi = F.col("_lo"), F.col("_hi")
     matches = F.coalesce(cut(F.col("_group"), F.col("_times"), lo, hi), F.array().cast(_array_type(grouped)))
-    result = met.select("_left.*", matches.alias(stream.name), "_doubts").withColumn(
-        f"_has_{stream.name}", F.size(stream.name) > 0
-    )
-    if doubts is None:
-        return result.drop("_doubts", "_lo", "_hi")
+    doubted = F.lit(False) if doubts is None else _is_doubted(lo, hi, pipeline)
+    return met.select("_left.*", matches.alias(stream.name), doubted.alias(f"_doubt_{stream.name}")).drop("_lo", "_hi")
+
+
+def _is_doubted(lo: Column, hi: Column, pipeline: Pipeline) -> Column:
+    """Whether one of `_doubts` may have been in the window."""
     logged_by = lo - F.lit(pipeline.max_skew)
-    doubted = F.exists(
+    any_is = F.exists(
         "_doubts",
         lambda d: F.when(d["at"].isNull(), d["logged_at"].isNull() | (d["logged_at"] >= logged_by)).otherwise(
             (d["at"] >= lo) & (d["at"] <= hi)
         ),
     )
-    return result.withColumn(f"_doubt_{stream.name}", F.coalesce(doubted, F.lit(False))).drop("_doubts", "_lo", "_hi")
+    return F.coalesce(F.when(F.size("_doubts") > 0, any_is), F.lit(False))
 
 
 def cut(group: Column, times: Column, lo: Column, hi: Column) -> Column:
@@ -172,26 +176,21 @@ def cut(group: Column, times: Column, lo: Column, hi: Column) -> Column:
     Null where there is no group.
     """
     first, last = F.try_element_at(times, F.lit(1)), F.try_element_at(times, F.lit(-1))
-    begin = _how_many(times, lambda at: at < lo)
+    begin, end = _how_many_before(times, lo), _how_many_before(times, hi + F.lit(MICROSECOND))
     return (
         F.when((first >= lo) & (last <= hi), group)
-        .when((last >= lo) & (first <= hi), F.slice(group, begin + 1, _how_many(times, lambda at: at <= hi) - begin))
+        .when((last >= lo) & (first <= hi), F.slice(group, begin + 1, end - begin))
         .otherwise(F.slice(group, 1, 0))
     )
 
 
-def _how_many(ascending: Column, is_before: Callable[[Column], Column]) -> Column:
-    """How many of an ascending array's elements are before a bound, by halving: a key may have very many labels.
+def _how_many_before(times: Column, bound: Column) -> Column:
+    """How many of an array's instants are before a bound: its place among them, less one.
 
-    The answer is built from its highest bit on: a bit is set if so many elements are still before the bound.
+    Java's sort of what is nearly sorted is one pass; a function with a lambda would be interpreted, and with it all
+    else that its row is made of.
     """
-    bits = F.length(F.bin(F.size(ascending)))
-
-    def with_bit(found: Column, bit: Column) -> Column:
-        more = found + F.call_function("shiftleft", F.lit(1), bit)
-        return F.when(is_before(F.try_element_at(ascending, more)), more).otherwise(found)
-
-    return F.aggregate(F.sequence(bits - 1, F.lit(0), F.lit(-1)), F.lit(0), with_bit)
+    return (F.array_position(F.sort_array(F.array_append(times, bound)), bound) - 1).cast("int")
 
 
 def _array_type(grouped: DataFrame) -> str:
@@ -201,7 +200,7 @@ def _array_type(grouped: DataFrame) -> str:
 def _with_state(rows: DataFrame, pipeline: Pipeline, facts: Facts) -> DataFrame:
     """Rule 10, the same decision as `semantics.labels.label_state`."""
     labels = pipeline.label_streams
-    has_label = any_of([F.col(f"_has_{s.name}") for s in labels])
+    has_label = any_of([F.size(s.name) > 0 for s in labels])
     keyless = any_of([F.col(k).isNull() for k in pipeline.left.key])
     quarantined = any_of([F.col(f"_doubt_{s.name}") for s in labels])
     silent = any_of([_is_silent(s, facts) for s in labels if s.silence == "unknown"])

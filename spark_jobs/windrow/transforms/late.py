@@ -10,7 +10,7 @@ published and one rebuilt row, so what is said about one never depends on anothe
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import reduce
 
 import pyarrow as pa
@@ -84,7 +84,7 @@ def lines(both: DataFrame, landed: DataFrame, standing: DataFrame, began: DataFr
     return _as_lines(_with_lateness(told, began))
 
 
-def arrivals(left: StreamRows, rights: dict[str, StreamRows], p: Pipeline) -> DataFrame:
+def arrivals(left: StreamRows, rights: Mapping[str, StreamRows], p: Pipeline) -> DataFrame:
     """Identity, batch and record time of every readable landed row, by stream."""
     sides = {p.left.name: left, **rights}
     columns = (F.struct(*ROW_ID).alias("_id"), BATCH, RECORD_AT)

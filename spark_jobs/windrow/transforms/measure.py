@@ -11,18 +11,16 @@ from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, GroupedData
 from pyspark.sql import functions as F
 
 from windrow.config import Pipeline, RightStream, Stream
-from windrow.schemas import EVENT_TIME, INTERVAL, PAIRED, PLAN, REASON, ROW_ID, STATE
+from windrow.schemas import EVENT_TIME, INTERVAL, PAIRED, PLAN, REASON, ROW_ID, ROW_ORDER, STATE
 from windrow.semantics.intervals import EPOCH
 from windrow.semantics.labels import REASONS
 from windrow.transforms.conditions import any_of
-from windrow.transforms.join import interval_of
+from windrow.transforms.join import MICROSECOND, interval_of
 from windrow.transforms.streams import StreamRows, named
-
-MICROSECOND = timedelta(microseconds=1)
 
 
 def candidate_measures(candidates: DataFrame, pipeline: Pipeline, uncounted: Collection[str]) -> DataFrame:
@@ -54,18 +52,11 @@ def candidate_measures(candidates: DataFrame, pipeline: Pipeline, uncounted: Col
 
 
 def repeated_row_ids(candidates: DataFrame) -> DataFrame:
-    """One row a plan that holds a row id more than once: `duplicate_row_ids` counts the surplus rows."""
-    return _surplus(candidates, *ROW_ID)
-
-
-def may_repeat_row_ids(candidates: DataFrame) -> DataFrame:
-    """As `repeated_row_ids`, and where that has no row, mostly none either: one number a row is shuffled, a hash."""
-    return _surplus(candidates.select(PLAN, F.xxhash64(*ROW_ID).alias("_hash")), "_hash")
-
-
-def _surplus(rows: DataFrame, *same: str) -> DataFrame:
-    times = rows.groupBy(PLAN, *same).agg(F.count(F.lit(1)).alias("_times"))
-    return times.where(F.col("_times") > 1).groupBy(PLAN).agg(F.sum(F.col("_times") - 1).alias("duplicate_row_ids"))
+    """One row a plan: `duplicate_row_ids` counts the rows whose id another row has too, but for one of each."""
+    words = _by_word(candidates, PLAN).agg(
+        F.count(F.lit(1)).alias("_rows"), F.bit_count(F.bit_or(_bit())).alias("_ids")
+    )
+    return words.groupBy(PLAN).agg(F.sum(F.col("_rows") - F.col("_ids")).alias("duplicate_row_ids"))
 
 
 def left_counts(left: StreamRows, length: timedelta) -> DataFrame:
@@ -96,32 +87,39 @@ def right_counts(
     A right row counts in every interval whose windows can hold it. `matched` comes from the candidate alone:
     a match that was never read shows as an imbalance.
     """
-    starts = _starts(intervals, length, stream)
-    identity = F.struct(*ROW_ID).alias("_id")
-    lost = right.duplicates.select(identity, F.lit(True).alias("_duplicate"))
-    read = (
-        right.read.select(identity, "_filtered", F.explode(starts).alias(INTERVAL))
-        .join(lost, on="_id", how="left")
-        .withColumn("_read", F.lit(True))
-    )
     every = stream.name if stream.take == "all" else f"_all_{stream.name}"
-    ids = [F.col(f"_m.{c}") for c in ROW_ID]
-    matched = (
-        candidates.select(INTERVAL, F.explode(every).alias("_m"))
-        .select(INTERVAL, F.struct(*ids).alias("_id"))
-        .distinct()
-        .withColumn("_matched", F.lit(True))
+    seen = [
+        _in_each(right.read, intervals, length, stream).select(
+            INTERVAL, *ROW_ID, F.lit("read").alias("_was"), "_filtered"
+        ),
+        _in_each(right.duplicates, intervals, length, stream).select(
+            INTERVAL, *ROW_ID, F.lit("duplicate").alias("_was")
+        ),
+        candidates.select(INTERVAL, F.explode(every).alias("_m")).select(
+            INTERVAL, *[f"_m.{c}" for c in ROW_ID], F.lit("matched").alias("_was")
+        ),
+    ]
+    rows = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), seen)
+    is_a = {kind: F.col("_was") == kind for kind in ("read", "duplicate", "matched")} | {"filtered": F.col("_filtered")}
+    words = _by_word(rows, INTERVAL).agg(
+        *[F.coalesce(F.bit_or(F.when(is_it, _bit())), F.lit(0)).alias(kind) for kind, is_it in is_a.items()]
     )
-    both = read.join(matched, on=[INTERVAL, "_id"], how="full_outer")
-    was = {c: F.coalesce(F.col(c), F.lit(False)) for c in ("_read", "_matched", "_filtered", "_duplicate")}
-    unused = was["_read"] & ~was["_filtered"] & ~was["_duplicate"] & ~was["_matched"]
-    return both.groupBy(INTERVAL).agg(
-        F.count_if(was["_read"]).alias("read"),
-        F.count_if(was["_matched"]).alias("matched"),
-        F.count_if(unused).alias("unmatched"),
-        F.count_if(was["_duplicate"]).alias("duplicate"),
-        F.count_if(was["_filtered"]).alias("filtered"),
-    )
+    used = F.col("matched").bitwiseOR(F.col("duplicate")).bitwiseOR(F.col("filtered"))
+    unmatched = F.col("read").bitwiseAND(F.bitwise_not(used))
+    counted = {**{kind: F.col(kind) for kind in is_a}, "unmatched": unmatched}
+    return words.groupBy(INTERVAL).agg(*[F.sum(F.bit_count(bits)).alias(kind) for kind, bits in counted.items()])
+
+
+def _by_word(rows: DataFrame, by: str) -> GroupedData:
+    """Row ids by words of 64 offsets, each a bit: what lies together is one before anything is shuffled."""
+    *topic_partition, offset = ROW_ID
+    return rows.groupBy(by, *topic_partition, F.shiftright(offset, 6))
+
+
+def _bit() -> Column:
+    """A row's bit in its word; what has no offset has one in common."""
+    place = F.col(ROW_ID[-1]).bitwiseAND(F.lit(63)).cast("int")
+    return F.coalesce(F.call_function("shiftleft", F.lit(1).cast("bigint"), place), F.lit(1).cast("bigint"))
 
 
 def conflicts(rows: StreamRows, intervals: Sequence[datetime], length: timedelta) -> DataFrame | None:
@@ -134,18 +132,16 @@ def conflicts(rows: StreamRows, intervals: Sequence[datetime], length: timedelta
     if rows.repeated is None:
         return None
     stream = rows.stream
-    claims = (
-        named(rows.read, stream)
-        .join(rows.repeated, on="_hash", how="left_semi")
-        .select(
-            F.col(str(stream.event_id)).alias("_event_id"),
-            EVENT_TIME,
-            F.struct(
-                F.struct(*ROW_ID),
-                _payload_hash(stream),
-            ).alias("_claim"),
-            F.explode(_starts(intervals, length, stream)).alias(INTERVAL),
-        )
+    claims = _in_each(
+        named(rows.read, stream).join(rows.repeated, on="_hash", how="left_semi"), intervals, length, stream
+    ).select(
+        F.col(str(stream.event_id)).alias("_event_id"),
+        EVENT_TIME,
+        F.struct(
+            F.struct(*ROW_ID),
+            _payload_hash(stream),
+        ).alias("_claim"),
+        INTERVAL,
     )
     events = claims.groupBy(INTERVAL, "_event_id", EVENT_TIME).agg(F.collect_list("_claim").alias("_claims"))
     payloads = F.transform("_claims", lambda claim: claim["col2"])
@@ -170,7 +166,8 @@ def _outside(stream: RightStream) -> Column:
 
 
 def _disordered(stream: RightStream) -> Column:
-    return (F.col(stream.name) != F.sort_array(stream.name)).cast("int")
+    order = F.arrays_zip(*[F.col(f"{stream.name}.{c}").alias(c) for c in ROW_ORDER])
+    return F.when(F.size(stream.name) > 1, (order != F.sort_array(order)).cast("int"))
 
 
 def _contradiction(pipeline: Pipeline) -> Column:
@@ -192,8 +189,8 @@ def _total(out: Column, sizes: list[Column]) -> Column:
     return F.coalesce(F.sum(F.when(out, per_row)), F.lit(0))
 
 
-def _starts(intervals: Sequence[datetime], length: timedelta, stream: Stream | None = None) -> Column:
-    """Starts of the intervals that a row counts in: its own, or of a right row all whose windows can hold it.
+def _in_each(rows: DataFrame, intervals: Sequence[datetime], length: timedelta, stream: Stream) -> DataFrame:
+    """A row for each interval that it counts in: its own, or of a right row all whose windows can hold it.
 
     Counted on the grid, not looked for among the intervals: a run may have hundreds.
     """
@@ -210,7 +207,8 @@ def _starts(intervals: Sequence[datetime], length: timedelta, stream: Stream | N
         planned = set(intervals)
         marks = F.split(F.lit(",".join("x" * (intervals[0] + n * length in planned) for n in range(slots))), ",")
         slot = F.filter(slot, lambda n: F.element_at(marks, (n + 1).cast("int")) == "x")
-    return F.transform(slot, lambda n: F.timestamp_micros(n * F.lit(step) + F.lit(first)))
+    start = F.timestamp_micros(F.col("_slot") * F.lit(step) + F.lit(first))
+    return rows.withColumn("_slot", F.explode(slot)).withColumn(INTERVAL, start).drop("_slot")
 
 
 def _whole(micros: Column, step: int) -> Column:
