@@ -164,7 +164,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rates", type=int, nargs="+", default=[500, 1_000, 2_000, 4_000, 8_000], help="rows a second")
+    parser.add_argument("--rates", type=int, nargs="+", default=[4_000, 8_000, 12_000, 16_000, 24_000], help="rows a second")
     parser.add_argument("--minutes", type=int, default=2, help="length of a step (default 2)")
     parser.add_argument("--every", type=float, default=3.0, help="seconds between landings (default 3)")
     parser.add_argument("--home", default=".windrow/benchmarks", help="folder for data")
