@@ -164,7 +164,8 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rates", type=int, nargs="+", default=[4_000, 8_000, 12_000, 16_000, 24_000], help="rows a second")
+    rising = [4_000, 8_000, 12_000, 16_000, 24_000]
+    parser.add_argument("--rates", type=int, nargs="+", default=rising, help="rows a second")
     parser.add_argument("--minutes", type=int, default=2, help="length of a step (default 2)")
     parser.add_argument("--every", type=float, default=3.0, help="seconds between landings (default 3)")
     parser.add_argument("--home", default=".windrow/benchmarks", help="folder for data")
