@@ -170,7 +170,7 @@ class Around:
         return reduce(DataFrame.unionByName, parts)
 
     def _doubtful(self, read: Inputs) -> Iterator[tuple[RightStream, DataFrame]]:
-        return ((s, read.doubtful[s.name]) for s in self.pipeline.right if s.name in read.doubtful)
+        return ((s, read.doubtful[s.name]) for s in self.pipeline.label_streams if s.name in read.doubtful)
 
     def _of_keys(self, stream: RightStream, rows: DataFrame, keys: DataFrame) -> DataFrame:
         names = dict(zip(self.pipeline.left.key, stream.key, strict=True))

@@ -47,7 +47,7 @@ def decode(
         pipeline.max_skew
     )
     ahead = F.coalesce(F.col(event_time) > trusted_until, F.lit(False))
-    judged = typed.withColumn("_quarantined", _reason(pipeline, topic, declared, F.col(event_time), ahead))
+    judged = typed.withColumn("_quarantined", _reason(pipeline, topic, declared, row, F.col(event_time), ahead))
     said = ~F.coalesce(F.col("_quarantined").isin(*_UNREADABLE), F.lit(False))  # else what was read means nothing
     meta = {
         "_event_time": F.when(said & ~ahead, F.col(event_time)),
@@ -117,11 +117,12 @@ def _instant(said: Column) -> Column:
     return F.when(F.unix_micros(at).between(*_YEARS_1_TO_9999), at)
 
 
-def _reason(pipeline: Pipeline, topic: str, declared: dict[str, str], event_time: Column, ahead: Column) -> Column:
-    """The first reason to quarantine, or null."""
+def _reason(
+    pipeline: Pipeline, topic: str, declared: dict[str, str], row: Column, event_time: Column, ahead: Column
+) -> Column:
+    """The first reason to quarantine, or null. `row`: what the JSON reader made of the record, times as text."""
     streams = pipeline.streams_of(topic)
     selected = [F.coalesce(F.expr(s.where), F.lit(False)) if s.where else F.lit(True) for s in streams]
-    row = F.get("_parsed.row", F.lit(0))
     wrong = [row.getField(n).isNotNull() & F.col(n).isNull() for n, k in declared.items() if k == "timestamp"]
     keyless = [
         any_of([F.col(k).isNull() for k in s.key]) if isinstance(s, RightStream) and s.role == "label" else F.lit(False)
@@ -131,7 +132,7 @@ def _reason(pipeline: Pipeline, topic: str, declared: dict[str, str], event_time
     corrupt = F.col("_parsed._corrupt").isNotNull()
     text = F.col("_kafka_value").cast("string")
     whole = (F.size("_parsed.row") == 1) & F.col("_parsed.end").isNotNull()
-    one_row = F.coalesce(whole & F.get("_parsed.row", F.lit(0)).isNotNull(), F.lit(False))
+    one_row = F.coalesce(whole & row.isNotNull(), F.lit(False))
     not_an_object = F.json_object_keys(text).isNull() | F.try_parse_json(_wrapped(text)).isNull()
     return (
         F.when(F.col("_unreadable").isNotNull(), F.col("_unreadable"))

@@ -118,8 +118,8 @@ def _by_word(rows: DataFrame, by: str) -> GroupedData:
 
 def _bit() -> Column:
     """A row's bit in its word; what has no offset has one in common."""
-    place = F.col(ROW_ID[-1]).bitwiseAND(F.lit(63)).cast("int")
-    return F.coalesce(F.call_function("shiftleft", F.lit(1).cast("bigint"), place), F.lit(1).cast("bigint"))
+    place = F.coalesce(ROW_ID[-1], F.lit(0)).bitwiseAND(F.lit(63)).cast("int")
+    return F.call_function("shiftleft", F.lit(1).cast("bigint"), place)
 
 
 def conflicts(rows: StreamRows, intervals: Sequence[datetime], length: timedelta) -> DataFrame | None:
