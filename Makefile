@@ -20,7 +20,10 @@ BIN := .venv/bin
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1|/' | awk -F'|' '{printf "make %-7s %s\n", $$1, $$2}'
 
+# Bytecode is written here, once: where the environment tells Python to write none (images often do), each process
+# would compile thousands of modules anew.
 setup: preflight .venv/.synced ## the environment in .venv, the jars in the cache folder
+	@$(BIN)/python -m compileall -q spark_jobs plugins dags
 	@$(BIN)/python -m windrow.platform setup
 
 demo: setup ## the main job on real data through a real Airflow, figures checked
@@ -61,7 +64,7 @@ preflight:
 	@# interpreter path, under whatever runs from it just then.
 	@base=$$(.venv/bin/python -c 'import sys; assert sys.version_info[:2] == (3, 11); print(".venv/bin/python")' 2>/dev/null \
 	    || $(PYTHON) -c 'import sys; print(sys.executable)'); \
-	  UV_PYTHON_DOWNLOADS=never UV_PROJECT_ENVIRONMENT=.venv $(UV) sync --frozen --python "$$base" || { \
+	  UV_PYTHON_DOWNLOADS=never UV_PROJECT_ENVIRONMENT=.venv $(UV) sync --frozen --compile-bytecode --python "$$base" || { \
 	  echo "The environment could not be installed."; \
 	  echo "  → read the message above; a retry keeps what has arrived. Disk full? UV_CACHE_DIR moves uv's cache."; exit 1; } >&2
 	@touch $@

@@ -71,6 +71,13 @@ def test_files_that_cannot_hold_a_row_are_not_read(spark: Any, tmp_path: Path) -
     assert scan.rows(spark, str(tmp_path / "none"), ()) is None
 
 
+def test_the_log_says_whether_any_file_can_hold_a_row(tmp_path: Path) -> None:
+    path, none = written(tmp_path / "t", [[(1, 1, None)], [(2, 2, None)]]), str(tmp_path / "none")
+    bad, second = (Has("bad", value=True),), (Range("n", 2, 2),)
+    assert [scan.can_hold(path, *either) for either in ([bad], [second], [bad, second])] == [False, True, True]
+    assert not scan.can_hold(none, second)
+
+
 def test_a_column_that_joined_later_is_null_in_older_files(spark: Any, tmp_path: Path) -> None:
     path = written(tmp_path / "t", [[(1, 1, None)]])
     more = pa.Table.from_pylist(

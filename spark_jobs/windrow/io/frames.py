@@ -83,10 +83,12 @@ def inputs_of(
         begin, end = lo - stream.window.before, hi + stream.window.after
         sides.append(rows_of(landed(stream, begin, end), stream, begin, end, ends_in=True))
         if stream.role == "label":
-            landing = landed_of(spark, pipeline, places, stream, pins, *doubtful_files(pipeline, begin, end))
-            rows = doubtful_rows(landing, stream, pipeline, begin, end)
-            if not rows.isEmpty():
-                doubtful[stream.name] = rows
+            files = doubtful_files(pipeline, begin, end)
+            if any(scan.can_hold(places.landing(pipeline.name, topic), *files) for topic in stream.topics):
+                landing = landed_of(spark, pipeline, places, stream, pins, *files)
+                rows = doubtful_rows(landing, stream, pipeline, begin, end)
+                if not rows.isEmpty():
+                    doubtful[stream.name] = rows
     left, *rights = looked_through(sides)
     lost = gaps.as_of(pipeline, places, pins, lo - pipeline.before, hi + pipeline.after)
     return Inputs(left, {side.stream.name: side for side in rights}, doubtful, lost)

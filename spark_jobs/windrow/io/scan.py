@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from windrow.io import lookup, small
-from windrow.io.lookup import Condition
+from windrow.io.lookup import Condition, Lookup
 
 MOST_FILES = 1000
 """As many are named one by one."""
@@ -29,7 +29,7 @@ def rows(spark: SparkSession, path: str, *either: Sequence[Condition]) -> DataFr
     table = lookup.opened(path)
     if table is None:
         return None
-    paths = {file for conditions in either for file in table.paths(conditions)}
+    paths = _paths(table, either)
     if len(paths) > MOST_FILES or not table.is_plain or _PATTERN & set(path):
         return spark.read.format("delta").load(path)
     schema = small.spark_schema(table.table)
@@ -37,6 +37,16 @@ def rows(spark: SparkSession, path: str, *either: Sequence[Condition]) -> DataFr
         return nothing(spark, schema)
     read = spark.read.schema(schema).option("basePath", path)
     return read.parquet(*[f"{path}/{file}" for file in sorted(paths)])
+
+
+def can_hold(path: str, *either: Sequence[Condition]) -> bool:
+    """Whether any file could hold such a row, by the log alone; without a table none can."""
+    table = lookup.opened(path)
+    return table is not None and bool(_paths(table, either))
+
+
+def _paths(table: Lookup, either: Sequence[Sequence[Condition]]) -> set[str]:
+    return {file for conditions in either for file in table.paths(conditions)}
 
 
 def nothing(spark: SparkSession, schema: StructType) -> DataFrame:
