@@ -27,6 +27,7 @@ from lag_traffic import (
 from oracle import PINS, sent
 from windrow.io import lag as analysis
 from windrow.semantics.history import Record, RowId
+from windrow.semantics.intervals import micros
 from windrow.semantics.lag import Lag, Outcome, Scenario, Unusable
 from windrow.semantics.lag_setting import Event
 from windrow.semantics.lag_simulation import simulate
@@ -34,7 +35,7 @@ from windrow.semantics.match import key_of
 from windrow.semantics.reference import landed_once, side_of
 from windrow.transforms import lag
 from windrow.transforms.lag_arrivals import MOVES
-from windrow.transforms.lag_plan import LagPlan, micros
+from windrow.transforms.lag_plan import LagPlan
 from world import World
 
 pytestmark = pytest.mark.spark

@@ -16,10 +16,10 @@ import pytest
 
 from windrow.config import parse
 from windrow.places import Places
+from windrow.semantics.intervals import at_micros
 from windrow.simulate import bandit_wheel
 from windrow.simulate.bandit_wheel import OpenBanditUnavailable, fetch, read
 from windrow.simulate.open_bandit import NOTE, Moved, messages, pipeline_yaml, recent, records, truth
-from windrow.simulate.record import instant
 
 START = datetime(2026, 11, 21, 14, tzinfo=UTC)
 WEEK = datetime(2019, 11, 24, tzinfo=UTC)
@@ -63,7 +63,7 @@ def test_every_line_becomes_an_impression_and_every_click_a_label(wheel: Path) -
 
 
 def test_times_are_moved_onto_the_span_in_the_same_order(wheel: Path) -> None:
-    shown = {r.id: instant(r.event_us or 0) for r in records(MOVED, wheel) if r.side == "left" and not r.again}
+    shown = {r.id: at_micros(r.event_us or 0) for r in records(MOVED, wheel) if r.side == "left" and not r.again}
     for one in read(wheel, "random/all"):
         exact = (one.shown_at - WEEK) / timedelta(days=7) * MOVED.span + START
         assert abs(shown[one.impression_id] - exact) <= timedelta(microseconds=2)
@@ -87,11 +87,11 @@ def test_delays_are_the_same_every_time_and_known_at_the_edge(wheel: Path) -> No
 
 def test_the_states_are_those_of_a_plain_computation(wheel: Path) -> None:
     made = [r for r in records(MOVED, wheel) if r.fate == "landed"]
-    clicked_at = {r.key: instant(r.event_us or 0) for r in made if r.side == "right"}
+    clicked_at = {r.key: at_micros(r.event_us or 0) for r in made if r.side == "right"}
     newest: dict[int, datetime] = {}
     for r in made:
         if r.side == "right":
-            newest[r.partition] = max(instant(r.event_us or 0), newest.get(r.partition, START))
+            newest[r.partition] = max(at_micros(r.event_us or 0), newest.get(r.partition, START))
     clock = max(newest.values()) - MOVED.click_out_of_orderness
     rows = {r.id: r for r in truth(MOVED, wheel).rows()}
     assert len(rows) == 2 * LINES + 1, "every impression once, and the poisoned one without a key"

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from windrow.config import parse
+from windrow.semantics.intervals import micros
 from windrow.simulate.poison import KINDS
-from windrow.simulate.record import micros
 from windrow.simulate.traffic import Traffic, messages, pipeline_yaml, records, truth
 
 START = datetime(2026, 11, 1, tzinfo=UTC)

@@ -10,7 +10,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from windrow.simulate.record import Message, Record, instant, micros
+from windrow.semantics.intervals import at_micros, micros
+from windrow.simulate.record import Message, Record
 from windrow.simulate.traffic import Traffic, messages, records, truth
 from windrow.simulate.truth import Rules, Truth
 
@@ -133,7 +134,7 @@ def test_the_small_traffic_shows_every_case_that_the_join_must_get_right() -> No
     assert any(len(r.labels) > 1 for r in rows), "no row with several labels"
     shared = Counter(name for r in rows for name in r.labels)
     assert max(shared.values()) > 1, "no label of several rows"
-    clicks = {r.id: instant(r.event_us or 0) for r in records(SMALL) if r.kind == "click"}
+    clicks = {r.id: at_micros(r.event_us or 0) for r in records(SMALL) if r.kind == "click"}
     ends = Counter(clicks[name] - r.event_at == SMALL.after for r in rows for name in r.labels)
     assert ends[True] > 0, "no label on a window's end"
     assert ends[False] > 0

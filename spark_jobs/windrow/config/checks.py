@@ -7,21 +7,20 @@ that every single field is right by itself, which the models have seen to.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from windrow.config.column_types import ColumnType, parse_type, why_no_key
 from windrow.config.problems import Location, near_miss
 from windrow.config.text import duration_text, short
+from windrow.semantics.intervals import DAY, EPOCH
 
 if TYPE_CHECKING:
     from windrow.config.pipeline import Pipeline, Stream
 
 Finding = tuple[Location, str]
 
-DAY = timedelta(days=1)
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 READS_WORTH_KNOWING = 20
 """From this many readings of each label on, `check` says so."""
 

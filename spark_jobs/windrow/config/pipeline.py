@@ -22,6 +22,7 @@ from windrow.config import checks, text
 from windrow.config.column_types import parse_type
 from windrow.config.problems import Inconsistent
 from windrow.semantics.clock import IdlePolicy
+from windrow.semantics.intervals import micros
 
 LONGEST_NAME = 64
 MOST_COLUMNS = 2_000
@@ -280,8 +281,6 @@ class Pipeline(Frozen):
 
 def _canonical(value: object) -> object:
     """Times as whole microseconds: no library's idea of how to write them is part of the hash."""
-    if isinstance(value, datetime):
-        value = value - checks.EPOCH
-    if isinstance(value, timedelta):
-        return value // timedelta(microseconds=1)
+    if isinstance(value, datetime | timedelta):
+        return micros(value)
     raise TypeError(f"{type(value)} has no canonical form")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from windrow.io.lookup import Range
 from windrow.places import Places
 from windrow.schemas import ELEMENT_TYPES, INTERVAL, MEASURES, PAIRED, PLAN, PUBLICATION, ROW_ORDER, TRAINING_TYPES
 from windrow.semantics.balance import Balance, LeftBalance, RightBalance
+from windrow.semantics.intervals import at_micros
 from windrow.semantics.plan import Plan
 from windrow.transforms import measure
 
@@ -316,13 +316,12 @@ def _collected(aggregates: Mapping[tuple[str, ...], DataFrame]) -> dict[tuple[st
 
     Instants leave Spark as microseconds: a collected timestamp would be in the process's zone.
     """
-    epoch = datetime(1970, 1, 1, tzinfo=UTC)
 
     def collected(frame: DataFrame) -> dict[Any, dict[str, Any]]:
         if PLAN in frame.columns:
             return {row[PLAN]: row.asDict() for row in frame.collect()}
         rows = frame.withColumn(INTERVAL, F.unix_micros(INTERVAL)).collect()
-        return {epoch + timedelta(microseconds=row[INTERVAL]): row.asDict() for row in rows}
+        return {at_micros(row[INTERVAL]): row.asDict() for row in rows}
 
     with ThreadPoolExecutor(len(aggregates)) as pool:
         return dict(zip(aggregates, pool.map(collected, aggregates.values()), strict=True))

@@ -22,11 +22,11 @@ from windrow.io import clocks, frames, scan
 from windrow.places import Places
 from windrow.schemas import ARRIVED_AT, BATCH, EVENT_TIME, QUARANTINED, RECORD_AT
 from windrow.semantics.clock import PartitionClock
-from windrow.semantics.intervals import shifted
+from windrow.semantics.intervals import micros, shifted
 from windrow.semantics.lag import Outcome, Scenario, Unusable
 from windrow.semantics.lag_setting import LabelStream, Place, Setting
 from windrow.transforms import lag
-from windrow.transforms.lag_plan import LagPlan, micros
+from windrow.transforms.lag_plan import LagPlan
 from windrow.transforms.observed import sampled
 from windrow.transforms.streams import rows_of
 

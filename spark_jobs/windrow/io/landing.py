@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from pyspark.sql import DataFrame, Observation, SparkSession
@@ -28,7 +28,7 @@ from windrow.places import Places
 from windrow.schemas import BATCH
 from windrow.semantics.balance import BalanceBroken
 from windrow.semantics.clock import advance, topic_clock
-from windrow.semantics.intervals import EPOCH
+from windrow.semantics.intervals import at_micros
 from windrow.transforms.decode import decode
 
 RECORDS_PER_FILE = 250_000
@@ -236,7 +236,7 @@ def _gaps_after(batch: Batch, previous: Rows, counted: Mapping[int, Mapping[str,
     for gap in (*gaps.of_rows(previous), *batch.gaps):
         first = counted.get(gap.lost.partition, {}).get("first")
         if gap.next_after is None and gap.epoch == batch.epoch and first is not None:
-            gap = gap.ended(batch.number, _instant(first))
+            gap = gap.ended(batch.number, at_micros(first))
         at = gap.lost.partition if gap.lost.partition in batch.ranges else min(batch.ranges)
         carried.setdefault(at, []).append(gap)
     return carried
@@ -244,8 +244,4 @@ def _gaps_after(batch: Batch, previous: Rows, counted: Mapping[int, Mapping[str,
 
 def _newest(last: Mapping[str, Any] | None, micros: int | None) -> datetime | None:
     seen = [last["newest_at"]] if last and last["newest_at"] is not None else []
-    return max([*seen, *([] if micros is None else [_instant(micros)])], default=None)
-
-
-def _instant(micros: int) -> datetime:
-    return EPOCH + timedelta(microseconds=micros)
+    return max([*seen, *([] if micros is None else [at_micros(micros)])], default=None)

@@ -27,7 +27,7 @@ from windrow.io.session import frame_of
 from windrow.places import Places
 from windrow.schemas import BATCH, DATE, EVENT_TIME, INTERVAL, PAIRED, PUBLICATION, QUARANTINED, REASON
 from windrow.semantics.close import closes_at
-from windrow.semantics.intervals import EPOCH, Interval
+from windrow.semantics.intervals import MICROSECOND, Interval, at_micros
 from windrow.semantics.plan import Plan
 from windrow.transforms import late
 from windrow.transforms.conditions import all_of, any_of
@@ -37,7 +37,6 @@ from windrow.transforms.streams import StreamRows, selected
 
 MOST_STRETCHES = 50
 """Ranges of event time in one read; nearest ones are read as one above that."""
-_MICROSECOND = timedelta(microseconds=1)
 _STANDING = (
     f"{INTERVAL} timestamp, {PUBLICATION} bigint, _closed_at timestamp, _drained boolean, _pins map<string,bigint>, "
     "_clocks map<string,timestamp>, _disorder_us map<string,bigint>"
@@ -63,7 +62,7 @@ class Around:
             near = [self._near(stream, starts) for stream in self.pipeline.streams]
             near += [self._near_undated(stream) for stream in self.pipeline.label_streams]
             micros = self._unseen(reduce(DataFrame.unionByName, near), starts).distinct().collect()  # a few instants
-            found |= {EPOCH + timedelta(microseconds=row["at"]) for row in micros}
+            found |= {at_micros(row["at"]) for row in micros}
         return sorted(found)
 
     # ---- which intervals
@@ -77,8 +76,8 @@ class Around:
         wanted = F.col(QUARANTINED).isNull() & selected(stream)
         if stream in self.pipeline.label_streams:
             wanted = wanted | (F.col(QUARANTINED).isNotNull() & is_meant(stream))
-        step = self.pipeline.interval // _MICROSECOND
-        low, high = (_floor(F.unix_micros(at) + by // _MICROSECOND, step) for by in (-after, before))
+        step = self.pipeline.interval // MICROSECOND
+        low, high = (_floor(F.unix_micros(at) + by // MICROSECOND, step) for by in (-after, before))
         spread = fresh.where(wanted).select(
             "_topic", BATCH, F.explode(F.sequence(low, high, F.lit(step).cast("bigint"))).alias("at")
         )
@@ -240,7 +239,7 @@ class Around:
             clocks = {f"{c.topic}/{c.epoch}/{c.partition}": c.event_clock(disorder[c.topic]) for c in plan.watermark
                       if c.topic in disorder}  # fmt: skip
             closed_at = closes_at(plan.interval, pipeline.after, pipeline.grace)
-            micros = {topic: d // _MICROSECOND for topic, d in disorder.items()}
+            micros = {topic: d // MICROSECOND for topic, d in disorder.items()}
             number = self.work.standing[start]["number"]
             rows.append((start, number, closed_at, plan.drained, dict(plan.pins), clocks, micros))
         return frame_of(self.spark, rows, _STANDING)

@@ -25,6 +25,7 @@ from windrow.io.session import frame_of
 from windrow.places import Places
 from windrow.schemas import BATCH, EVENT_TIME, QUARANTINED, ROW_ID
 from windrow.semantics.clock import topic_clock
+from windrow.semantics.intervals import MICROSECOND
 from windrow.semantics.recall import Delays
 from windrow.transforms.observed import (
     Grid,
@@ -42,7 +43,7 @@ FINEST = 1_000
 WIDER = 4
 """Labels are looked for in this many windows after their row: the window itself says nothing about what it misses."""
 
-MICROSECOND, SECOND = timedelta(microseconds=1), timedelta(seconds=1)
+SECOND = timedelta(seconds=1)
 
 
 @dataclass(frozen=True)

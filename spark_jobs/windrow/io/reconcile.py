@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -24,7 +24,7 @@ from windrow.io.locks import held
 from windrow.io.session import frame_of
 from windrow.places import Places
 from windrow.schemas import DATE, EVENT_TIME, INTERVAL, PAIRED, PUBLICATION, RECONCILED, ROW_ID
-from windrow.semantics.intervals import EPOCH, Interval
+from windrow.semantics.intervals import Interval, at_micros
 from windrow.semantics.plan import Plan
 from windrow.transforms import late
 from windrow.transforms.reconcile import DIFFERENT, differences
@@ -109,7 +109,7 @@ def _published(spark: SparkSession, pipeline: Pipeline, places: Places, work: Du
 def _count(counts: dict[datetime, dict[str, int]], name: str, frame: DataFrame) -> None:
     start = INTERVAL if INTERVAL in frame.columns else "interval"
     for row in frame.groupBy(F.unix_micros(start).alias("at")).agg(F.count(F.lit(1)).alias("n")).collect():
-        counts[EPOCH + timedelta(microseconds=row["at"])][name] = row["n"]
+        counts[at_micros(row["at"])][name] = row["n"]
 
 
 def _first(found: DataFrame) -> list[Difference]:
@@ -117,6 +117,6 @@ def _first(found: DataFrame) -> list[Difference]:
     named = F.concat_ws("/", *[F.col(f"_id.{name}") for name in ROW_ID])
     rows = found.orderBy(INTERVAL, EVENT_TIME, "_id").limit(SHOWN)
     return [
-        Difference(EPOCH + timedelta(microseconds=row["at"]), row["row"], tuple(row[DIFFERENT]))
+        Difference(at_micros(row["at"]), row["row"], tuple(row[DIFFERENT]))
         for row in rows.select(F.unix_micros(INTERVAL).alias("at"), named.alias("row"), DIFFERENT).collect()
     ]

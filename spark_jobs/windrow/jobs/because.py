@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from windrow.config import Pipeline, RightStream
 from windrow.semantics.explain import Verdict
 from windrow.semantics.history import JoinSpec, Record, RowId
-from windrow.semantics.intervals import shifted
+from windrow.semantics.intervals import MICROSECOND, shifted
 
 
 def row_text(row_id: RowId) -> str:
@@ -25,7 +25,7 @@ def instant_words(at: datetime | None) -> str:
 
 def span_words(length: timedelta) -> str:
     """`1h 2m 3.5s`, to the microsecond."""
-    micros = abs(length) // timedelta(microseconds=1)
+    micros = abs(length) // MICROSECOND
     seconds, micros = divmod(micros, 1_000_000)
     hours, rest = divmod(seconds, 3600)
     minutes, seconds = divmod(rest, 60)

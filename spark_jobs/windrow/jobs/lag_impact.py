@@ -29,7 +29,6 @@ import argparse
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,6 +40,7 @@ from windrow.jobs.spark import spark_for
 from windrow.quality import lag_report
 from windrow.quality.lag_findings import Disorder, Findings, StreamFindings, sentences
 from windrow.semantics.advice import Settings, Traffic, advise, recall
+from windrow.semantics.intervals import MICROSECOND
 from windrow.semantics.lag import Unusable
 from windrow.semantics.recall import CannotBeKnown, Curve, Delays, estimate
 
@@ -55,7 +55,6 @@ LISTS = {
     "graces": "grace",
     "recalls": "recall",
 }
-MICROSECOND = timedelta(microseconds=1)
 
 
 class Analysis(NamedTuple):

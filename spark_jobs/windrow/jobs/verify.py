@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import reduce
 from itertools import groupby
 from typing import Any
@@ -23,7 +23,7 @@ from windrow.jobs.run import BadRequest, Context, instant, job
 from windrow.jobs.spark import spark_for
 from windrow.places import Places
 from windrow.schemas import INTERVAL, PAIRED, ROW_ID
-from windrow.semantics.intervals import EPOCH
+from windrow.semantics.intervals import at_micros
 from windrow.semantics.plan import Plan
 from windrow.transforms.content import ADDED, MISSING, REPEATED, ContentDiffers, compared, differs, findings, hashed
 
@@ -140,7 +140,7 @@ def _compare(
     )
     both = compared(hashed(published, pipeline), hashed(made, pipeline))
     try:
-        found = {_instant(row["_at"]): row.asDict() for row in _counted(both, pipeline).collect()}
+        found = {at_micros(row["_at"]): row.asDict() for row in _counted(both, pipeline).collect()}
         for row in rows:
             seen = found.get(row["interval"], {})
             ids = _row_ids(both, row["interval"]) if seen.get("_different") else ()
@@ -176,10 +176,6 @@ _SUMS = ("_rows", "_different", "_published", "_made", "_at")
 def _row_ids(both: DataFrame, interval: datetime) -> tuple[str, ...]:
     found = both.where(differs() & (F.col(INTERVAL) == F.lit(interval))).orderBy(*ROW_ID).limit(SHOWN)
     return tuple("/".join(str(row[name]) for name in ROW_ID) for row in found.select(*ROW_ID).collect())
-
-
-def _instant(micros: int) -> datetime:
-    return EPOCH.astimezone(UTC) + timedelta(microseconds=micros)
 
 
 def told(outcome: Outcome) -> str:

@@ -21,11 +21,11 @@ from datetime import datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from windrow.semantics.intervals import MICROSECOND
 from windrow.semantics.landings import Place
 from windrow.semantics.late import Line
 from windrow.semantics.reference import JoinedRow
 
-MICROSECOND = timedelta(microseconds=1)
 _CLOCK = re.compile(r"(-?)(\d+):(\d\d)(?::(\d\d(?:\.\d{1,6})?))?")
 _WORD = re.compile(r"[^\s]+")
 COLUMNS = ("key", "at", "id", "action", "value")

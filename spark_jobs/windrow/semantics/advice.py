@@ -22,9 +22,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from math import ceil
 
+from windrow.semantics.intervals import MICROSECOND
 from windrow.semantics.recall import Curve, Estimate, Z
-
-MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-DAY = timedelta(days=1)
+DAY, MICROSECOND = timedelta(days=1), timedelta(microseconds=1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 LATEST = datetime.max.replace(tzinfo=UTC)
@@ -38,6 +38,16 @@ def shifted(t: datetime, by: timedelta) -> datetime:
         return utc(t) + by
     except OverflowError:
         return EARLIEST if by < timedelta(0) else LATEST
+
+
+def micros(of: datetime | timedelta) -> int:
+    """Microseconds, exactly: of an instant since 1970, or of a duration."""
+    return (utc(of) - EPOCH if isinstance(of, datetime) else of) // MICROSECOND
+
+
+def at_micros(us: int) -> datetime:
+    """The instant in UTC that many microseconds after 1970 began."""
+    return EPOCH + timedelta(microseconds=us)
 
 
 @dataclass(frozen=True, order=True)

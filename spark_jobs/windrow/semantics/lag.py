@@ -24,9 +24,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
-from windrow.semantics.intervals import is_length, shifted, utc
+from windrow.semantics.intervals import MICROSECOND, is_length, shifted, utc
 
-MICROSECOND = timedelta(microseconds=1)
 ZERO = timedelta(0)
 LOOK_EVERY = timedelta(minutes=1)
 """How often open rows are counted for their peak: at each full minute of arrival time, and at the end."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from windrow.semantics.history import RowId
-from windrow.semantics.intervals import EPOCH, Interval, interval_of, shifted
-from windrow.semantics.lag import MICROSECOND, ZERO, Lag, Scenario, Unusable
+from windrow.semantics.intervals import EPOCH, MICROSECOND, Interval, interval_of, shifted
+from windrow.semantics.lag import ZERO, Lag, Scenario, Unusable
 from windrow.semantics.match import Key
 
 Place = tuple[str, int, int]

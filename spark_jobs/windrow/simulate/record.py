@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-MICROSECOND = timedelta(microseconds=1)
+from windrow.semantics.intervals import at_micros
 
 Side = Literal["left", "right"]
 Fate = Literal["landed", "filtered", "quarantined", "before_start", "lost"]
@@ -49,19 +48,9 @@ class Message(NamedTuple):
     produced_at: datetime | None = None
 
 
-def micros(instant: datetime) -> int:
-    """Microseconds since 1970, exactly."""
-    return (instant - EPOCH) // MICROSECOND
-
-
-def instant(us: int) -> datetime:
-    """The aware UTC instant of a number of microseconds."""
-    return EPOCH + timedelta(microseconds=us)
-
-
 def text(us: int) -> str:
     """An instant as it stands in the JSON records: `2026-11-01T00:00:00.000000Z`."""
-    return instant(us).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return at_micros(us).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def encode(body: dict[str, Any] | bytes | None) -> bytes | None:
@@ -79,5 +68,5 @@ def messages(records: Iterable[Record]) -> Iterator[Message]:
                 None if record.key is None else "/".join(map(str, record.key)).encode(),
                 encode(record.body),
                 record.stamp_us // 1000,
-                instant(record.produced_us),
+                at_micros(record.produced_us),
             )

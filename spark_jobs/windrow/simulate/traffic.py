@@ -20,9 +20,10 @@ from typing import Any
 import numpy as np
 
 from windrow.config import duration_text
+from windrow.semantics.intervals import MICROSECOND, micros
 from windrow.simulate import poison, record
 from windrow.simulate.poison import KINDS, Kind
-from windrow.simulate.record import MICROSECOND, Message, Record, micros, text
+from windrow.simulate.record import Message, Record, text
 from windrow.simulate.truth import Rules, Truth
 
 _CHUNK = 4096

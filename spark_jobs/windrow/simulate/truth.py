@@ -24,7 +24,8 @@ from itertools import islice, takewhile
 from operator import itemgetter
 from typing import Literal, NamedTuple
 
-from windrow.simulate.record import MICROSECOND, Record, instant, micros
+from windrow.semantics.intervals import MICROSECOND, at_micros, micros
+from windrow.simulate.record import Record
 
 State = Literal["positive", "negative", "unknown"]
 
@@ -125,7 +126,7 @@ class Truth:
     @cached_property
     def label_clock(self) -> datetime | None:
         """The newest event clock over the label side's partitions; None where it has no event at all."""
-        return None if self._labels.clock_us is None else instant(self._labels.clock_us)
+        return None if self._labels.clock_us is None else at_micros(self._labels.clock_us)
 
     @cached_property
     def counts(self) -> Counts:
@@ -168,7 +169,7 @@ class Truth:
             here = record.partition, offset
             partition, first = min(here, retried.get((record.id, record.event_us), here))
             labels, state, reason = self._state(record)
-            at, interval_at = instant(record.event_us), self._interval_at(record.event_us)
+            at, interval_at = at_micros(record.event_us), self._interval_at(record.event_us)
             yield Expected(record.id, at, interval_at, partition, first, labels, state, reason), record
 
     def _state(self, left: Record) -> tuple[tuple[str, ...], State, str | None]:
@@ -190,7 +191,7 @@ class Truth:
 
     def _interval_at(self, us: int) -> datetime:
         start, length = micros(self.rules.start), self.rules.interval // MICROSECOND
-        return instant(start + (us - start) // length * length)
+        return at_micros(start + (us - start) // length * length)
 
     @cached_property
     def _labels(self) -> _Labels:

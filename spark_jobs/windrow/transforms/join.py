@@ -34,9 +34,8 @@ from windrow.schemas import (
     STATE,
 )
 from windrow.semantics.history import Gap
+from windrow.semantics.intervals import MICROSECOND
 from windrow.transforms.conditions import all_of, any_of
-
-MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True)

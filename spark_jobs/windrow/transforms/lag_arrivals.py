@@ -19,8 +19,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from windrow.semantics.intervals import micros
 from windrow.semantics.lag import Lag
-from windrow.transforms.lag_plan import NONE, LagPlan, micros
+from windrow.transforms.lag_plan import NONE, LagPlan
 
 Ints = np.ndarray
 EVENTS_AT_ONCE = 500_000

@@ -9,22 +9,16 @@ All times are microseconds since 1970.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from functools import cached_property
 
 from windrow.semantics.clock import PartitionClock, current
-from windrow.semantics.intervals import EPOCH, utc
-from windrow.semantics.lag import MICROSECOND, Lag, Policy, Scenario
+from windrow.semantics.intervals import MICROSECOND, micros
+from windrow.semantics.lag import Lag, Policy, Scenario
 from windrow.semantics.lag_setting import Setting
 
 NONE = -(2**62)
 """Minus infinity: no clock yet. Everything below `NO_TIME` is none."""
 NO_TIME = -(2**61)
-
-
-def micros(of: datetime | timedelta) -> int:
-    """An instant since 1970, or a duration."""
-    return (utc(of) - EPOCH if isinstance(of, datetime) else of) // MICROSECOND
 
 
 @dataclass(frozen=True)

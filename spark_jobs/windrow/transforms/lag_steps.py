@@ -20,8 +20,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from windrow.semantics.intervals import micros
 from windrow.transforms.lag_arrivals import BUCKET, STATE, Ints, frozen, thawed
-from windrow.transforms.lag_plan import NO_TIME, NONE, ClockPlan, LagPlan, micros
+from windrow.transforms.lag_plan import NO_TIME, NONE, ClockPlan, LagPlan
 
 STEP = 5
 """Columns of a step: W, arrival, event time, partition, offset. The last three order events of one instant."""

@@ -17,9 +17,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from windrow.semantics.intervals import micros
 from windrow.semantics.lag import LOOK_EVERY
 from windrow.transforms.lag_arrivals import Ints, arrival, thawed
-from windrow.transforms.lag_plan import Closing, LagPlan, Line, micros
+from windrow.transforms.lag_plan import Closing, LagPlan, Line
 from windrow.transforms.lag_steps import STEP
 
 LABELS = "array<struct<stream: int, place: int, at: bigint, logged: bigint, offset: bigint>>"

@@ -16,10 +16,10 @@ from pyspark.sql import functions as F
 
 from windrow.config import Pipeline, RightStream, Stream
 from windrow.schemas import EVENT_TIME, INTERVAL, PAIRED, PLAN, REASON, ROW_ID, ROW_ORDER, STATE
-from windrow.semantics.intervals import EPOCH
+from windrow.semantics.intervals import MICROSECOND, micros
 from windrow.semantics.labels import REASONS
 from windrow.transforms.conditions import any_of
-from windrow.transforms.join import MICROSECOND, interval_of
+from windrow.transforms.join import interval_of
 from windrow.transforms.streams import StreamRows, named
 
 
@@ -194,7 +194,7 @@ def _in_each(rows: DataFrame, intervals: Sequence[datetime], length: timedelta, 
 
     Counted on the grid, not looked for among the intervals: a run may have hundreds.
     """
-    step, first = length // MICROSECOND, (intervals[0] - EPOCH) // MICROSECOND
+    step, first = length // MICROSECOND, micros(intervals[0])
     slots = (intervals[-1] - intervals[0]) // length + 1
     at = F.unix_micros(EVENT_TIME) - F.lit(first)
     low = high = _whole(at, step)

@@ -21,6 +21,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from windrow.schemas import EVENT_TIME, ROW_ID
+from windrow.semantics.intervals import MICROSECOND, micros
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
 ACCURACY = 1_000
@@ -28,8 +29,6 @@ ACCURACY = 1_000
 
 HORIZONS = 64
 """How finely the age of young rows is told apart. Coarser loses some of their labels, never invents one."""
-
-MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True)
@@ -163,8 +162,3 @@ def disorder_counts(rows: DataFrame, newest: Mapping[int, datetime], grid: Grid)
         .groupBy("bin", "seen")
         .agg(F.count(F.lit(1)).alias("labels"))
     )
-
-
-def micros(at: datetime) -> int:
-    """Microseconds since 1970, exactly."""
-    return (at - datetime(1970, 1, 1, tzinfo=at.tzinfo)) // MICROSECOND
