@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
+from deltalake import DeltaTable
 
 from small_pipeline import IDLING, PIPELINE, START, at, event, made, recreate
 from windrow.config import Pipeline, parse
@@ -135,6 +136,26 @@ def test_offsets_that_the_broker_deleted_fail_the_landing_and_are_named(world: W
         future.result(30)
     with pytest.raises(OffsetsGone, match=r"served partition 0: offsets \[3, 6\) are gone"):
         world.land(ctx)
+    assert clocks.observe(ctx.pipeline, ctx.places) == before
+
+
+def test_a_topic_that_fails_does_not_keep_the_others_from_landing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(landing, "TOPICS_AT_ONCE", 1)
+    ctx = made(world, PIPELINE, {"served": 1, "likes": 1})
+    world.produce([event("likes", 0, 1), event("served", 0, 1)])
+    before = world.land(ctx)
+    world.produce([event("likes", 0, n) for n in range(2, 5)] + [event("served", 0, n) for n in range(2, 7)])
+    admin = AdminClient({"bootstrap.servers": world.places.kafka})
+    for future in admin.delete_records([TopicPartition(f"{world.name}.likes", 0, 3)]).values():
+        future.result(30)
+    with pytest.raises(OffsetsGone, match=r"likes partition 0: offsets \[1, 3\) are gone"):
+        world.land(ctx)
+    landed = [
+        DeltaTable(ctx.places.landing(ctx.pipeline.name, topic)).to_pyarrow_table() for topic in ctx.pipeline.topics
+    ]
+    assert [table.num_rows for table in landed] == [1, 6]
     assert clocks.observe(ctx.pipeline, ctx.places) == before
 
 

@@ -45,6 +45,8 @@ def land(
 ) -> clocks.Observation:
     """Land what every topic of the pipeline has, and record the clock.
 
+    A topic that fails keeps the clock where it is, and no other topic from landing: its records may not wait.
+
     Raises:
         gaps.NoSuchGap: what is given up is not what is lost.
         offsets.OffsetsGone, kafka.BrokerUnreachable, kafka.TopicMissing, BalanceBroken, locks.Locked
@@ -59,7 +61,8 @@ def land(
             return _land_topic(spark, pipeline, places, topics[name], landed_at, previous.of_topic(name), given_up)
 
         with ThreadPoolExecutor(TOPICS_AT_ONCE) as pool:
-            rows = [row for landed in pool.map(land_topic, pipeline.topics) for row in landed]
+            landed = [pool.submit(land_topic, name) for name in pipeline.topics]
+        rows = [row for topic in landed for row in topic.result()]
         seen = clocks.record(pipeline, places, previous.number + 1, rows)
         crash.point("land.after_clock")
         return seen
