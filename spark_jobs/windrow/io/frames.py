@@ -135,9 +135,13 @@ def facts_of(pipeline: Pipeline, plans: tuple[Plan, ...], gaps: tuple[Gap, ...])
 
 def is_forced(pipeline: Pipeline, plan: Plan) -> bool:
     """Whether a person had the interval published before it closed: its own clock says so."""
-    return not plan.drained and not is_closed(
-        plan.interval, frontier(watermark(plan.watermark), pipeline.after, pipeline.grace)
-    )
+    return not closed_by(pipeline, plan)(plan.interval)
+
+
+def closed_by(pipeline: Pipeline, plan: Plan) -> Callable[[Interval], bool]:
+    """Whether an interval had closed when the plan was made; a drain closes every one."""
+    reached = frontier(watermark(plan.watermark), pipeline.after, pipeline.grace)
+    return lambda interval: plan.drained or is_closed(interval, reached)
 
 
 def _heard_until(pipeline: Pipeline, stream: Stream, vector: Iterable[PartitionClock]) -> datetime | None:

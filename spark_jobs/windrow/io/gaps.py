@@ -112,7 +112,13 @@ def as_of(pipeline: Pipeline, places: Places, pins: Mapping[str, int], lo: datet
     Raises:
         ClockBehind: the clock has not seen the pins.
     """
-    seen = clocks.observe(pipeline, places)
+    return known_to(clocks.observe(pipeline, places), pipeline, pins, lo, hi)
+
+
+def known_to(
+    seen: clocks.Observation, pipeline: Pipeline, pins: Mapping[str, int], lo: datetime, hi: datetime
+) -> tuple[Gap, ...]:
+    """The same, of an observation that is at hand."""
     behind = [topic for topic, pin in pins.items() if seen.pins.get(topic, 0) < pin]
     if behind:
         raise ClockBehind(

@@ -12,15 +12,17 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import polars as pl
 import pyarrow as pa
+from deltalake import DeltaTable
 
 from windrow.config import Pipeline, RightStream, Stream
 from windrow.io import clocks, frames, gaps, publications, small
+from windrow.io.clocks import Observation
 from windrow.io.late import APP_ID, Pass, last_pass, lines, path_of
 from windrow.io.locks import held
 from windrow.places import Places
@@ -104,8 +106,9 @@ def due(pipeline: Pipeline, places: Places) -> Due | None:
     observed = clocks.observe(pipeline, places)
     if table is None or not observed.rows or not standing:
         return None
-    tables = {topic: small.opened(places.landing(pipeline.name, topic)) for topic in pipeline.topics}
-    versions = {topic: one.version() for topic, one in tables.items() if one is not None}
+    landed = {topic: small.opened(places.landing(pipeline.name, topic)) for topic in pipeline.topics}
+    tables = {topic: table for topic, table in landed.items() if table is not None}
+    versions = {topic: table.version() for topic, table in tables.items()}
     first = Interval(pipeline.start, pipeline.start + pipeline.interval)
     known = Plan(pipeline.name, "late", first, observed.pins, pipeline.config_hash, observed.clocks)
     last = last_pass(pipeline, places, pipeline.config_hash)
@@ -118,18 +121,19 @@ def due(pipeline: Pipeline, places: Places) -> Due | None:
         versions=versions,
         seen=seen,
         incomparable=_incomparable(pipeline, places, standing),
-        near=tuple(dict.fromkeys(s for topic in pipeline.topics for s in _near(pipeline, places, topic, seen))),
-        stretches=tuple(dict.fromkeys(s for one in seen for s in _stretches(pipeline, places, one, known))),
-        is_erased=_is_erased(pipeline, places, last.versions if last else {}, versions),
+        near=tuple(dict.fromkeys(s for topic in tables for s in _near(pipeline, topic, tables[topic], seen))),
+        stretches=tuple(dict.fromkeys(s for one in seen for s in _stretches(pipeline, observed, one, known))),
+        is_erased=_is_erased(tables, last.versions if last else {}),
     )
 
 
 def _seen(pipeline: Pipeline, standing: Mapping[datetime, Mapping[str, Any]], last: Pass | None) -> tuple[Seen, ...]:
     """Standing publications of this config, by what was known when they were last looked at."""
     by_pass: list[datetime] = []
+    mine = pipeline.config_hash
     by_plan: dict[Any, tuple[Plan, list[datetime]]] = {}
     for start, row in sorted(standing.items()):
-        if row["config_hash"] != pipeline.config_hash:
+        if row["config_hash"] != mine:
             continue
         if last is not None and row["number"] <= last.publication:
             by_pass.append(start)
@@ -143,7 +147,8 @@ def _seen(pipeline: Pipeline, standing: Mapping[datetime, Mapping[str, Any]], la
 def _incomparable(
     pipeline: Pipeline, places: Places, standing: Mapping[datetime, Mapping[str, Any]]
 ) -> tuple[datetime, ...]:
-    other = {start: row for start, row in standing.items() if row["config_hash"] != pipeline.config_hash}
+    mine = pipeline.config_hash
+    other = {start: row for start, row in standing.items() if row["config_hash"] != mine}
     if not other:
         return ()
     told = lines(pipeline, places, list(other), columns=("interval", "kind"), standing=standing)
@@ -151,13 +156,13 @@ def _incomparable(
     return tuple(sorted(set(other) - known))
 
 
-def _near(pipeline: Pipeline, places: Places, topic: str, seen: Sequence[Seen]) -> Iterable[Stretch]:
+def _near(pipeline: Pipeline, topic: str, landed: DeltaTable, seen: Sequence[Seen]) -> Iterable[Stretch]:
     """Around files with a batch that a publication has not seen, and with a row that may matter to it."""
     floor = min((one.known.pins.get(topic, 0) for one in seen), default=None)
     if floor is None:
         return
     is_label = any(isinstance(s, RightStream) and s.role == "label" for s in pipeline.streams_of(topic))
-    for file in _files_above(places.landing(pipeline.name, topic), floor):
+    for file in _files_above(landed, floor):
         fresh = [one for one in seen if one.known.pins.get(topic, 0) < file["batch"]]
         if file["timeless_bad"] and is_label and fresh:
             yield Stretch(EARLIEST, LATEST)  # a label that cannot be dated makes old rows of its key doubtful
@@ -180,11 +185,8 @@ def window_of(stream: Stream) -> tuple[timedelta, timedelta]:
     return timedelta(0), timedelta(0)
 
 
-def _files_above(path: str, batch: int) -> Iterable[Mapping[str, Any]]:
+def _files_above(table: DeltaTable, batch: int) -> Iterable[Mapping[str, Any]]:
     """Files that may hold batches above this one, by their statistics. Where these are missing: it may."""
-    table = small.opened(path)
-    if table is None:
-        return []
     actions = pl.from_arrow(pa.table(table.get_add_actions(flatten=True)))
     assert isinstance(actions, pl.DataFrame)
     wanted: dict[str, tuple[str, Any]] = {
@@ -195,8 +197,9 @@ def _files_above(path: str, batch: int) -> Iterable[Mapping[str, Any]]:
         "timeless": (f"null_count.{EVENT_TIME}", None),
         "good": (f"null_count.{QUARANTINED}", None),
     }
+    told = actions.select([source for source, _ in wanted.values() if source in actions.columns])
     found = []
-    for row in actions.iter_rows(named=True):
+    for row in told.iter_rows(named=True):
         file: dict[str, Any] = {}
         for name, (source, default) in wanted.items():
             known = row.get(source)
@@ -212,20 +215,18 @@ def _files_above(path: str, batch: int) -> Iterable[Mapping[str, Any]]:
     return found
 
 
-def _stretches(pipeline: Pipeline, places: Places, seen: Seen, known: Plan) -> Iterable[Stretch]:
+def _stretches(pipeline: Pipeline, observed: Observation, seen: Seen, known: Plan) -> Iterable[Stretch]:
     """Where the clock or an accepted gap now says something else about the labels than it did."""
 
     def gaps_at(plan: Plan) -> set[Gap]:
-        return set(gaps.as_of(pipeline, places, plan.pins, EARLIEST, LATEST))
-
-    def is_closed_by(plan: Plan, start: datetime) -> bool:
-        interval = Interval(start, start + pipeline.interval)
-        return not frames.is_forced(pipeline, replace(plan, interval=interval))
+        return set(gaps.known_to(observed, pipeline, plan.pins, EARLIEST, LATEST))
 
     was, now = gaps_at(seen.known), gaps_at(known)
     facts = [frames.facts_of(pipeline, (plan,), ()) for plan in (seen.known, known)]
-    closed = (s for s in seen.starts if not is_closed_by(seen.known, s) and is_closed_by(known, s))
-    found = [Stretch(start, start + pipeline.interval) for start in closed]  # what was forced is closed by now
+    was_closed, is_closed = (frames.closed_by(pipeline, plan) for plan in (seen.known, known))
+    intervals = (Interval(start, start + pipeline.interval) for start in seen.starts)
+    closed = (one for one in intervals if not was_closed(one) and is_closed(one))
+    found = [Stretch(one.start, one.end) for one in closed]  # what was forced is closed by now
     for stream in pipeline.label_streams:
         heard = [one.heard_until[stream.name] for one in facts]
         if stream.silence == "unknown" and heard[0] != heard[1]:
@@ -239,12 +240,11 @@ def _stretches(pipeline: Pipeline, places: Places, seen: Seen, known: Plan) -> I
     return [s for s in found if seen.covers(shifted(s.begin, -pipeline.interval), s.end)]
 
 
-def _is_erased(pipeline: Pipeline, places: Places, was: Mapping[str, int], now: Mapping[str, int]) -> bool:
+def _is_erased(tables: Mapping[str, DeltaTable], was: Mapping[str, int]) -> bool:
     """Whether somebody deleted rows of a landing table, or rewrote them, since."""
-    for topic, version in now.items():
-        table = small.opened(places.landing(pipeline.name, topic))
-        fresh = version - was.get(topic, -1)
-        if table is not None and fresh > 0 and any(_takes_away(entry) for entry in table.history(limit=fresh)):
+    for topic, table in tables.items():
+        fresh = table.version() - was.get(topic, -1)
+        if fresh > 0 and any(_takes_away(entry) for entry in table.history(limit=fresh)):
             return True
     return False
 

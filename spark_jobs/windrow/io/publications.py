@@ -28,17 +28,17 @@ class TrainingBehind(RuntimeError):
 _INSTANTS = ("interval", "interval_end", "published_at")
 
 
-def registered(pipeline: Pipeline, places: Places) -> list[dict[str, Any]]:
-    """Every publication, by number."""
-    return sorted(_read(pipeline, places), key=lambda row: row["number"])
+def registered(pipeline: Pipeline, places: Places, columns: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Every publication, by number; `columns`: these alone, the number among them, for who reads a long register."""
+    return sorted(_read(pipeline, places, columns=columns), key=lambda row: row["number"])
 
 
-def repaired(pipeline: Pipeline, places: Places) -> list[dict[str, Any]]:
+def repaired(pipeline: Pipeline, places: Places, columns: Sequence[str] = ()) -> list[dict[str, Any]]:
     """Every publication, after what a killed run committed and did not register was registered (rule 20)."""
     if last_number(pipeline, places) != _last_registered(pipeline, places):
         with held(places.lock(pipeline.name, "training")):
             repair(pipeline, places)
-    return registered(pipeline, places)
+    return registered(pipeline, places, columns)
 
 
 def last_number(pipeline: Pipeline, places: Places) -> int:
@@ -84,10 +84,12 @@ def holes(pipeline: Pipeline, rows: list[dict[str, Any]], frontier: datetime | N
     return [i for i in intervals_between(pipeline.start, frontier, pipeline.interval) if i.start not in known]
 
 
-def _read(pipeline: Pipeline, places: Places, filters: Sequence[small.Filter] = ()) -> list[dict[str, Any]]:
+def _read(
+    pipeline: Pipeline, places: Places, filters: Sequence[small.Filter] = (), columns: Sequence[str] = ()
+) -> list[dict[str, Any]]:
     """Rows of the register; a column that it had not yet when a row was written is None."""
-    rows = small.read(places.table(pipeline.name, "publications"), filters=filters)
-    return [{**dict.fromkeys(PUBLICATIONS.names), **row} for row in rows]
+    rows = small.read(places.table(pipeline.name, "publications"), columns, filters)
+    return [{**dict.fromkeys(columns or PUBLICATIONS.names), **row} for row in rows]
 
 
 def register(pipeline: Pipeline, places: Places, row: Mapping[str, Any]) -> None:

@@ -40,7 +40,8 @@ def _judge(ctx: Context, waiting: list[Plan]) -> dict[str, Refusal]:
     from windrow.quality.suites import suites_for
 
     measured = candidates.numbers_of(ctx.pipeline, ctx.places, waiting)
-    history = publications.standing(publications.registered(ctx.pipeline, ctx.places))
+    columns = ("number", "interval", "config_hash", "positive", "negative")
+    history = publications.standing(publications.registered(ctx.pipeline, ctx.places, columns))
     gate = Gate(suites_for(ctx.places.expectations, ctx.pipeline.suite))
     refused: dict[str, Refusal] = {}
     rows = []

@@ -20,6 +20,8 @@ from windrow.semantics.intervals import Interval, on_grid
 from windrow.semantics.plan import Plan
 
 Mode = Literal["publish", "republish"]
+_SHORT = ("number", "interval", "interval_end")
+"""What planning the next intervals needs of a register that grows."""
 
 
 def plan_interval(
@@ -38,7 +40,7 @@ def plan_interval(
     if recorded:
         return recorded
     interval = interval_at(ctx, at)
-    rows, seen = known(ctx)
+    rows, seen = known(ctx, _SHORT)
     frontier = seen.frontier(ctx.pipeline)
     if mode == "publish" and interval.start in publications.standing(rows):
         raise NothingToDo(f"{interval} is published")
@@ -61,7 +63,7 @@ def plan_all(
     With `drain`, every interval that holds a left row counts as closed; every partition must be caught up. `tried`:
     starts of intervals that this command has had its turn with.
     """
-    rows, seen = known(ctx)
+    rows, seen = known(ctx, _SHORT)
     frontier = seen.frontier(ctx.pipeline)
     if drain:
         if {row["topic"] for row in seen.rows} != set(ctx.pipeline.topics):
@@ -105,11 +107,12 @@ def record(
     return recorded
 
 
-def known(ctx: Context) -> tuple[list[dict[str, Any]], clocks.Observation]:
-    """Every publication, repaired, and then the clock: in this order a plan's pins are never older than those of a
-    publication that it knows of. All must be of this file's interval length, or rows would be lost or doubled.
+def known(ctx: Context, columns: Sequence[str] = ()) -> tuple[list[dict[str, Any]], clocks.Observation]:
+    """Every publication (`columns`: these of it), repaired, and then the clock: in this order a plan's pins are never
+    older than those of a publication that it knows of. All must be of this file's interval length, or rows would be
+    lost or doubled.
     """
-    rows = publications.repaired(ctx.pipeline, ctx.places)
+    rows = publications.repaired(ctx.pipeline, ctx.places, columns)
     for row in rows:
         length = row["interval_end"] - row["interval"]
         if length != ctx.pipeline.interval:
