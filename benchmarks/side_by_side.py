@@ -121,11 +121,16 @@ def compare(
         "passes": passes,
         "ratios": _ratios(passes, variants),
     }
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / f"{name}.json").write_text(json.dumps(result, indent=1) + "\n")
+    keep(result)
     print(table(result))
     print(steps_table(passes))
     return result
+
+
+def keep(result: Mapping[str, object]) -> None:
+    """In `results/<name>.json`."""
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{result['name']}.json").write_text(json.dumps(result, indent=1) + "\n")
 
 
 def machine() -> dict[str, object]:

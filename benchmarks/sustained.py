@@ -32,7 +32,7 @@ from typing import Any
 import paced
 import traffic
 
-from side_by_side import RESULTS, commit, machine, spent
+from side_by_side import commit, keep, machine, spent
 from windrow.jobs.land import land
 from windrow.jobs.late import extend_after_publication
 from windrow.jobs.run import Context, leave
@@ -189,8 +189,7 @@ def main() -> None:
         rounds.append(json.loads(figures_of.read_text()))
     figures_of.unlink()
     result = report(options, rounds)
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / f"{NAME}.json").write_text(json.dumps(result, indent=1) + "\n")
+    keep(result)
     print(table(result["steps"]))
     print(f"highest rate that keeps up in every round: {result['keeps_up_at']} rows a second")
 

@@ -6,7 +6,8 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from windrow.jobs.run import Context
 from world import World
@@ -53,6 +54,13 @@ def made(world: World, text: str, partitions: dict[str, int], now: float = 10_00
     ctx = world.pipeline(text, now=at(now))
     world.topics(partitions)
     return ctx
+
+
+def delete(world: World, topic: str, until: int) -> None:
+    """The broker forgets what its partition 0 holds before an offset, as retention does."""
+    admin = AdminClient({"bootstrap.servers": world.places.kafka})
+    for future in admin.delete_records([TopicPartition(f"{world.name}.{topic}", 0, until)]).values():
+        future.result(30)
 
 
 def recreate(world: World) -> None:

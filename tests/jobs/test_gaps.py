@@ -8,10 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from small_pipeline import PIPELINE, START, at, event, made, recreate
+from small_pipeline import PIPELINE, START, at, delete, event, made, recreate
 from windrow.io import clocks, gaps, offsets
 from windrow.io.gaps import Lost, NoSuchGap
 from windrow.io.offsets import GivenUp, OffsetsGone
@@ -25,12 +24,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
 def given_up(world: World, topic: str, start: int, until: int) -> GivenUp:
     return GivenUp((Lost(f"{world.name}.{topic}", 0, start, until),), "ann", "retention was too short")
-
-
-def delete(world: World, topic: str, until: int) -> None:
-    admin = AdminClient({"bootstrap.servers": world.places.kafka})
-    for future in admin.delete_records([TopicPartition(f"{world.name}.{topic}", 0, until)]).values():
-        future.result(30)
 
 
 def accept(ctx: Context, range_: GivenUp) -> Any:

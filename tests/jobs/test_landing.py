@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 from deltalake import DeltaTable
 
-from small_pipeline import IDLING, PIPELINE, START, at, event, made, recreate
+from small_pipeline import IDLING, PIPELINE, START, at, delete, event, made, recreate
 from windrow.config import Pipeline, parse
 from windrow.io import batches, candidates, clocks, kafka, landing
 from windrow.io.offsets import OffsetsGone
@@ -131,9 +131,7 @@ def test_offsets_that_the_broker_deleted_fail_the_landing_and_are_named(world: W
     world.produce([event("served", 0, n) for n in range(3)] + [event("likes", 0, 1)])
     before = world.land(ctx)
     world.produce([event("served", 0, n) for n in range(3, 10)])
-    admin = AdminClient({"bootstrap.servers": world.places.kafka})
-    for future in admin.delete_records([TopicPartition(f"{world.name}.served", 0, 6)]).values():
-        future.result(30)
+    delete(world, "served", 6)
     with pytest.raises(OffsetsGone, match=r"served partition 0: offsets \[3, 6\) are gone"):
         world.land(ctx)
     assert clocks.observe(ctx.pipeline, ctx.places) == before
@@ -151,9 +149,7 @@ def test_a_topic_that_fails_does_not_keep_the_others_from_landing(
     before = world.land(ctx)
     world.produce([event("likes", 0, n) for n in range(2, 5)] + [event("saves", 0, 2)])
     world.produce([event("served", 0, n) for n in range(2, 7)])
-    admin = AdminClient({"bootstrap.servers": world.places.kafka})
-    for future in admin.delete_records([TopicPartition(f"{world.name}.likes", 0, 3)]).values():
-        future.result(30)
+    delete(world, "likes", 3)
     with pytest.raises(OffsetsGone, match=r"likes partition 0: offsets \[1, 3\) are gone"):
         world.land(ctx)
     landed = [

@@ -106,8 +106,8 @@ def due(pipeline: Pipeline, places: Places) -> Due | None:
     observed = clocks.observe(pipeline, places)
     if table is None or not observed.rows or not standing:
         return None
-    landed = {topic: small.opened(places.landing(pipeline.name, topic)) for topic in pipeline.topics}
-    tables = {topic: table for topic, table in landed.items() if table is not None}
+    opened = {topic: small.opened(places.landing(pipeline.name, topic)) for topic in pipeline.topics}
+    tables = {topic: table for topic, table in opened.items() if table is not None}
     versions = {topic: table.version() for topic, table in tables.items()}
     first = Interval(pipeline.start, pipeline.start + pipeline.interval)
     known = Plan(pipeline.name, "late", first, observed.pins, pipeline.config_hash, observed.clocks)
@@ -121,7 +121,7 @@ def due(pipeline: Pipeline, places: Places) -> Due | None:
         versions=versions,
         seen=seen,
         incomparable=_incomparable(pipeline, places, standing),
-        near=tuple(dict.fromkeys(s for topic in tables for s in _near(pipeline, topic, tables[topic], seen))),
+        near=tuple(dict.fromkeys(s for topic, landed in tables.items() for s in _near(pipeline, topic, landed, seen))),
         stretches=tuple(dict.fromkeys(s for one in seen for s in _stretches(pipeline, observed, one, known))),
         is_erased=_is_erased(tables, last.versions if last else {}),
     )
