@@ -39,12 +39,13 @@ from pyspark.sql import DataFrame
 from tables import START, Shape, clicks, clock_row, nth, pipeline_of, served
 
 from publish import close, require, require_published
-from side_by_side import Steps, arguments, compare, work_twice
-from windrow.io import batches, clocks, publications
+from support.side_by_side import Steps, arguments, compare, work_twice
+from windrow.io.landing import batches
+from windrow.io.registers import clocks, publications
 from windrow.jobs.check import check
 from windrow.jobs.join import make_candidates
-from windrow.jobs.late import extend_after_publication
-from windrow.jobs.maintenance import RETENTION, maintain
+from windrow.jobs.ledger import extend_after_publication
+from windrow.jobs.maintain import RETENTION, maintain
 from windrow.jobs.planning import plan_all
 from windrow.jobs.publish import publish
 from windrow.jobs.run import Context, leave

@@ -20,8 +20,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from tables import Shape, nth, only, world
 
-from side_by_side import arguments, compare, work_twice
-from windrow.io import candidates, frames
+from support.side_by_side import arguments, compare, work_twice
+from windrow.io.training import candidates, inputs
 from windrow.jobs.join import plan_interval
 from windrow.jobs.run import Context
 from windrow.jobs.spark import spark_for
@@ -43,9 +43,9 @@ def copy(spark: SparkSession, ctx: Context, out: str) -> None:
 
 def ours(spark: SparkSession, ctx: Context, out: str) -> None:
     planned = plan_interval(ctx, f"benchmark-{uuid.uuid4()}", only(ctx.pipeline)[0], "republish", 1)
-    read = frames.inputs(spark, ctx.pipeline, ctx.places, planned)
-    expected = frames.most_rows(ctx.pipeline, ctx.places, planned)
-    candidates.write(frames.joined(ctx.pipeline, planned, read), out, planned[0].run, planned, expected)
+    read = inputs.inputs(spark, ctx.pipeline, ctx.places, planned)
+    expected = inputs.most_rows(ctx.pipeline, ctx.places, planned)
+    candidates.write(inputs.joined(ctx.pipeline, planned, read), out, planned[0].run, planned, expected)
     read.release()
 
 

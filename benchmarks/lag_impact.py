@@ -27,13 +27,13 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from windrow.config import Pipeline, load
-from windrow.io import clocks
-from windrow.io.lag import Analysis, analyse
+from windrow.io.lag.analysis import Analysis, analyse
+from windrow.io.registers import clocks
 from windrow.jobs.spark import spark_for
 from windrow.places import Places
 from windrow.platform import jars
 from windrow.schemas import LANDING_META
-from windrow.semantics.lag import Lag, Policy, Scenario
+from windrow.semantics.lag.scenario import Lag, Policy, Scenario
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 DAY, HOUR, MINUTE = timedelta(days=1), timedelta(hours=1), timedelta(minutes=1)

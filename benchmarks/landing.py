@@ -23,7 +23,7 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from side_by_side import arguments, compare, work_twice
+from support.side_by_side import arguments, compare, work_twice
 from windrow.jobs.land import land, totals
 from windrow.jobs.run import Context, leave
 from windrow.jobs.spark import LARGE, spark_for

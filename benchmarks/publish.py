@@ -29,11 +29,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from join import left_of
 from tables import HOUR, Shape, forget, nth, pipeline_of, rows_in, world
 
-from join import left_of
-from side_by_side import Steps, arguments, compare, work_once, work_twice
-from windrow.io import publications
+from support.side_by_side import Steps, arguments, compare, work_once, work_twice
+from windrow.io.registers import publications
 from windrow.jobs.check import check
 from windrow.jobs.join import make_candidates
 from windrow.jobs.planning import plan_interval
@@ -95,14 +95,14 @@ def submitted(ctx: Context, job: str, arguments: list[str]) -> list[str]:
     """The command of a task with Spark."""
     submit = [str(jars.spark_home() / "bin" / "spark-submit"), "--master", ctx.places.spark_master]
     given = ["--properties-file", str(ctx.places.spark_properties), "--name", f"{ctx.pipeline.name}.{job}"]
-    return [*submit, *given, str(ctx.places.project / "spark_jobs" / f"{job}.py"), ctx.pipeline.name, *arguments]
+    return [*submit, *given, str(ctx.places.project / "spark_jobs" / "run_job.py"), job, ctx.pipeline.name, *arguments]
 
 
 def plain(ctx: Context, job: str, arguments: list[str]) -> list[str]:
     """The command of a task without Spark."""
     watched = ctx.places.project / "plugins" / "windrow_airflow" / "watched_job.py"
-    script = ctx.places.project / "spark_jobs" / f"{job}.py"
-    return [sys.executable, str(watched), str(script), ctx.pipeline.name, *arguments]
+    script = ctx.places.project / "spark_jobs" / "run_job.py"
+    return [sys.executable, str(watched), str(script), job, ctx.pipeline.name, *arguments]
 
 
 def started(ctx: Context, command: list[str], **more: str) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 
 import sustained
 
-from side_by_side import RESULTS, steps_table, table
+from support.side_by_side import RESULTS, steps_table, table
 
 README = Path(__file__).with_name("README.md")
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"

@@ -32,9 +32,9 @@ from typing import Any
 import paced
 import traffic
 
-from side_by_side import commit, keep, machine, spent
+from support.side_by_side import commit, keep, machine, spent
 from windrow.jobs.land import land
-from windrow.jobs.late import extend_after_publication
+from windrow.jobs.ledger import extend_after_publication
 from windrow.jobs.run import Context, leave
 from windrow.jobs.spark import spark_for
 from windrow.jobs.train import train_all

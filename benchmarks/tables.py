@@ -17,7 +17,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from windrow.config import Pipeline, load
-from windrow.io import clocks, small
+from windrow.io.delta import tables
+from windrow.io.registers import clocks
 from windrow.jobs.run import Context
 from windrow.jobs.spark import remember_size, spark_for
 from windrow.places import Places
@@ -116,7 +117,7 @@ def forget(ctx: Context) -> None:
 
 def rows_in(path: str) -> int:
     """Rows of a Delta table as its log counts them; 0 where there is none."""
-    table = small.opened(path)
+    table = tables.opened(path)
     return 0 if table is None else sum(pa.table(table.get_add_actions(flatten=True))["num_records"].to_pylist())
 
 

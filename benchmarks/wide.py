@@ -18,7 +18,7 @@ from pathlib import Path
 from tables import HOUR, Shape, forget, pipeline_of, world
 
 from publish import INTERVALS, VARIANTS
-from side_by_side import Steps, arguments, compare, work_twice
+from support.side_by_side import Steps, arguments, compare, work_twice
 from windrow.config.pipeline import MOST_COLUMNS
 from windrow.jobs.run import leave
 

@@ -30,7 +30,10 @@ LONGEST = (
     "tests/jobs/test_histories_on_spark.py",
     "tests/proof",
     "tests/scenarios/test_scenarios_on_spark.py",
+    "tests/faults",
     "tests/jobs",
+    "tests/ledger",
+    "tests/lag",
     "",
 )
 
@@ -44,7 +47,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """The one Airflow is stopped after the last test that uses it."""
     if "running" in getattr(item, "fixturenames", ()) and "running" not in getattr(nextitem, "fixturenames", ()):
-        from running_airflow import stop_the_airflow
+        from support.running_airflow import stop_the_airflow
 
         stop_the_airflow(item.config)
 
@@ -122,7 +125,7 @@ def places(session_places: Places, tmp_path: Path) -> Places:
 @pytest.fixture
 def world(broker: object, spark: object, places: Places, request: pytest.FixtureRequest) -> object:
     """A home folder of its own on the session's broker and Spark session."""
-    from world import World
+    from support.world import World
 
     digest = hashlib.sha256(request.node.nodeid.encode()).hexdigest()[:10]
     return World(places, f"t{digest}")

@@ -65,9 +65,9 @@ class _Job:
         self.result = {}
 
     def _command(self, places: Places) -> tuple[str, list[str]]:
-        script = places.project / "spark_jobs" / f"{self.job}.py"
+        script = places.project / "spark_jobs" / "run_job.py"
         run = ["--run", self.run_key] if self.run_key else []
-        return str(script), [self.pipeline, *run, *filter(None, self.arguments)]
+        return str(script), [self.job, self.pipeline, *run, *filter(None, self.arguments)]
 
     def _start(self, places: Places, **more: str) -> subprocess.Popen[str]:
         """The job as plain Python, in a session of its own."""
@@ -114,7 +114,7 @@ class _Job:
 
 
 class SparkJobOperator(_Job, SparkSubmitOperator):
-    """`spark-submit spark_jobs/<job>.py <pipeline> [--run KEY] <arguments>`.
+    """`spark-submit spark_jobs/run_job.py <job> <pipeline> [--run KEY] <arguments>`.
 
     The connection `windrow_spark` names the master and must exist; everything else Spark needs stands in the one
     spark-defaults.conf that the set-up wrote. Returns the job's result with the run key it worked under.
@@ -194,7 +194,7 @@ class SparkJobOperator(_Job, SparkSubmitOperator):
 
 
 class PythonJobOperator(_Job, BaseOperator):
-    """`python spark_jobs/<job>.py …` in a process of its own, for a job that needs no Spark."""
+    """`python spark_jobs/run_job.py <job> …` in a process of its own, for a job that needs no Spark."""
 
     template_fields: Sequence[str] = _Job.template_fields
     operator_extra_links = (ReportLink(), TableLink())

@@ -53,7 +53,8 @@ def index_page(shown: Sequence[str], places: Places) -> str:
 
 def pipeline_page(name: str, places: Places) -> str:
     """Its newest publications, where its tables are, and its reports."""
-    from windrow.io import publications, small  # delta-rs is not wanted at import
+    from windrow.io.delta import tables  # delta-rs is not wanted at import
+    from windrow.io.registers import publications
 
     try:
         pipeline = find(name, places.pipelines)
@@ -62,7 +63,7 @@ def pipeline_page(name: str, places: Places) -> str:
     rows = publications.registered(pipeline, places)
     newest = sorted(rows, key=lambda row: row["number"], reverse=True)[:NEWEST]
     standing = {row["number"] for row in publications.standing(rows).values()}
-    table = small.opened(places.table(name, "training"))
+    table = tables.opened(places.table(name, "training"))
     version = f", version {table.version()}" if table is not None else ", nothing published yet"
     more = f"<p>The newest {NEWEST} of {len(rows)}; <code>windrow publications {name}</code> lists all.</p>"
     return _page(

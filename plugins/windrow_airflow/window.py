@@ -85,7 +85,10 @@ class Window:
 
 def look(pipeline: str, interval: Interval, environ: Mapping[str, str] = os.environ) -> Window:
     """Read the register and the clock. Blocks: call it in a thread where there is an event loop."""
-    from windrow.io import clocks, publications  # delta-rs is not wanted at import
+    from windrow.io.registers import (
+        clocks,
+        publications,  # delta-rs is not wanted at import
+    )
 
     places = Places.from_env(environ)
     found = find(pipeline, places.pipelines)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from running_airflow import Running, the_airflow
+from support.running_airflow import Running, the_airflow
 
 
 @pytest.fixture

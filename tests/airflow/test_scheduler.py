@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from running_airflow import INTERVAL, Running, ordered, until
+from support.running_airflow import INTERVAL, Running, ordered, until
 from windrow.platform.airflow_api import AirflowRefused
 
 pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(2700)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import psutil
 import pytest
 
-from running_airflow import SECRET, Running
+from support.running_airflow import SECRET, Running
 
 pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(2700)]
 HOLDS_SECRETS = ("airflow.cfg", "secrets.json", "passwords.json")

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from windrow.config import load
-from windrow.io import clocks, publications, small
+from windrow.io.delta import tables
+from windrow.io.registers import clocks, publications
 from windrow.places import PROJECT, Places
 from windrow.schemas import PUBLICATIONS
 
@@ -121,7 +122,7 @@ def test_a_changed_interval_is_refused_where_intervals_are_published(home: Path)
     published = {"number": 1, "interval": pipeline.start, "interval_end": pipeline.start + pipeline.interval}
     row = {**published, **dict.fromkeys(names, 0)}
     training = places.table(pipeline.name, "training")
-    small.append_once(training, PUBLICATIONS, [row], app_id=publications.APP_ID, version=1)
+    tables.append_once(training, PUBLICATIONS, [row], app_id=publications.APP_ID, version=1)
     publications.register(pipeline, places, row)
     file.write_text(file.read_text().replace("interval: 10m", "interval: 1h"))
     done = windrow(home, "train", "mine")
@@ -173,7 +174,7 @@ def test_a_reader_that_has_seen_enough_is_no_failure(home: Path) -> None:
 
 
 def test_a_scenario_that_does_not_come_out_is_a_failure(home: Path) -> None:
-    file = PROJECT / "tests" / "scenarios" / "suppress_two_minutes_of_grace.yaml"
+    file = PROJECT / "tests" / "scenarios" / "papers" / "suppress_two_minutes_of_grace.yaml"
     assert windrow(home, "scenario", str(file)).returncode == 0
     wrong = home / "wrong.yaml"
     text = file.read_text()

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from windrow.cli import app
 from windrow.config import load
-from windrow.io import clocks
+from windrow.io.registers import clocks
 from windrow.jobs.run import code_of
 from windrow.places import PROJECT, Places
 

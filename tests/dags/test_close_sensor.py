@@ -8,7 +8,7 @@ from airflow.sdk.exceptions import AirflowFailException, DownstreamTasksSkipped,
 from airflow.sdk.module_loading import import_string
 
 from windrow.config import find
-from windrow.io import clocks, publications
+from windrow.io.registers import clocks, publications
 from windrow.places import Places
 from windrow.schemas import PUBLICATIONS
 from windrow.semantics.intervals import Interval

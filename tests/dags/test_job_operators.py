@@ -41,7 +41,7 @@ def job(tmp_path, monkeypatch):
     monkeypatch.setenv("AIRFLOW_CONN_WINDROW_SPARK", '{"conn_type": "spark", "host": "local[1]"}')
 
     def write(text):
-        (scripts / "work.py").write_text("import json, os, sys, time\n" + text)
+        (scripts / "run_job.py").write_text("import json, os, sys, time\nassert sys.argv.pop(1) == 'work'\n" + text)
 
     write.folder = tmp_path
     return write

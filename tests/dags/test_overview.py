@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from windrow.config import find
-from windrow.io import publications, small
+from windrow.io.delta import tables
+from windrow.io.registers import publications
 from windrow.places import Places
 from windrow.schemas import PUBLICATIONS
 from windrow_airflow import overview, rebuild_page
@@ -26,7 +27,7 @@ def published(places, count, **more):
         row = dict.fromkeys(PUBLICATIONS.names) | {"number": n, "interval": at, "interval_end": at, "published_at": at}
         row |= dict.fromkeys(("rows", "positive", "negative", "unknown", "left_duplicate", "training_version"), n)
         rows.append(row | {"verdict": "passed", "report": None, **more})
-    small.append_once(
+    tables.append_once(
         places.table("ads", "publications"), PUBLICATIONS, rows, app_id=publications.APP_ID, version=count
     )
 

@@ -9,13 +9,24 @@ from typing import Any
 
 import pytest
 
-from generated import AFTER, BEFORE, PARTITIONS, PIPELINE, SPAN, START, history, is_click, oracle_records, oracle_spec
-from oracle import PINS, expected, expected_rows, found_rows, sent
-from windrow.io import candidates
+from support.generated import (
+    AFTER,
+    BEFORE,
+    PARTITIONS,
+    PIPELINE,
+    SPAN,
+    START,
+    history,
+    is_click,
+    oracle_records,
+    oracle_spec,
+)
+from support.oracle import PINS, expected, expected_rows, found_rows, sent
+from support.world import World, content
+from windrow.io.training import candidates
 from windrow.jobs.run import Context
-from windrow.semantics.history import Right
 from windrow.semantics.plan import Plan
-from world import World, content
+from windrow.semantics.records import Right
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.usefixtures("compiled")]
 

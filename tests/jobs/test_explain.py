@@ -18,11 +18,12 @@ import pytest
 from deltalake import write_deltalake
 
 from windrow.config import load
-from windrow.io import clocks, gaps, plans, publications, quality
-from windrow.io.gaps import AcceptedGap, Lost
-from windrow.jobs.explain import explain
+from windrow.io.landing import gaps
+from windrow.io.landing.gaps import AcceptedGap, Lost
+from windrow.io.registers import clocks, judgements, plans, publications
+from windrow.jobs.explain.answer import explain
+from windrow.jobs.explain.question import Question
 from windrow.jobs.run import BadRequest, Context
-from windrow.jobs.which_row import Question
 from windrow.places import Places
 from windrow.semantics.intervals import Interval
 from windrow.semantics.plan import Plan
@@ -266,7 +267,7 @@ def test_a_blocked_candidate_names_what_blocked_it(hand: Hand) -> None:
         "metric": "label_rate", "value": 0.0, "bound": ">= 0.1", "severity": "critical",
         "verdict": "failed", "report": "r.html", "judged_at": at(9001),
     }  # fmt: skip
-    quality.record(hand.ctx.pipeline, hand.ctx.places, [failed])
+    judgements.record(hand.ctx.pipeline, hand.ctx.places, [failed])
     told = hand.ask("served/0/200")
     assert told["outcome"] == "blocked"
     assert "expect_label_rate(label_rate)" in told["why"]

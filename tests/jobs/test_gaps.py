@@ -10,14 +10,15 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from small_pipeline import PIPELINE, START, at, delete, event, made, recreate
-from windrow.io import clocks, gaps, offsets
-from windrow.io.gaps import Lost, NoSuchGap
-from windrow.io.offsets import GivenUp, OffsetsGone
+from support.small_pipeline import PIPELINE, START, at, delete, event, made, recreate
+from support.world import World
+from windrow.io.landing import gaps, offsets
+from windrow.io.landing.gaps import Lost, NoSuchGap
+from windrow.io.landing.offsets import GivenUp, OffsetsGone
+from windrow.io.registers import clocks
 from windrow.jobs import land
 from windrow.jobs.run import A_PERSON, BadRequest, Context, code_of
-from windrow.semantics.history import Gap
-from world import World
+from windrow.semantics.records import Gap
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from product import Followed, world_at
 from semantics.histories import History, drawn
-from side_by_side import side_by_side
+from support.product import Followed, world_at
+from support.side_by_side import side_by_side
 from windrow.places import Places
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(3000)]

@@ -36,7 +36,7 @@ from windrow.places import Places
 
 spark = spark_for("hold", Places.from_env(os.environ))
 assert spark.range(3).count() == 3
-flag = os.path.join(os.environ["WINDROW_HOME"], sys.argv[1])
+flag = os.path.join(os.environ["WINDROW_HOME"], sys.argv[2])
 with open(flag + ".new", "w") as said:
     said.write(f"{os.getpid()} {os.getppid()}")
 os.rename(flag + ".new", flag)
@@ -53,7 +53,7 @@ def test_no_driver_and_no_jvm_outlives_its_task(session_places: Any, tmp_path: P
     jars.ensure(session_places)
     project = tmp_path / "project"
     (project / "spark_jobs").mkdir(parents=True)
-    (project / "spark_jobs" / "hold.py").write_text(JOB)
+    (project / "spark_jobs" / "run_job.py").write_text(JOB)
     places = replace(session_places, home=tmp_path, project=project)
     tasks = {name: _task(name, places) for name in ENDS}
     try:

@@ -11,12 +11,14 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 from deltalake import DeltaTable
 
-from small_pipeline import IDLING, PIPELINE, START, at, delete, event, made, recreate
+from support.small_pipeline import IDLING, PIPELINE, START, at, delete, event, made, recreate
+from support.world import World
 from windrow.config import Pipeline, parse
-from windrow.io import batches, candidates, clocks, kafka, landing
-from windrow.io.offsets import OffsetsGone
+from windrow.io.landing import batches, broker, land
+from windrow.io.landing.offsets import OffsetsGone
+from windrow.io.registers import clocks
+from windrow.io.training import candidates
 from windrow.semantics.balance import BalanceBroken
-from world import World
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
@@ -122,7 +124,7 @@ def until_known(world: World, partitions: int) -> None:
 
     deadline = time.monotonic() + 30
     name = f"{world.name}.served"
-    while len(kafka.describe(world.places.kafka, [name])[name].partitions) < partitions:
+    while len(broker.describe(world.places.kafka, [name])[name].partitions) < partitions:
         assert time.monotonic() < deadline
 
 
@@ -141,7 +143,7 @@ def test_a_topic_that_fails_does_not_keep_the_others_from_landing(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One is landed at a time: the first in line fails while the last still waits for its turn."""
-    monkeypatch.setattr(landing, "TOPICS_AT_ONCE", 1)
+    monkeypatch.setattr(land, "TOPICS_AT_ONCE", 1)
     likes = PIPELINE[PIPELINE.index("  - name: likes") : PIPELINE.index("grace:")]
     text = PIPELINE.replace("grace:", likes.replace("likes", "saves") + "grace:")
     ctx = made(world, text, {"served": 1, "likes": 1, "saves": 1})
@@ -189,10 +191,10 @@ def test_aborted_records_never_land_and_markers_are_no_gap(world: World) -> None
 
 def test_a_missing_topic_and_a_missing_broker_are_named_and_move_nothing(world: World) -> None:
     ctx = made(world, PIPELINE, {"served": 1})
-    with pytest.raises(kafka.TopicMissing, match=r"likes' does not exist"):
+    with pytest.raises(broker.TopicMissing, match=r"likes' does not exist"):
         world.land(ctx)
     nowhere = replace(ctx, places=replace(ctx.places, kafka="127.0.0.1:9"))
-    with pytest.raises(kafka.BrokerUnreachable, match=r"no answer from Kafka at 127\.0\.0\.1:9"):
+    with pytest.raises(broker.BrokerUnreachable, match=r"no answer from Kafka at 127\.0\.0\.1:9"):
         world.land(nowhere)
     assert clocks.observe(ctx.pipeline, ctx.places).number == -1
 
@@ -327,7 +329,7 @@ def test_a_batch_that_holds_fewer_rows_than_were_delivered_is_never_clocked(worl
     assert found is not None
     batch, written = found
     assert written == 6  # the writer's own count, which a repair after a kill goes by
-    counted = landing._count(spark, ctx.pipeline, path, batch, written)
+    counted = land._count(spark, ctx.pipeline, path, batch, written)
     assert (counted[0]["landed"], counted[0]["quarantined"]) == (5, 1)
     with pytest.raises(BalanceBroken, match="holds 6 rows, but 7 records were delivered"):
-        landing._count(spark, ctx.pipeline, path, batch, written + 1)
+        land._count(spark, ctx.pipeline, path, batch, written + 1)

@@ -10,14 +10,15 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from small_pipeline import PIPELINE, at, event, made
-from windrow.io import maintenance, publications
-from windrow.io.maintenance import RetentionUnsafe
-from windrow.jobs import maintenance as job
+from support.small_pipeline import PIPELINE, at, event, made
+from support.world import World, content
+from windrow.io.registers import publications
+from windrow.io.training import maintenance
+from windrow.io.training.maintenance import RetentionUnsafe
+from windrow.jobs import maintain as job
 from windrow.jobs.join import make_candidates, plan_interval
 from windrow.jobs.run import Context
 from windrow.jobs.train import rebuild
-from world import World, content
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from small_pipeline import PIPELINE, at, event, made
-from windrow.jobs import plan, publish
+from support.small_pipeline import PIPELINE, at, event, made
+from support.world import World
+from windrow.jobs import plan_intervals, publish
 from windrow.jobs.check import check
 from windrow.jobs.join import make_candidates
 from windrow.jobs.planning import plan_interval
 from windrow.jobs.run import Context
 from windrow.jobs.spark import NeedsSpark
 from windrow.semantics.plan import Plan
-from world import World
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
@@ -61,7 +61,7 @@ def test_the_files_of_a_candidate_are_published_unless_another_number_came_in_be
 
     # intervals of one run have a number each, and so do those that replace others
     publish.publish(ctx, third)
-    again = plan.plan_range(ctx, "again", at(0), at(180), None, everything=True)
+    again = plan_intervals.plan_range(ctx, "again", at(0), at(180), None, everything=True)
     make_candidates(ctx, again)
     assert check(ctx, again) == {}
     monkeypatch.setenv("WINDROW_WITHOUT_SPARK", "1")

@@ -9,15 +9,17 @@ from typing import Any
 
 import pytest
 
-from generated import START
-from late_history import WAITING, in_two_parts, landed, prepared, rows_are_the_reference_join
-from windrow.io import candidates, plans, publications, small
-from windrow.jobs import check, plan, planning, train
+from support.generated import START
+from support.late_history import WAITING, in_two_parts, landed, prepared, rows_are_the_reference_join
+from support.world import World, content
+from windrow.io.delta import tables
+from windrow.io.registers import plans, publications
+from windrow.io.training import candidates
+from windrow.jobs import check, plan_intervals, planning, train
 from windrow.jobs.join import make_candidates
 from windrow.jobs.publish import publish
 from windrow.jobs.run import DONE, Context, NothingToDo
 from windrow.semantics.plan import instant_text
-from world import World, content
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(900)]
 
@@ -31,11 +33,11 @@ def test_an_interrupted_rebuild_goes_on_and_publishes_nothing_twice(world: World
     (first,) = world.train(ctx)
     begin, end = START, START + len(first.published) * ctx.pipeline.interval
     with pytest.raises(NothingToDo, match="these very pins, file and version"):
-        plan.plan_range(ctx, "for nothing", begin, end, WHY)
+        plan_intervals.plan_range(ctx, "for nothing", begin, end, WHY)
 
     seen = landed(world, ctx, late)
     rows_of = {row["interval"]: row["rows"] for row in first.published}
-    survey = plan.survey(ctx, begin, end)
+    survey = plan_intervals.survey(ctx, begin, end)
     assert {line.deed for line in survey.lines} == {"replace"}
     assert {line.interval.start: line.rows for line in survey.lines} == rows_of
     assert all(set(line.newer.values()) == {1} for line in survey.lines)
@@ -62,7 +64,7 @@ def test_an_interrupted_rebuild_goes_on_and_publishes_nothing_twice(world: World
     assert len(again.published) == len(rows_of)
     assert {(row["kind"], row["reason"], row["asked_by"]) for row in register[len(rows_of) :]} == {("rebuild", *WHY)}
     assert {row["kind"] for row in register[: len(rows_of)]} == {"train"}
-    commits = {publications.from_json(c.message)["number"]: c for c in small.commits(_training(ctx))}
+    commits = {publications.from_json(c.message)["number"]: c for c in tables.commits(_training(ctx))}
     assert json.loads(commits[one["number"]].message)["reason"] == WHY.reason  # a lost register has it again
     rows_are_the_reference_join(world, ctx, [*early, *late])
     left = candidates.of_plans(spark, ctx.pipeline, ctx.places, [p.id for p in planned])
@@ -88,10 +90,10 @@ def test_one_rebuild_of_everything_makes_the_rows_of_hundreds_of_intervals(world
     assert sum(row["rows"] == 0 for row in register) > 150
     rows_are_the_reference_join(world, ctx, [*early, *late])
 
-    planned = plan.plan_range(ctx, "all", START, START + count * ctx.pipeline.interval, WHY, everything=True)
+    planned = plan_intervals.plan_range(ctx, "all", START, START + count * ctx.pipeline.interval, WHY, everything=True)
     make_candidates(ctx, planned)
     publish(ctx, planned, override=("the test", "no gate"))
-    joins = list(small.commits(ctx.places.table(ctx.pipeline.name, "candidates")))
+    joins = list(tables.commits(ctx.places.table(ctx.pipeline.name, "candidates")))
     assert len(json.loads(joins[0].message)["plans"]) == count  # one join for the whole range
     after, register = world.training(ctx), world.register(ctx)
     assert content(after) == content(before)

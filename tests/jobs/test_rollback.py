@@ -9,15 +9,17 @@ import polars as pl
 import pytest
 from deltalake import DeltaTable
 
-from generated import START
-from late_history import in_two_parts, landed, prepared
-from windrow.io import plans, small, training
-from windrow.jobs import plan, train, verify
+from support.generated import START
+from support.late_history import in_two_parts, landed, prepared
+from support.world import World, content
+from windrow.io.delta import tables
+from windrow.io.registers import plans
+from windrow.io.training import publication
+from windrow.jobs import plan_intervals, train, verify
 from windrow.jobs.join import make_candidates
 from windrow.jobs.publish import publish
 from windrow.jobs.rollback import rollback
 from windrow.jobs.run import BadRequest, NothingToDo
-from world import World, content
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
@@ -62,7 +64,7 @@ def test_every_reader_finds_a_past_publication_and_a_rollback_makes_it_stand(wor
     assert content(before) != content(after)
 
     # a plan that was made before the rollback: afterwards it is outdated
-    outdated = plan.plan_range(ctx, "outdated", first, second, WHY, everything=True)
+    outdated = plan_intervals.plan_range(ctx, "outdated", first, second, WHY, everything=True)
     make_candidates(ctx, outdated)
     DeltaTable(path).optimize.compact()  # several intervals in one file now
     assert len(DeltaTable(path).file_uris()) < len(register)
@@ -76,9 +78,9 @@ def test_every_reader_finds_a_past_publication_and_a_rollback_makes_it_stand(wor
         assert [by_spark(spark, path, version), *found] == [wanted] * 4
         assert sum(r[3] == number for r in by_polars(path, row["training_version"])) == row["rows"]
 
-    commits = len(list(small.commits(path)))
+    commits = len(list(tables.commits(path)))
     back = rollback(ctx, first, old["number"], WHY)
-    assert len(list(small.commits(path))) == commits + 1
+    assert len(list(tables.commits(path))) == commits + 1
     assert content(world.training(ctx)) == content(before)
     assert {r["_publication"] for r in world.training(ctx) if r["_interval"] == first} == {back["number"]}
     told = {name: back[name] for name in ("kind", "reason", "asked_by", "rolled_back_to")}
@@ -91,7 +93,7 @@ def test_every_reader_finds_a_past_publication_and_a_rollback_makes_it_stand(wor
         rollback(ctx, first, old["number"], WHY)
     with pytest.raises(BadRequest, match=r"has no publication 99; it has 1, "):
         rollback(ctx, first, 99, WHY)
-    with pytest.raises(training.Superseded, match="another run was faster"):
+    with pytest.raises(publication.Superseded, match="another run was faster"):
         publish(ctx, outdated, override=("the test", "no gate"))
     assert all(outcome.is_same for outcome in verify.verify(ctx, [old, new, back]))
     forward = rollback(ctx, first, new["number"], WHY)

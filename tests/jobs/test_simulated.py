@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from windrow.io import clocks
+from support.world import World
+from windrow.io.registers import clocks
 from windrow.simulate import producer
 from windrow.simulate.poison import KINDS
 from windrow.simulate.traffic import Traffic, messages, pipeline_yaml, truth
-from world import World
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 

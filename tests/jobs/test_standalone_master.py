@@ -14,10 +14,10 @@ from urllib.request import ProxyHandler, build_opener
 
 import pytest
 
-from small_pipeline import PIPELINE, START, event, made
+from support.small_pipeline import PIPELINE, START, event, made
+from support.world import World
 from windrow.platform import jars
 from windrow.platform.processes import free_port
-from world import World
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(900)]
 

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from generated import START
-from late_history import FEW, in_two_parts, landed, prepared
-from windrow.io import plans, versions
+from support.generated import START
+from support.late_history import FEW, in_two_parts, landed, prepared
+from support.world import World
+from windrow.io.registers import plans
+from windrow.io.training import versions
 from windrow.jobs import train, verify
 from windrow.jobs.run import BadRequest, Context
 from windrow.transforms.content import ContentDiffers
-from world import World
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 

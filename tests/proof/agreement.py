@@ -17,8 +17,11 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from windrow.config import Pipeline, parse
-from windrow.io import candidates, clocks, frames, gaps, locks, offsets, training
-from windrow.io.kafka import Partition, Topic
+from windrow.io.delta import locks
+from windrow.io.landing import gaps, offsets
+from windrow.io.landing.broker import Partition, Topic
+from windrow.io.registers import clocks
+from windrow.io.training import candidates, inputs, publication
 from windrow.jobs import run
 from windrow.jobs.join import make_candidates
 from windrow.jobs.planning import record
@@ -26,9 +29,9 @@ from windrow.jobs.publish import publish
 from windrow.jobs.run import Context
 from windrow.places import Places
 from windrow.semantics.clock import PartitionClock
-from windrow.semantics.history import Gap, JoinSpec, Left, Record, Right, RowId
 from windrow.semantics.intervals import Interval, intervals_between
 from windrow.semantics.plan import Plan
+from windrow.semantics.records import Gap, JoinSpec, Left, Record, Right, RowId
 from windrow.semantics.reference import Joined, reference_join
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
@@ -197,16 +200,16 @@ class Prepared:
     def joins(self, spark: Any) -> None:
         """The joined rows are the reference's, and those without their pair are told."""
         plans = self.plans("joins")
-        read = frames.inputs(spark, self.pipeline, self.ctx.places, plans)
-        rows = frames.joined(self.pipeline, plans, read).where("_paired").toArrow().to_pylist()
+        read = inputs.inputs(spark, self.pipeline, self.ctx.places, plans)
+        rows = inputs.joined(self.pipeline, plans, read).where("_paired").toArrow().to_pylist()
         read.release()
         self._are_expected(rows)
 
     def counts(self, spark: Any) -> None:
         """The measures add up to the reference's balance."""
         plans = self.plans("counts")
-        read = frames.inputs(spark, self.pipeline, self.ctx.places, plans)
-        written = frames.joined(self.pipeline, plans, read).persist()
+        read = inputs.inputs(spark, self.pipeline, self.ctx.places, plans)
+        written = inputs.joined(self.pipeline, plans, read).persist()
         numbers = candidates._measures(self.pipeline, plans, read, written, {}, {})
         written.unpersist()
         read.release()
@@ -228,7 +231,7 @@ class Prepared:
         for planned in (first, slower):
             make_candidates(self.ctx, planned)
         publish(self.ctx, first, override=("proof", "no gate here"))
-        with pytest.raises((training.Superseded, run.NothingToDo)):
+        with pytest.raises((publication.Superseded, run.NothingToDo)):
             publish(self.ctx, slower, override=("proof", "no gate here"))
         table = DeltaTable(places.table("proof", "training")).to_pyarrow_table().to_pylist()
         self._are_expected(table)

@@ -272,27 +272,31 @@ BREAKS = (
     ),
     Break(
         "features decide the label state",
-        "semantics/history.py",
+        "semantics/records.py",
         'return tuple(r for r in self.right if r.role == "label")',
         "return self.right",
         (SCENARIOS,),
     ),
     Break(
         "a gap ends with its last neighbour before",
-        "semantics/landings.py",
+        "semantics/paper/landings.py",
         "if later else trusted_until",
         "if later else start_at",
         (SCENARIOS,),
     ),
     Break(
         "the broker's stamp is not looked at",
-        "semantics/landings.py",
+        "semantics/paper/landings.py",
         "sent.record_at if row_id.topic in self.rules.stamped else now",
         "now",
         (SCENARIOS,),
     ),
     Break(
-        "offsets go on in a topic made again", "semantics/landings.py", "self.epoch[topic] += 1", "pass", (SCENARIOS,)
+        "offsets go on in a topic made again",
+        "semantics/paper/landings.py",
+        "self.epoch[topic] += 1",
+        "pass",
+        (SCENARIOS,),
     ),
     # ---- plans, balance, publications
     Break("a plan's id without its run", "semantics/plan.py", '"run": plan.run,', '"run": "",', (PLANS,)),
@@ -307,19 +311,25 @@ BREAKS = (
         (SCENARIOS,),
     ),
     Break(
-        "no fence", "semantics/model.py", "if plan.supersedes != (", "if False and plan.supersedes != (", (SCENARIOS,)
+        "no fence",
+        "semantics/paper/model.py",
+        "if plan.supersedes != (",
+        "if False and plan.supersedes != (",
+        (SCENARIOS,),
     ),
-    Break("a retry publishes again", "semantics/model.py", "if done.plan.id == plan.id:", "if False:", (SCENARIOS,)),
+    Break(
+        "a retry publishes again", "semantics/paper/model.py", "if done.plan.id == plan.id:", "if False:", (SCENARIOS,)
+    ),
     Break(
         "a rebuild past the frontier",
-        "semantics/model.py",
+        "semantics/paper/model.py",
         "if not (drained or forced) and not is_closed",
         "if False and not is_closed",
         (SCENARIOS,),
     ),
     Break(
         "pins beyond the clock",
-        "semantics/model.py",
+        "semantics/paper/model.py",
         "            pins=self.pins,\n",
         "            pins={t: b + 1 for t, b in self.batches.items()},\n",
         (HISTORIES,),
@@ -333,17 +343,21 @@ BREAKS = (
     ),
     # ---- the late ledger
     Break(
-        "late from the pin on", "semantics/late.py", ".batch > self.pins", ".batch >= self.pins", (SCENARIOS, HISTORIES)
+        "late from the pin on",
+        "semantics/ledger.py",
+        ".batch > self.pins",
+        ".batch >= self.pins",
+        (SCENARIOS, HISTORIES),
     ),
     Break(
         "late labels left out of the ledger",
-        "semantics/late.py",
+        "semantics/ledger.py",
         "coming = [m for",
         "coming = [] and [m for",
         (SCENARIOS,),
     ),
     Break(
-        "a flip left out of the ledger", "semantics/late.py", "    if before != after:", "    if False:", (SCENARIOS,)
+        "a flip left out of the ledger", "semantics/ledger.py", "    if before != after:", "    if False:", (SCENARIOS,)
     ),
     # ---- the pipeline file
     Break(

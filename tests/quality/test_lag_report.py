@@ -16,19 +16,19 @@ from typing import Any
 import pytest
 
 from windrow.config import Pipeline, load
-from windrow.io.lag_table import line
+from windrow.io.lag.table import line
 from windrow.places import PROJECT
-from windrow.quality import lag_report
-from windrow.quality.lag_findings import Disorder, Findings, StreamFindings, impact, percent, sentences, watermark
-from windrow.semantics.advice import Settings, Traffic, advise, recall
+from windrow.quality.lag import report as lag_report
+from windrow.quality.lag.findings import Disorder, Findings, StreamFindings, impact, percent, sentences, watermark
 from windrow.semantics.clock import PartitionClock
-from windrow.semantics.history import RowId
-from windrow.semantics.lag import Lag, Policy, Scenario
-from windrow.semantics.lag_setting import Event, LabelStream, Setting
-from windrow.semantics.lag_simulation import simulate
+from windrow.semantics.lag.advice import Settings, Traffic, advise, recall
+from windrow.semantics.lag.observed import Sighting
+from windrow.semantics.lag.recall import Curve, Delays, estimate
+from windrow.semantics.lag.scenario import Lag, Policy, Scenario
+from windrow.semantics.lag.setting import Event, LabelStream, Setting
+from windrow.semantics.lag.simulation import simulate
 from windrow.semantics.match import Key
-from windrow.semantics.observed import Sighting
-from windrow.semantics.recall import Curve, Delays, estimate
+from windrow.semantics.records import RowId
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from windrow.config import load
-from windrow.io import publications, quality, small
+from windrow.io.delta import tables
+from windrow.io.registers import judgements, publications
 from windrow.jobs.run import Context
 from windrow.jobs.summarise import figures, main, summarise
 from windrow.places import Places
@@ -54,13 +55,13 @@ def ctx(tmp_path: Path) -> Context:
     _publish(made, 3, START, positive=2, negative=8, by="ada")
     _publish(made, 4, START - timedelta(days=1), positive=0, negative=10)
     measures = [{"plan": f"p{n}", "interval": START, "name": "null_rate_max", "value": n / 10} for n in (1, 3)]
-    small.append_once(places.table("feed", "measures"), MEASURES, measures)
+    tables.append_once(places.table("feed", "measures"), MEASURES, measures)
     line = {"interval": START, "publication": 3, "pass": 1, "kind": "late_label", "subject": "s"}
     flip = {**line, "subject": "t", "state_before": "negative", "state_after": "positive"}
     old = {**line, "publication": 1, "subject": "u"}
-    small.append_once(places.table("feed", "late"), LATE, [line, flip, old])
+    tables.append_once(places.table("feed", "late"), LATE, [line, flip, old])
     blocked = {"interval": START + 2 * HOUR, "severity": "critical", "verdict": "failed", "judged_at": START}
-    quality.record(made.pipeline, places, [blocked])
+    judgements.record(made.pipeline, places, [blocked])
     return made
 
 

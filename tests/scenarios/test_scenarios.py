@@ -9,10 +9,10 @@ import pytest
 from windrow.config import PipelineInvalid, parse
 from windrow.scenarios import Rehearsal, ScenarioInvalid, read, run_file
 from windrow.scenarios.kafka import pipeline_file, why_only_on_paper
-from windrow.semantics.late import apply
+from windrow.semantics.ledger import apply
 
 HERE = Path(__file__).parent
-FILES = sorted(HERE.glob("*.yaml"))
+FILES = sorted(HERE.glob("*/*.yaml"))
 
 
 @pytest.mark.parametrize("path", FILES, ids=[p.stem for p in FILES])

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from product import Followed, world_at
-from side_by_side import side_by_side
+from support.product import Followed, world_at
+from support.side_by_side import side_by_side
 from windrow.places import Places
 from windrow.scenarios import Rehearsal, read
 from windrow.scenarios.kafka import why_only_on_paper
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(1800)]
 
-FILES = {path.stem: path for path in sorted(Path(__file__).parent.glob("*.yaml"))}
+FILES = {path.stem: path for path in sorted(Path(__file__).parent.glob("*/*.yaml"))}
 REAL = [name for name, path in FILES.items() if not why_only_on_paper(read(path))]
 PAPER = {
     "rule_07_the_brokers_stamp_says_what_is_ahead": "tests/jobs/test_landing.py has it on a real broker",

@@ -1,6 +1,6 @@
 """Random histories of one pipeline: produce, retry, reorder, land, close, crash, restart, late, clear, rebuild.
 
-    rules of the machine ──▶ verbs of `semantics.model` ──▶ after every step and at the end, what must always hold
+    rules of the machine ──▶ verbs of `semantics.paper.model` ──▶ after every step and at the end, what must always hold
                                      └──▶ kept as a value: `drawn` gives histories that the real thing lives through
 
 Whatever happens in whatever order: W and F never go back; what is published is the join at its pins, by a second
@@ -28,14 +28,14 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from windrow.io.crash import POINTS
+from windrow.io.delta.crash_points import POINTS
 from windrow.semantics.clock import IdlePolicy, NotCaughtUp
-from windrow.semantics.history import JoinSpec, Left, Record, Right, RowId
 from windrow.semantics.intervals import Interval
-from windrow.semantics.landings import Place, Rules, Sent
-from windrow.semantics.late import apply
-from windrow.semantics.model import Model, Publication, Superseded, WindowStillOpen
+from windrow.semantics.ledger import apply
+from windrow.semantics.paper.landings import Place, Rules, Sent
+from windrow.semantics.paper.model import Model, Publication, Superseded, WindowStillOpen
 from windrow.semantics.plan import Plan
+from windrow.semantics.records import JoinSpec, Left, Record, Right, RowId
 from windrow.semantics.reference import Joined
 
 START = datetime(2026, 11, 1, tzinfo=UTC)

@@ -11,8 +11,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from windrow.semantics.clock import IdlePolicy, PartitionClock, advance
-from windrow.semantics.history import JoinSpec, Left, Record, Right, RowId
 from windrow.semantics.intervals import Interval
+from windrow.semantics.records import JoinSpec, Left, Record, Right, RowId
 from windrow.semantics.reference import Joined, event_clocks, reference_join
 
 START = datetime(2026, 11, 1, tzinfo=UTC)

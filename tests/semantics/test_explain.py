@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from generated import AFTER, BEFORE, START, history, oracle_records, oracle_spec
+from support.generated import AFTER, BEFORE, START, history, oracle_records, oracle_spec
 from windrow.semantics.explain import Verdict, outside, row_at, verdicts, winner_of
-from windrow.semantics.history import JoinSpec, Left, Record, Right, RowId
 from windrow.semantics.intervals import intervals_between
 from windrow.semantics.match import matches
+from windrow.semantics.records import JoinSpec, Left, Record, Right, RowId
 from windrow.semantics.reference import reference_join
 
 ZERO, MICROSECOND, SECOND = timedelta(0), timedelta(microseconds=1), timedelta(seconds=1)

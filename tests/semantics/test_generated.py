@@ -6,7 +6,8 @@ from collections import Counter
 from datetime import timedelta
 
 import pytest
-from tests.generated import (
+
+from support.generated import (
     DISORDER,
     ENGAGEMENTS,
     KEY,
@@ -20,9 +21,8 @@ from tests.generated import (
     oracle_records,
     oracle_spec,
 )
-
-from windrow.semantics.account import account, closed_intervals
-from windrow.semantics.history import Record
+from windrow.semantics.paper.account import account, closed_intervals
+from windrow.semantics.records import Record
 from windrow.semantics.reference import reference_join
 
 PINS = {SERVED: 1, ENGAGEMENTS: 1}

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.semantics.scenario import START, WAIT, seconds
 
-from windrow.semantics.history import JoinSpec, Left, Right, RowId
-from windrow.semantics.landings import Rules, Sent
-from windrow.semantics.model import Model
+from windrow.semantics.paper.landings import Rules, Sent
+from windrow.semantics.paper.model import Model
+from windrow.semantics.records import JoinSpec, Left, Right, RowId
 
 TOPICS = ("left", "right")
 

@@ -7,11 +7,11 @@ from datetime import timedelta
 
 import pytest
 
-from lag_traffic import ENGAGED, EXTRA, FASTEST, NEWEST, SERVED, SLOWEST, at, idle, key, seconds, wall
-from windrow.semantics.history import RowId
-from windrow.semantics.lag import Lag, Outcome, Policy, Scenario, Spread, Unusable, rounded, spread
-from windrow.semantics.lag_setting import Event, LabelStream, Setting
-from windrow.semantics.lag_simulation import simulate
+from support.lag_traffic import ENGAGED, EXTRA, FASTEST, NEWEST, SERVED, SLOWEST, at, idle, key, seconds, wall
+from windrow.semantics.lag.scenario import Lag, Outcome, Policy, Scenario, Spread, Unusable, rounded, spread
+from windrow.semantics.lag.setting import Event, LabelStream, Setting
+from windrow.semantics.lag.simulation import simulate
+from windrow.semantics.records import RowId
 
 ZERO = timedelta(0)
 CLOCKS = (SLOWEST, FASTEST, NEWEST, idle(30), wall())

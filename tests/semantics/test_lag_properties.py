@@ -8,10 +8,10 @@ from dataclasses import replace
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from lag_traffic import SLOWEST, START, lags, places_of, policies, scenarios, seconds, setting, traffic
-from windrow.semantics.lag import Lag, Scenario, Unusable
-from windrow.semantics.lag_setting import Event, Setting
-from windrow.semantics.lag_simulation import arrivals, simulate
+from support.lag_traffic import SLOWEST, START, lags, places_of, policies, scenarios, seconds, setting, traffic
+from windrow.semantics.lag.scenario import Lag, Scenario, Unusable
+from windrow.semantics.lag.setting import Event, Setting
+from windrow.semantics.lag.simulation import arrivals, simulate
 
 FEW = settings(max_examples=40, deadline=None, derandomize=True)
 SEEDS = st.integers(0, 10**6)

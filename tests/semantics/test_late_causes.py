@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 from tests.semantics.scenario import START, L, R, at, join_at, landed, right, seconds, spec
 
-from windrow.semantics.history import Record
-from windrow.semantics.late import Newer, apply, cause, ledger
+from windrow.semantics.ledger import Newer, apply, cause, ledger
+from windrow.semantics.records import Record
 
 CLOSED_AT = at(111)
 MICROSECOND = timedelta(microseconds=1)

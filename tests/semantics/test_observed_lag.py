@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from windrow.semantics.clock import PartitionClock
-from windrow.semantics.observed import Sighting, by_partition, shares_held, sightings, thinned
+from windrow.semantics.lag.observed import Sighting, by_partition, shares_held, sightings, thinned
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

@@ -13,7 +13,8 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.generated import (
+
+from support.generated import (
     DISORDER,
     ENGAGEMENTS,
     GRACE,
@@ -26,11 +27,10 @@ from tests.generated import (
     oracle_records,
     oracle_spec,
 )
-
-from windrow.semantics.account import account, closed_intervals
 from windrow.semantics.clock import IdlePolicy, PartitionClock, advance, topic_clock, watermark
 from windrow.semantics.close import frontier
-from windrow.semantics.history import Record
+from windrow.semantics.paper.account import account, closed_intervals
+from windrow.semantics.records import Record
 from windrow.semantics.reference import Joined, reference_join
 
 FEW = settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))

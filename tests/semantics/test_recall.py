@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from windrow.semantics.advice import Advice, Settings, Traffic, advise, recall
-from windrow.semantics.recall import CannotBeKnown, Curve, Delays, Estimate, estimate
+from windrow.semantics.lag.advice import Advice, Settings, Traffic, advise, recall
+from windrow.semantics.lag.recall import CannotBeKnown, Curve, Delays, Estimate, estimate
 
 MINUTE = timedelta(minutes=1)
 TRAFFIC = Traffic(rows_per_second=10, interval=10 * MINUTE)

@@ -21,10 +21,10 @@ from tests.semantics.scenario import (
     states_of,
 )
 
-from windrow.semantics.account import account, closed_intervals
-from windrow.semantics.history import Left, Record, RowId
 from windrow.semantics.intervals import Interval
 from windrow.semantics.labels import DOUBTS, LabelState, label_state
+from windrow.semantics.paper.account import account, closed_intervals
+from windrow.semantics.records import Left, Record, RowId
 from windrow.semantics.reference import reference_join
 
 BY_ID = right(event_id="id")

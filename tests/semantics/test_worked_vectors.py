@@ -14,7 +14,6 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
-from tests.generated import ENGAGEMENTS, KafkaRecord, oracle_records
 from tests.semantics.scenario import (
     PINS,
     START,
@@ -32,10 +31,11 @@ from tests.semantics.scenario import (
     states_of,
 )
 
+from support.generated import ENGAGEMENTS, KafkaRecord, oracle_records
 from windrow.semantics.clock import IdlePolicy, watermark
 from windrow.semantics.close import closes_at, frontier, is_closed
-from windrow.semantics.history import Gap, Left, Record, RowId
 from windrow.semantics.intervals import Interval, interval_of
+from windrow.semantics.records import Gap, Left, Record, RowId
 from windrow.semantics.reference import event_clocks, reference_join
 
 MATCHES = [

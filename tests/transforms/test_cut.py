@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import functions as F
 
-from windrow.io.session import frame_of
+from windrow.io.delta.session import frame_of
 from windrow.transforms.join import cut
 
 pytestmark = pytest.mark.spark

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from windrow.io.session import frame_of
+from windrow.io.delta.session import frame_of
 from windrow.transforms.measure import repeated_row_ids
 
 pytestmark = pytest.mark.spark

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from windrow.transforms.observed import (
+from windrow.transforms.lag.delays import (
     Grid,
     disorder_by_partition,
     disorder_counts,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from running_airflow import Running, the_airflow
+from support.running_airflow import Running, the_airflow
 from ui.browser import installed_or_fetched
 from windrow.places import Places
 

@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime
 from typing import Any
 
-from running_airflow import Running, until
+from support.running_airflow import Running, until
 
 
 def open_form(page: Any, running: Running, dag_id: str) -> Any:

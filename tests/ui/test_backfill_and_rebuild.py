@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from running_airflow import INTERVAL, Running, ordered, until
+from support.running_airflow import INTERVAL, Running, ordered, until
 from ui import forms
 from windrow.jobs import train
 

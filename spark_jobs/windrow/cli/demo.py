@@ -23,7 +23,8 @@ from windrow import platform
 from windrow.cli.show import PUBLICATION, console, instant
 from windrow.cli.show import rows as show_rows
 from windrow.config import Pipeline, load
-from windrow.io import clocks, kafka, publications
+from windrow.io.landing import broker
+from windrow.io.registers import clocks, publications
 from windrow.places import Places
 from windrow.semantics.intervals import interval_of
 from windrow.simulate import open_bandit, producer
@@ -115,9 +116,9 @@ def _ends(bootstrap: str, moved: open_bandit.Moved) -> dict[tuple[str, int], int
     known = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=30).topics
     there = [topic for topic in moved.topics if topic in known]
     try:
-        described = kafka.describe(bootstrap, there) if there else {}
+        described = broker.describe(bootstrap, there) if there else {}
     except KafkaException as error:
-        raise kafka.BrokerUnreachable(str(error)) from error
+        raise broker.BrokerUnreachable(str(error)) from error
     return {(name, p.number): p.end for name, topic in described.items() for p in topic.partitions if p.end}
 
 

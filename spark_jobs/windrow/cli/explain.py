@@ -14,7 +14,7 @@ import typer
 
 from windrow.cli.show import AsJson, PipelineName, as_json, console, instant
 from windrow.config import parse_duration
-from windrow.jobs.because import span_words
+from windrow.jobs.explain.words import span_words
 from windrow.jobs.run import BadRequest, context
 from windrow.jobs.run import instant as instant_of
 
@@ -36,8 +36,8 @@ def explain(
     json: AsJson = False,
 ) -> None:
     """Why a row has these labels: offsets, window, clock, matches, near misses, state, publications."""
-    from windrow.jobs.explain import explain as job
-    from windrow.jobs.which_row import Question
+    from windrow.jobs.explain.answer import explain as job
+    from windrow.jobs.explain.question import Question
 
     asked = Question(
         row=row,

@@ -93,7 +93,7 @@ def land(
     who: Annotated[str | None, typer.Option(help="With --accept-gap: who decides; default: this shell's user.")] = None,
 ) -> None:
     """Land what the topics have, exactly once, and advance the clock."""
-    from windrow.io import clocks
+    from windrow.io.registers import clocks
     from windrow.jobs import land as job
 
     ctx = context(pipeline)
@@ -123,8 +123,8 @@ def train(
     reason: Annotated[str, typer.Option(help="With --force: why; recorded with the publication.")] = "",
 ) -> None:
     """Join, check and publish every closed interval that is not published yet, or one."""
-    from windrow.io.plans import Asked
-    from windrow.jobs.late import extend_after_publication
+    from windrow.io.registers.plans import Asked
+    from windrow.jobs.ledger import extend_after_publication
     from windrow.jobs.train import Round, train_all, train_one
 
     ctx = context(pipeline)

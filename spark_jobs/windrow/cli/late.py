@@ -26,8 +26,8 @@ def late(
     json: AsJson = False,
 ) -> None:
     """What a rebuild would change, by interval: late labels and rows, flips of the label state, recall, and why."""
-    from windrow.io import late as table
-    from windrow.jobs import late as job
+    from windrow.io.ledger import table
+    from windrow.jobs import ledger as job
 
     ctx = context(pipeline)
     if extend:

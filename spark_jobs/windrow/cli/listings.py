@@ -6,7 +6,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from windrow.cli.show import PUBLICATION, AsJson, PipelineName, as_json, console, instant, rows, span
-from windrow.io import clocks, gaps, publications
+from windrow.io.landing import gaps
+from windrow.io.registers import clocks, publications
 from windrow.jobs.run import context
 from windrow.semantics.clock import holder
 from windrow.semantics.close import closes_at

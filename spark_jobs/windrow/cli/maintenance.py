@@ -19,7 +19,7 @@ def maintain(
     json: AsJson = False,
 ) -> None:
     """Small files together, dead files and old reports away. Changes no row."""
-    from windrow.jobs import maintenance as job
+    from windrow.jobs import maintain as job
 
     try:
         done = job.maintain(context(pipeline), parse_duration(retention))

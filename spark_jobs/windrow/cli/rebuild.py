@@ -10,7 +10,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from windrow.cli.show import PUBLICATION, AsJson, PipelineName, as_json, console, instant, rows
-from windrow.jobs.plan import Survey, asked, listing, record_survey, survey
+from windrow.jobs.plan_intervals import Survey, asked, listing, record_survey, survey
 from windrow.jobs.run import BadRequest, Blocked, Context, context
 from windrow.jobs.run import instant as instant_of
 

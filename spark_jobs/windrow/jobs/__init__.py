@@ -1,1 +1,33 @@
-"""One job a module: arguments, read, execute, write. Airflow and the `windrow` command run the same functions."""
+"""The jobs: arguments in, tables read, rows computed, tables written, and an exit code. One job per module."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+
+MODULES = {
+    "check": "check",
+    "join": "join",
+    "lag_impact": "lag_impact",
+    "land": "land",
+    "late": "ledger",
+    "maintenance": "maintain",
+    "override": "override",
+    "plan": "plan_intervals",
+    "publish": "publish",
+    "reconcile": "reconcile",
+    "rollback": "rollback",
+    "summarise": "summarise",
+    "verify": "verify",
+}
+"""Name of a job, as DAGs and `run_job.py` use it → its module."""
+
+
+def main_of(job: str) -> Callable[[Sequence[str]], int]:
+    """Return the `main` of a job; leaves with exit code 2 and the list of jobs where there is none of that name."""
+    if job not in MODULES:
+        print(f"{job!r} is not a job; choose one of: {', '.join(MODULES)}", file=sys.stderr)
+        raise SystemExit(2)
+    main: Callable[[Sequence[str]], int] = import_module(f"windrow.jobs.{MODULES[job]}").main
+    return main

@@ -10,7 +10,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from windrow.io import candidates, crash, plans, publications, quality
+from windrow.io.delta import crash_points
+from windrow.io.registers import judgements, plans, publications
+from windrow.io.training import candidates
 from windrow.jobs.run import BadRequest, Blocked, Context, instant, job
 from windrow.semantics.plan import Plan
 
@@ -27,10 +29,10 @@ class Refusal(NamedTuple):
 
 def check(ctx: Context, planned: tuple[Plan, ...]) -> dict[str, Refusal]:
     """Judge every plan that is not judged yet; returns what stands in the way, by plan id (empty: nothing)."""
-    judged = quality.of_plans(ctx.pipeline, ctx.places, planned)
-    waiting = [plan for plan in planned if plan.id not in judged or quality.standing(judged[plan.id]) == "blocked"]
+    judged = judgements.of_plans(ctx.pipeline, ctx.places, planned)
+    waiting = [plan for plan in planned if plan.id not in judged or judgements.standing(judged[plan.id]) == "blocked"]
     refused = _judge(ctx, waiting) if waiting else {}
-    crash.point("check.after_verdict")
+    crash_points.point("check.after_verdict")
     return refused
 
 
@@ -58,8 +60,8 @@ def _judge(ctx: Context, waiting: list[Plan]) -> dict[str, Refusal]:
         rows += report.rows(judgement)
         if not judgement.may_publish:
             refused[plan.id] = Refusal(explain_failure(judgement), str(judgement.report))
-    crash.point("check.before_verdict")
-    quality.record(ctx.pipeline, ctx.places, rows)
+    crash_points.point("check.before_verdict")
+    judgements.record(ctx.pipeline, ctx.places, rows)
     return refused
 
 
@@ -78,7 +80,7 @@ def _against_history(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point of spark_jobs/check.py."""
+    """Run the job `check`; returns its exit code."""
 
     def declare(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--run", required=True, help="key of the run whose candidates are judged")

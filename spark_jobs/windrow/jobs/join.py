@@ -11,7 +11,8 @@ import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from windrow.io import candidates, clocks, frames, plans, publications
+from windrow.io.registers import clocks, plans, publications
+from windrow.io.training import candidates, inputs
 from windrow.jobs.planning import plan_interval
 from windrow.jobs.run import BadRequest, Context, instant, job
 from windrow.jobs.spark import remember_size, spark_for
@@ -28,7 +29,7 @@ def make_candidates(ctx: Context, planned: tuple[Plan, ...]) -> dict[str, Any]:
     numbers = {plan.id: number for number, plan in enumerate(planned, first)}
     for some in _portions(planned):
         if not candidates.is_made(ctx.pipeline, ctx.places, some):
-            rows = frames.most_rows(ctx.pipeline, ctx.places, some)
+            rows = inputs.most_rows(ctx.pipeline, ctx.places, some)
             remember_size(ctx.pipeline, ctx.places, rows)
             spark = spark_for(f"join {ctx.pipeline.name}", ctx.places, ctx.pipeline)
             landing = candidates.landing_measures(clocks.observe(ctx.pipeline, ctx.places))
@@ -68,7 +69,7 @@ def _refuse_other_config(ctx: Context, planned: tuple[Plan, ...]) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point of spark_jobs/join.py."""
+    """Run the job `join`; returns its exit code."""
 
     def declare(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--run", required=True, help="key of the run; a retry has the same")

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from windrow.config import Pipeline, parse_duration
 from windrow.jobs.run import BadRequest, WindowStillOpen, instant
 from windrow.semantics.intervals import DAY
-from windrow.semantics.lag import Lag, Policy, Scenario, Unusable
+from windrow.semantics.lag.scenario import Lag, Policy, Scenario, Unusable
 
 LAGS = (timedelta(minutes=1), timedelta(minutes=10), timedelta(hours=1), timedelta(hours=6))
 """Lags that people have; of these the ones that fit four times into the range."""

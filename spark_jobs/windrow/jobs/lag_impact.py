@@ -33,16 +33,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from windrow.config import Pipeline, RightStream
-from windrow.io import clocks, lag, lag_table, observed
+from windrow.io.lag import analysis, delays
+from windrow.io.lag import table as lag_table
+from windrow.io.registers import clocks
 from windrow.jobs.lag_arguments import Asked, Texts, asked
 from windrow.jobs.run import BadRequest, Context, NothingToDo, job
 from windrow.jobs.spark import spark_for
-from windrow.quality import lag_report
-from windrow.quality.lag_findings import Disorder, Findings, StreamFindings, sentences
-from windrow.semantics.advice import Settings, Traffic, advise, recall
+from windrow.quality.lag import report as lag_report
+from windrow.quality.lag.findings import Disorder, Findings, StreamFindings, sentences
 from windrow.semantics.intervals import MICROSECOND
-from windrow.semantics.lag import Unusable
-from windrow.semantics.recall import CannotBeKnown, Curve, Delays, estimate
+from windrow.semantics.lag.advice import Settings, Traffic, advise, recall
+from windrow.semantics.lag.recall import CannotBeKnown, Curve, Delays, estimate
+from windrow.semantics.lag.scenario import Unusable
 
 LISTS = {
     "sides": "side",
@@ -74,14 +76,16 @@ def analyse(ctx: Context, texts: Texts, say: Callable[[str], None] = lambda what
     known = {topic: [row["partition"] for row in seen.of_topic(topic)] for topic in ctx.pipeline.topics}
     want = asked(texts, ctx.pipeline, seen.frontier(ctx.pipeline), known)
     spark = spark_for(f"lag impact {ctx.pipeline.name}", ctx.places, ctx.pipeline)
-    counted = observed.count(
+    counted = delays.count(
         spark, ctx.pipeline, ctx.places, seen,
         start=want.start, end=want.end, windows=want.windows, sample=want.sample, say=say,
     )  # fmt: skip
     _refuse_empty(ctx, seen, want, sum(row["events"] for row in counted.partitions if _is_left(ctx, row)))
     say(f"what lag would have cost, in {len(want.scenarios)} scenarios")
     try:
-        ran = lag.analyse(spark, ctx.pipeline, ctx.places, want.scenarios, want.start, want.end, sample=want.sample)
+        ran = analysis.analyse(
+            spark, ctx.pipeline, ctx.places, want.scenarios, want.start, want.end, sample=want.sample
+        )
     except Unusable as refused:
         raise BadRequest(str(refused)) from None
     _refuse_empty(ctx, seen, want, ran.outcomes[want.scenarios[0]].rows_total)
@@ -125,7 +129,7 @@ def _about(ctx: Context, want: Asked) -> dict[str, Any]:
 
 
 def _findings(
-    ctx: Context, want: Asked, counted: observed.Counted, lines: Sequence[lag_table.Line], about: Mapping[str, Any]
+    ctx: Context, want: Asked, counted: delays.Counted, lines: Sequence[lag_table.Line], about: Mapping[str, Any]
 ) -> Findings:
     rows = lines[0]["rows"]
     rate = rows / want.sample / (want.end - want.start).total_seconds()
@@ -146,7 +150,7 @@ def _findings(
 
 
 def _stream(
-    pipeline: Pipeline, stream: RightStream, counted: observed.Counted, want: Asked, traffic: Traffic
+    pipeline: Pipeline, stream: RightStream, counted: delays.Counted, want: Asked, traffic: Traffic
 ) -> StreamFindings:
     now = Settings(stream.window.after, pipeline.grace + max(pipeline.out_of_orderness(t) for t in stream.topics))
     found = counted.delays.get(stream.name)
@@ -187,9 +191,7 @@ def _disorder(pipeline: Pipeline, row: Mapping[str, Any]) -> Disorder:
     )
 
 
-def _notes(
-    pipeline: Pipeline, want: Asked, counted: observed.Counted, lines: Sequence[lag_table.Line]
-) -> Iterable[str]:
+def _notes(pipeline: Pipeline, want: Asked, counted: delays.Counted, lines: Sequence[lag_table.Line]) -> Iterable[str]:
     """What a reader must keep in mind."""
     if want.sample < 1:
         yield f"Counts are of a sample: {want.sample:.6g} of the keys, with all their events. Rates are scaled up."
@@ -233,7 +235,7 @@ def result(analysis: Analysis) -> dict[str, Any]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point of spark_jobs/lag_impact.py."""
+    """Run the job `lag_impact`; returns its exit code."""
 
     def declare(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--from", dest="begin", help="start of the range, 2026-11-01T00:00:00Z")

@@ -13,10 +13,10 @@ from datetime import timedelta
 from typing import Any
 
 from windrow.config import parse_duration
-from windrow.io import landing
-from windrow.io.clocks import Observation
-from windrow.io.gaps import Lost
-from windrow.io.offsets import NOTHING, GivenUp
+from windrow.io.landing import land as landing
+from windrow.io.landing.gaps import Lost
+from windrow.io.landing.offsets import NOTHING, GivenUp
+from windrow.io.registers.clocks import Observation
 from windrow.jobs.run import BadRequest, Context, job
 from windrow.jobs.spark import spark_for
 
@@ -64,7 +64,7 @@ def totals(seen: Observation) -> Totals:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point of spark_jobs/land.py."""
+    """Run the job `land`; returns its exit code."""
 
     def declare(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--for", dest="lasting", default="0s", help="keep landing this long, e.g. 10m")
@@ -76,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.add_argument("--who", default="", help="with --accept-gap: who decides")
 
     def execute(ctx: Context, args: argparse.Namespace) -> Mapping[str, Any]:
-        from windrow.io import clocks
+        from windrow.io.registers import clocks
 
         before = totals(clocks.observe(ctx.pipeline, ctx.places))
         given_up = giving_up(args.accept_gap, args.who or getpass.getuser(), args.reason)

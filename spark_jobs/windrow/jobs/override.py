@@ -16,7 +16,7 @@ from windrow.semantics.intervals import on_grid
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point of spark_jobs/override.py."""
+    """Run the job `override`; returns its exit code."""
 
     def declare(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--interval", required=True, help="start of the blocked interval")

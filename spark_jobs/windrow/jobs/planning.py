@@ -11,7 +11,8 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
-from windrow.io import clocks, crash, plans, publications, quality
+from windrow.io.delta import crash_points
+from windrow.io.registers import clocks, judgements, plans, publications
 from windrow.jobs.run import BadRequest, Context, NothingToDo, WindowStillOpen
 from windrow.semantics.clock import NotCaughtUp, holder
 from windrow.semantics.clock import drain as drained_watermark
@@ -49,7 +50,7 @@ def plan_interval(
     chosen = [interval]
     if mode == "publish" and forced is None:
         holes = publications.holes(ctx.pipeline, rows, frontier)
-        blocked = quality.blocked_intervals(ctx.pipeline, ctx.places, holes) | {interval.start}
+        blocked = judgements.blocked_intervals(ctx.pipeline, ctx.places, holes) | {interval.start}
         others = [i for i in holes if i.start not in blocked]
         chosen = sorted([interval, *others[: max(0, along - 1)]])
     return record(ctx, run, chosen, seen, rows, drained=False, asked=forced)
@@ -103,7 +104,7 @@ def record(
         for interval in chosen
     )
     recorded = plans.record(ctx.pipeline, ctx.places, made, ctx.now(), asked)
-    crash.point("join.planned")
+    crash_points.point("join.planned")
     return recorded
 
 

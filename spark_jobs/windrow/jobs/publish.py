@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
-from windrow.io import candidates, plans, publications, quality, training
-from windrow.jobs import late
+from windrow.io.registers import judgements, plans, publications
+from windrow.io.training import candidates, publication
+from windrow.jobs import ledger
 from windrow.jobs.run import BadRequest, Context, NothingToDo, job
 from windrow.jobs.spark import spark_for
 from windrow.semantics.balance import Balance
@@ -34,21 +35,21 @@ def publish(
         NothingToDo, Superseded: every one of the intervals was published by somebody else since; the second where
             a publication was to be replaced.
     """
-    judged = quality.of_plans(ctx.pipeline, ctx.places, planned)
+    judged = judgements.of_plans(ctx.pipeline, ctx.places, planned)
     if not override and (unjudged := [plan for plan in planned if plan.id not in judged]):
         raise BadRequest(f"{unjudged[0].interval} has not been judged, or its verdict was lost: the check comes first")
-    ready = [p for p in planned if override or quality.standing(judged.get(p.id, [])) != "blocked"]
+    ready = [p for p in planned if override or judgements.standing(judged.get(p.id, [])) != "blocked"]
     rows = [row for plan in ready if (row := _already(ctx, plan))]
     missing = [plan for plan in ready if plan.id not in {row["plan_id"] for row in rows}]
     facts = _facts(ctx, missing, judged, override)
-    outdated: list[training.Superseded] = []
+    outdated: list[publication.Superseded] = []
     if missing:
         name = f"publish {ctx.pipeline.name}"
-        outcomes = training.publish_all(
+        outcomes = publication.publish_all(
             lambda: spark_for(name, ctx.places, ctx.pipeline), ctx.pipeline, ctx.places, missing, facts, ctx.now
         )
         for outcome in outcomes:
-            if isinstance(outcome, training.Superseded):  # intervals do not block each other
+            if isinstance(outcome, publication.Superseded):  # intervals do not block each other
                 outdated.append(outcome)
                 continue
             rows.append(outcome)
@@ -91,7 +92,7 @@ def _facts(
             "left_unpaired": balance.left.unpaired,
             **{name: int(numbers[name] or 0) for name in ("positive", "negative", "unknown")},
             "balance": balance.to_json(),
-            "verdict": "overridden" if override else quality.standing(judgement),
+            "verdict": "overridden" if override else judgements.standing(judgement),
             "overridden_by": override[0] if override else None,
             "override_reason": override[1] if override else None,
             "report": judgement[0]["report"] if judgement else None,
@@ -106,7 +107,7 @@ def brief(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point of spark_jobs/publish.py."""
+    """Run the job `publish`; returns its exit code."""
 
     def declare(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--run", required=True, help="key of the run whose candidates are published")
@@ -116,7 +117,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not planned:
             raise BadRequest(f"run {args.run!r} has recorded no plan; the join comes first")
         rows = publish(ctx, planned)
-        late.extend_after_publication(ctx)
+        ledger.extend_after_publication(ctx)
         return {"publications": [brief(row) for row in rows]}
 
     return job(__doc__ or "", declare, execute, argv)

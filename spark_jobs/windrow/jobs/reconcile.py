@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from windrow.io import late_pass, publications, reconcile
-from windrow.io.late_due import Due
-from windrow.io.reconcile import Compared, Difference
+from windrow.io.ledger import extend, reconcile
+from windrow.io.ledger.due import Due
+from windrow.io.ledger.reconcile import Compared, Difference
+from windrow.io.registers import publications
 from windrow.jobs.run import BadRequest, Blocked, Context, NothingToDo, instant, job
 from windrow.jobs.spark import spark_for
 from windrow.schemas import RECONCILED
@@ -59,7 +60,7 @@ def reconcile_range(ctx: Context, begin: datetime, end: datetime) -> Reconciled:
     if end <= begin:
         raise BadRequest(f"the range ends at {end}, at or before it begins at {begin}")
     run = f"reconcile__{ctx.now():%Y-%m-%dT%H:%M:%S.%fZ}"
-    work = late_pass.extend(ctx.pipeline, ctx.places, lambda: spark_for("reconcile", ctx.places, ctx.pipeline))
+    work = extend.extend(ctx.pipeline, ctx.places, lambda: spark_for("reconcile", ctx.places, ctx.pipeline))
     if work is None:
         raise NothingToDo(f"{ctx.pipeline.name}: nothing is published yet")
     starts = [start for start in sorted(work.standing) if begin <= start < end]
@@ -124,7 +125,7 @@ def _holes(ctx: Context, work: Due, begin: datetime, end: datetime) -> list[date
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point of spark_jobs/reconcile.py."""
+    """Run the job `reconcile`; returns its exit code."""
 
     def declare(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--from", dest="begin", help="start of the range; default: yesterday, UTC")

@@ -13,8 +13,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from windrow.io import plans, publications, versions
-from windrow.jobs.plan import asked
+from windrow.io.registers import plans, publications
+from windrow.io.training import versions
+from windrow.jobs.plan_intervals import asked
 from windrow.jobs.planning import interval_at
 from windrow.jobs.publish import brief
 from windrow.jobs.run import BadRequest, Context, NothingToDo, instant, job
@@ -41,7 +42,7 @@ def rollback(ctx: Context, at: datetime, number: int, why: plans.Asked) -> dict[
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point of spark_jobs/rollback.py."""
+    """Run the job `rollback`; returns its exit code."""
 
     def declare(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--interval", required=True, help="start of the interval")

@@ -22,20 +22,20 @@ from datetime import UTC, datetime
 from typing import Any, NoReturn
 
 from windrow.config import Pipeline, PipelineInvalid, PipelineUnknown, find
-from windrow.io.candidates import LabelNotPublishable
-from windrow.io.gaps import ClockBehind, NoSuchGap
-from windrow.io.kafka import BrokerUnreachable, TopicMissing
-from windrow.io.locks import Locked
-from windrow.io.offsets import OffsetsGone
-from windrow.io.publications import TrainingBehind
-from windrow.io.small import WriteSkipped
-from windrow.io.training import Superseded
-from windrow.io.versions import VersionGone
+from windrow.io.delta.locks import Locked
+from windrow.io.delta.tables import WriteSkipped
+from windrow.io.landing.broker import BrokerUnreachable, TopicMissing
+from windrow.io.landing.gaps import ClockBehind, NoSuchGap
+from windrow.io.landing.offsets import OffsetsGone
+from windrow.io.registers.publications import TrainingBehind
+from windrow.io.training.candidates import LabelNotPublishable
+from windrow.io.training.publication import Superseded
+from windrow.io.training.versions import VersionGone
 from windrow.jobs.spark import NeedsSpark
 from windrow.places import Places
 from windrow.semantics.balance import BalanceBroken
 from windrow.semantics.clock import NotCaughtUp
-from windrow.semantics.lag import Unusable
+from windrow.semantics.lag.scenario import Unusable
 from windrow.semantics.plan import instant_text
 from windrow.transforms.content import ContentDiffers
 

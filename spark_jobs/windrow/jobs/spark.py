@@ -7,7 +7,7 @@ import os
 from pyspark.sql import SparkSession
 
 from windrow.config import Pipeline
-from windrow.io.session import leave_with_parent, session
+from windrow.io.delta.session import leave_with_parent, session
 from windrow.places import Places
 from windrow.platform import jars
 

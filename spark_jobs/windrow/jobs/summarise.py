@@ -9,7 +9,9 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from windrow.io import late, publications, quality, small
+from windrow.io.delta import tables
+from windrow.io.ledger import table as ledger_table
+from windrow.io.registers import judgements, publications
 from windrow.jobs.run import BadRequest, Context, job
 from windrow.quality import summary
 from windrow.quality.summary import Figures
@@ -40,12 +42,12 @@ def figures(ctx: Context, begins: datetime, ends: datetime) -> dict[datetime, Fi
     pipeline, places = ctx.pipeline, ctx.places
     standing = publications.standing(publications.registered(pipeline, places))
     within = {at: row for at, row in sorted(standing.items()) if begins <= at < ends}
-    ledger = late.summary(pipeline, places, list(within))
+    ledger = ledger_table.summary(pipeline, places, list(within))
     nulls = _nulls(ctx, begins, ends)
     found = {at: _published(row, ledger.get(at, {}), nulls.get(row["plan_id"])) for at, row in within.items()}
     first = max(begins, pipeline.start)
     open_ = [i for i in intervals_between(first, max(ends, first), pipeline.interval) if i.start not in standing]
-    blocked = quality.blocked_intervals(pipeline, places, open_)
+    blocked = judgements.blocked_intervals(pipeline, places, open_)
     return dict(sorted({**found, **{at: Figures(blocked=1) for at in blocked}}.items()))
 
 
@@ -67,7 +69,7 @@ def _published(row: Mapping[str, Any], ledger: Mapping[str, int], nulls: float |
 
 
 def _nulls(ctx: Context, begins: datetime, ends: datetime) -> dict[str, float | None]:
-    rows = small.read(
+    rows = tables.read(
         ctx.places.table(ctx.pipeline.name, "measures"),
         columns=["plan", "value"],
         filters=[("name", "=", NULLS), ("interval", ">=", begins), ("interval", "<", ends)],
@@ -80,7 +82,7 @@ def _midnight(day: date) -> datetime:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point of spark_jobs/summarise.py."""
+    """Run the job `summarise`; returns its exit code."""
 
     def declare(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--day", help="UTC day, 2026-11-01; default: yesterday")

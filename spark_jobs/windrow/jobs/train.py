@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from windrow.io import candidates, plans
+from windrow.io.registers import plans
+from windrow.io.training import candidates
 from windrow.jobs.check import Refusal, check
 from windrow.jobs.join import make_candidates, planned_of
-from windrow.jobs.plan import plan_range
+from windrow.jobs.plan_intervals import plan_range
 from windrow.jobs.planning import Mode, plan_all, plan_interval
 from windrow.jobs.publish import publish
 from windrow.jobs.run import BadRequest, Context

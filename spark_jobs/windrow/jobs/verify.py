@@ -18,7 +18,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from windrow.config import Pipeline
-from windrow.io import configs, frames, publications, versions
+from windrow.io.registers import configs, publications
+from windrow.io.training import inputs, versions
 from windrow.jobs.run import BadRequest, Context, instant, job
 from windrow.jobs.spark import spark_for
 from windrow.places import Places
@@ -132,8 +133,8 @@ def _compare(
     read_at: Mapping[int, int],
 ) -> Iterator[Outcome]:
     planned = tuple(sorted((plans[row["number"]] for row in rows), key=lambda plan: plan.interval.start))
-    read = frames.inputs(spark, pipeline, places, planned)
-    made = frames.joined(pipeline, planned, read).where(F.col(PAIRED))
+    read = inputs.inputs(spark, pipeline, places, planned)
+    made = inputs.joined(pipeline, planned, read).where(F.col(PAIRED))
     published = reduce(
         lambda a, b: a.unionByName(b, allowMissingColumns=True),
         [versions.at_version(spark, pipeline, places, starts, v) for v, starts in _by_version(rows, read_at).items()],
@@ -205,7 +206,7 @@ def refuse_differences(outcomes: Sequence[Outcome]) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point of spark_jobs/verify.py."""
+    """Run the job `verify`; returns its exit code."""
 
     def declare(parser: argparse.ArgumentParser) -> None:
         what = parser.add_mutually_exclusive_group()

@@ -4,7 +4,7 @@
     print(report)                   # a timeline, the rows, and expected beside found where they differ
 
 The format stands in `reading`, the words for events and rows in `notation`. A scenario runs on paper
-(`semantics.model`); `kafka` turns it into records and a pipeline file, so that Kafka, Spark and Delta run it too.
+(`semantics.paper.model`); `kafka` turns it into records and a pipeline file, so that Kafka, Spark and Delta run it too.
 """
 
 from windrow.scenarios.reading import ScenarioInvalid, read

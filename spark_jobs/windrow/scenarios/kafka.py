@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 
 from windrow.config import duration_text
 from windrow.scenarios.scenario import Scenario
-from windrow.semantics.history import Left, Right
-from windrow.semantics.landings import Place, Rules, Sent
+from windrow.semantics.paper.landings import Place, Rules, Sent
 from windrow.semantics.plan import instant_text
+from windrow.semantics.records import Left, Right
 
 
 @dataclass(frozen=True)

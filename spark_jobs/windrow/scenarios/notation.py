@@ -22,8 +22,8 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from windrow.semantics.intervals import MICROSECOND
-from windrow.semantics.landings import Place
-from windrow.semantics.late import Line
+from windrow.semantics.ledger import Line
+from windrow.semantics.paper.landings import Place
 from windrow.semantics.reference import JoinedRow
 
 _CLOCK = re.compile(r"(-?)(\d+):(\d\d)(?::(\d\d(?:\.\d{1,6})?))?")

@@ -55,7 +55,7 @@ from windrow.config.yaml_file import Tree, read_document, read_text
 from windrow.scenarios.notation import Event, Times, read_event, read_row
 from windrow.scenarios.rules import RulesReader
 from windrow.scenarios.scenario import Change, Expect, Land, Plan, Publish, Replay, Scenario, Step
-from windrow.semantics.landings import Place
+from windrow.semantics.paper.landings import Place
 
 START = "2026-11-01T00:00:00Z"
 

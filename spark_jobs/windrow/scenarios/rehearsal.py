@@ -1,4 +1,4 @@
-"""A scenario carried out on paper (`semantics.model`), and every place where it is not as expected."""
+"""A scenario carried out on paper (`semantics.paper.model`), and every place where it is not as expected."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from windrow.scenarios.notation import Event, Row, say_line, say_row
 from windrow.scenarios.scenario import Change, Expect, Land, Plan, Publish, Replay, Scenario
 from windrow.scenarios.timeline import Windows, beside
 from windrow.semantics.clock import NotCaughtUp
-from windrow.semantics.history import Record
 from windrow.semantics.intervals import interval_of, intervals_between
-from windrow.semantics.landings import Sent
-from windrow.semantics.model import Model, Superseded, WindowStillOpen
+from windrow.semantics.paper.landings import Sent
+from windrow.semantics.paper.model import Model, Superseded, WindowStillOpen
+from windrow.semantics.records import Record
 from windrow.semantics.reference import landed_once, side_of
 
 REFUSALS: Mapping[type[Exception], str] = {

@@ -12,9 +12,9 @@ from windrow.scenarios.fields import Fields
 from windrow.scenarios.notation import Times
 from windrow.scenarios.scenario import Streams, Where
 from windrow.semantics.clock import IdlePolicy
-from windrow.semantics.history import JoinSpec, Left, Right
 from windrow.semantics.intervals import is_length, on_grid
-from windrow.semantics.landings import Rules
+from windrow.semantics.paper.landings import Rules
+from windrow.semantics.records import JoinSpec, Left, Right
 
 RULES = ("interval", "grace", "idle", "max_skew", "key", "left", "right")
 SIDE = ("name", "topic", "partitions", "out_of_orderness", "event_id", "where", "stamps")

@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 
 from windrow.scenarios.notation import Event, Row, Times
-from windrow.semantics.landings import Place, Rules
+from windrow.semantics.paper.landings import Place, Rules
 
 
 @dataclass(frozen=True)

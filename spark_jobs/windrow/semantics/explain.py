@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from windrow.semantics.history import JoinSpec, Left, Record, Right, RowId
 from windrow.semantics.intervals import interval_of, shifted, utc
 from windrow.semantics.match import key_of, matches
+from windrow.semantics.records import JoinSpec, Left, Record, Right, RowId
 from windrow.semantics.reference import JoinedRow, landed_once, passes, reference_join, side_of
 
 ZERO = timedelta(0)

@@ -23,10 +23,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from windrow.semantics.balance import Balance, LeftBalance, RightBalance
-from windrow.semantics.history import Gap, JoinSpec, Left, Predicate, Record, Right, RowId
 from windrow.semantics.intervals import Interval, interval_of, shifted, utc
 from windrow.semantics.labels import is_side_silent, label_state
 from windrow.semantics.match import key_of, matches
+from windrow.semantics.records import Gap, JoinSpec, Left, Predicate, Record, Right, RowId
 
 
 @dataclass(frozen=True)

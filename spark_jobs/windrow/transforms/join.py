@@ -33,8 +33,8 @@ from windrow.schemas import (
     ROW_ORDER,
     STATE,
 )
-from windrow.semantics.history import Gap
 from windrow.semantics.intervals import MICROSECOND
+from windrow.semantics.records import Gap
 from windrow.transforms.conditions import all_of, any_of
 
 

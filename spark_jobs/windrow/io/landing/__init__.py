@@ -1,0 +1,1 @@
+"""From Kafka to the landing tables: positions, batches, gaps, and the landed rows themselves."""

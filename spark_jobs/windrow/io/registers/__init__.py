@@ -1,0 +1,1 @@
+"""The small tables that record what was seen and decided: clock, plans, pipeline files, judgements, publications."""

@@ -1,0 +1,62 @@
+"""Pipeline files as they were: what a plan's config hash stands for, so that its publication can be made again.
+
+Recorded with the first plan that is made under a file, once per hash.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from pydantic import ValidationError
+
+from windrow.config import Pipeline, duration_text
+from windrow.io.delta import tables
+from windrow.places import Places
+from windrow.schemas import CONFIGS
+from windrow.semantics.plan import instant_text
+
+
+def keep(pipeline: Pipeline, places: Places, now: datetime) -> None:
+    """Record the pipeline under its hash unless it is recorded. The caller holds the lock of `plans`."""
+    path = places.table(pipeline.name, "configs")
+    if not tables.read(path, columns=["config_hash"], filters=[("config_hash", "=", pipeline.config_hash)]):
+        row = {"config_hash": pipeline.config_hash, "pipeline": to_text(pipeline), "recorded_at": now}
+        tables.append_once(path, CONFIGS, [row])
+
+
+def of_hash(pipeline: Pipeline, places: Places, config_hash: str) -> Pipeline | None:
+    """The pipeline with this hash: as it is now, as it was, or None where it is not on record."""
+    if config_hash == pipeline.config_hash:
+        return pipeline
+    path = places.table(pipeline.name, "configs")
+    for row in tables.read(path, filters=[("config_hash", "=", config_hash)]):
+        try:
+            found = from_text(row["pipeline"])
+        except ValidationError:  # written by a version whose files this one does not read
+            continue
+        if found.config_hash == config_hash:
+            return found
+    return None
+
+
+def to_text(pipeline: Pipeline) -> str:
+    """The file's fields as JSON, in the words of a pipeline file."""
+    return json.dumps(_words(pipeline.model_dump(by_alias=True)), separators=(",", ":"))
+
+
+def from_text(text: str) -> Pipeline:
+    """The pipeline that `to_text` wrote."""
+    return Pipeline.model_validate(json.loads(text), by_alias=True, by_name=False)
+
+
+def _words(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return instant_text(value)
+    if isinstance(value, timedelta):
+        return duration_text(value)
+    if isinstance(value, Mapping):
+        return {name: _words(one) for name, one in value.items()}
+    return [_words(one) for one in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,76 @@
+"""Plans of runs: recorded before work starts, found again by a retry.
+
+A run is one try of a DAG run, of a backfill or of a command; its key does not hold the try number, so a retry
+finds what was recorded. A cleared run has another key, and so new plans with new pins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from windrow.config import Pipeline
+from windrow.io.delta import tables
+from windrow.io.delta.locks import held
+from windrow.io.registers import configs
+from windrow.places import Places
+from windrow.schemas import PLANS
+from windrow.semantics.plan import Plan
+
+
+class Asked(NamedTuple):
+    """Why a person wants something done, and who: it ends up with the publication."""
+
+    reason: str
+    who: str
+
+
+def of_run(pipeline: Pipeline, places: Places, run: str) -> tuple[Plan, ...]:
+    """The recorded plans of a run, oldest interval first; none if it has recorded none."""
+    rows = tables.read(places.table(pipeline.name, "plans"), filters=[("run", "=", run)])
+    return tuple(sorted((Plan.from_json(row["plan"]) for row in rows), key=lambda plan: plan.interval.start))
+
+
+def last_of_interval(pipeline: Pipeline, places: Places, start: datetime) -> Plan | None:
+    """The plan of an interval that was recorded last."""
+    rows = tables.read(places.table(pipeline.name, "plans"), filters=[("interval", "=", start)])
+    last = max(rows, key=lambda row: row["recorded_at"], default=None)
+    return Plan.from_json(last["plan"]) if last else None
+
+
+def asked_for(pipeline: Pipeline, places: Places, plans: Sequence[Plan]) -> dict[str, dict[str, Any]]:
+    """By plan id what a publication says about its origin: `kind`, and of a rebuild `reason` and `asked_by`."""
+    rows = tables.read(places.table(pipeline.name, "plans"), filters=tables.of_plans("plan_id", plans))
+    known = {row["plan_id"]: (row.get("reason"), row.get("asked_by")) for row in rows}
+    return {
+        plan.id: {"kind": "rebuild" if reason else "train", "reason": reason, "asked_by": who}
+        for plan in plans
+        for reason, who in [known.get(plan.id, (None, None))]
+    }
+
+
+def record(
+    pipeline: Pipeline, places: Places, plans: Iterable[Plan], now: datetime, asked: Asked | None = None
+) -> tuple[Plan, ...]:
+    """Record the plans of a run in one commit; if the run has some already, those stand."""
+    plans = tuple(plans)
+    with held(places.lock(pipeline.name, "plans")):
+        recorded = of_run(pipeline, places, plans[0].run)
+        if recorded:
+            return recorded
+        configs.keep(pipeline, places, now)
+        rows = [
+            {
+                "run": plan.run,
+                "plan_id": plan.id,
+                "interval": plan.interval.start,
+                "plan": plan.to_json(),
+                "recorded_at": now,
+                "reason": asked.reason if asked else None,
+                "asked_by": asked.who if asked else None,
+            }
+            for plan in plans
+        ]
+        tables.append_once(places.table(pipeline.name, "plans"), PLANS, rows)
+        return plans

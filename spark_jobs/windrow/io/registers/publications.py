@@ -1,0 +1,157 @@
+"""The register of publications. Derived: the training table's commits are the truth, and it is repaired from them.
+
+training commit n ──▶ register row n        killed between the two: the next reader under the lock
+(carries row n in its userMetadata)         finds n missing here and writes it
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from windrow.config import Pipeline
+from windrow.io.delta import tables
+from windrow.io.delta.locks import held
+from windrow.places import Places
+from windrow.schemas import PUBLICATIONS
+from windrow.semantics.intervals import Interval, intervals_between
+
+APP_ID = "windrow.publish"
+
+
+class TrainingBehind(RuntimeError):
+    """The training table lacks what its register has. Trying again does not help; a person must look."""
+
+
+_INSTANTS = ("interval", "interval_end", "published_at")
+
+
+def registered(pipeline: Pipeline, places: Places, columns: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Every publication, by number; `columns`: these alone, the number among them, for who reads a long register."""
+    return sorted(_read(pipeline, places, columns=columns), key=lambda row: row["number"])
+
+
+def repaired(pipeline: Pipeline, places: Places, columns: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Every publication, after what a killed run committed and did not register was registered (rule 20)."""
+    if last_number(pipeline, places) != _last_registered(pipeline, places):
+        with held(places.lock(pipeline.name, "training")):
+            repair(pipeline, places)
+    return registered(pipeline, places, columns)
+
+
+def last_number(pipeline: Pipeline, places: Places) -> int:
+    """The newest publication's number, as the training table knows it; 0 where nothing is published."""
+    return max(0, tables.version_of(places.table(pipeline.name, "training"), APP_ID))
+
+
+def standing(rows: list[dict[str, Any]]) -> dict[datetime, dict[str, Any]]:
+    """The publication that readers see, by interval start: the newest of each interval."""
+    return {row["interval"]: row for row in sorted(rows, key=lambda row: row["number"])}
+
+
+def published(pipeline: Pipeline, places: Places, interval: datetime) -> dict[str, Any] | None:
+    """The standing publication of one interval, or None."""
+    return max(of_interval(pipeline, places, interval), key=lambda row: row["number"], default=None)
+
+
+def of_interval(pipeline: Pipeline, places: Places, interval: datetime) -> list[dict[str, Any]]:
+    """Every publication of one interval."""
+    return _read(pipeline, places, [("interval", "=", interval)])
+
+
+def of_intervals(pipeline: Pipeline, places: Places, starts: Sequence[datetime]) -> list[dict[str, Any]]:
+    """Every publication of some intervals."""
+    return _read(pipeline, places, [("interval", "in", list(starts))])
+
+
+def last_version(rows: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> int | None:
+    """The training table's version before the interval got its next publication; None where this one stands.
+
+    From its own version up to this one the table holds the publication's rows, compacted or not.
+    """
+    later = [r for r in rows if r["interval"] == row["interval"] and r["number"] > row["number"]]
+    return min((r["training_version"] - 1 for r in later), default=None)
+
+
+def holes(pipeline: Pipeline, rows: list[dict[str, Any]], frontier: datetime | None) -> list[Interval]:
+    """Closed intervals without a publication, oldest first (rule 20)."""
+    if frontier is None:
+        return []
+    known = standing(rows)
+    # whole intervals only: the last one that ends at or before the frontier
+    return [i for i in intervals_between(pipeline.start, frontier, pipeline.interval) if i.start not in known]
+
+
+def _read(
+    pipeline: Pipeline, places: Places, filters: Sequence[tables.Filter] = (), columns: Sequence[str] = ()
+) -> list[dict[str, Any]]:
+    """Rows of the register; a column that it had not yet when a row was written is None."""
+    rows = tables.read(places.table(pipeline.name, "publications"), columns, filters)
+    return [{**dict.fromkeys(columns or PUBLICATIONS.names), **row} for row in rows]
+
+
+def register(pipeline: Pipeline, places: Places, row: Mapping[str, Any]) -> None:
+    """Add one publication, once. The caller holds the training lock."""
+    tables.append_once(
+        places.table(pipeline.name, "publications"),
+        PUBLICATIONS,
+        [row],
+        app_id=APP_ID,
+        version=row["number"],
+    )
+
+
+def repair(pipeline: Pipeline, places: Places) -> int:
+    """Register what the training table holds and the register lacks; returns the last publication's number.
+
+    The caller holds the training lock.
+
+    Raises:
+        TrainingBehind: the register has publications that the training table does not know of.
+    """
+    training = places.table(pipeline.name, "training")
+    last = last_number(pipeline, places)
+    known = _last_registered(pipeline, places)
+    if last < known:
+        raise TrainingBehind(
+            f"{training} knows of publication {last}, its register of {known}: the training table was lost, reset or "
+            "restored from an older copy. Nothing was published. Restore the table with its _delta_log; or move "
+            f"{places.table(pipeline.name, 'publications')} away too, and every interval is published again."
+        )
+    if last > known:
+        missing = []
+        for commit in tables.commits(training):
+            row = from_json(commit.message)
+            if row["number"] <= known:
+                break
+            missing.append({**row, "training_version": commit.version})
+        if len(missing) != last - known:
+            raise RuntimeError(
+                f"{training}: publications {known + 1} to {last} are not registered and only {len(missing)} of "
+                "their commits are still in the log. Restore the publications table from a backup."
+            )
+        for row in reversed(missing):
+            register(pipeline, places, row)
+    return last
+
+
+def _last_registered(pipeline: Pipeline, places: Places) -> int:
+    """The register's last publication, 0 before the first; also where it was copied without its transactions."""
+    register = places.table(pipeline.name, "publications")
+    known = tables.version_of(register, APP_ID)
+    return known if known >= 0 else max((row["number"] for row in tables.read(register, ["number"])), default=0)
+
+
+def to_json(row: Mapping[str, Any]) -> str:
+    """The register row as the training commit carries it."""
+    texts = {name: row[name].isoformat() for name in _INSTANTS}
+    return json.dumps({**row, **texts, "windrow": "publication"}, sort_keys=True)
+
+
+def from_json(text: str) -> dict[str, Any]:
+    """The row that `to_json` wrote."""
+    row = json.loads(text)
+    del row["windrow"]
+    return {**row, **{name: datetime.fromisoformat(row[name]) for name in _INSTANTS}}

@@ -1,0 +1,1 @@
+"""The report of a lag analysis: findings in words, plots, one page."""

@@ -1,0 +1,204 @@
+"""A pipeline's whole life on paper: produce, land, clock, close, publish, rebuild, in memory and without Spark.
+
+    log of a partition ──land──▶ landed, in batches ──clock──▶ W, pins ──plan──▶ publish ──▶ training rows
+    (`landings`) ─────────────────────────────────────────────────────▶ (here) ───────────────────────────▶
+
+It holds the plans and the publications, and asks `clock`, `close`, `plan` and `reference` for
+everything else. Scenarios and generated histories run on it; Kafka, Spark and Delta must agree with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from windrow.semantics.clock import PartitionClock, drain, holder, watermark
+from windrow.semantics.close import frontier, is_closed
+from windrow.semantics.intervals import Interval, interval_of, intervals_between, utc
+from windrow.semantics.ledger import Line, Newer, ledger
+from windrow.semantics.paper.account import Account, account
+from windrow.semantics.paper.landings import Landings, Rules
+from windrow.semantics.plan import Plan
+from windrow.semantics.records import JoinSpec, Record
+from windrow.semantics.reference import Joined, JoinedRow, event_clocks, landed_once, reference_join
+
+MOST_INTERVALS = 5_000
+
+
+class WindowStillOpen(Exception):
+    """An interval is not closed yet. Waiting helps."""
+
+
+class Superseded(Exception):
+    """The interval has a newer publication than the plan knows. Trying again does not help."""
+
+
+@dataclass(frozen=True)
+class Publication:
+    """An interval made visible."""
+
+    number: int
+    plan: Plan
+    joined: Joined
+
+
+class Model(Landings):
+    """One pipeline. Every method is one thing that happens to it."""
+
+    def __init__(self, rules: Rules) -> None:
+        super().__init__(rules)
+        self.plans: dict[str, tuple[Plan, ...]] = {}
+        self.publications: list[Publication] = []
+        self._at: dict[object, tuple[list[Record], JoinSpec]] = {}  # see `_as_of`
+
+    # ---- what has been
+
+    @property
+    def holder(self) -> PartitionClock | None:
+        return holder(self.clocks)
+
+    @property
+    def frontier(self) -> datetime | None:
+        return frontier(self.watermark, self.rules.spec.after, self.rules.spec.grace)
+
+    @property
+    def standing(self) -> dict[Interval, Publication]:
+        """The last publication of each interval: what the training table holds."""
+        return {p.plan.interval: p for p in self.publications}
+
+    @property
+    def rows(self) -> tuple[JoinedRow, ...]:
+        """The training table in row order."""
+        return tuple(row for _, p in sorted(self.standing.items()) for row in p.joined.rows)
+
+    # ---- what happens
+
+    def plan(
+        self, run: str, chosen: Sequence[Interval] | None = None, *, drained: bool = False, forced: bool = False
+    ) -> tuple[Plan, ...]:
+        """The plans of a run: the recorded ones for a retry; else of `chosen`, or of all closed and unpublished.
+
+        `forced`: a person closes `chosen` before its time; its rows say so.
+
+        Raises:
+            WindowStillOpen: one that was chosen is not closed.
+            NotCaughtUp: a drain while records wait.
+        """
+        if run in self.plans:
+            return self.plans[run]
+        if drained:
+            drain(self.clocks)
+        intervals = [i for i in self._closed(drained) if i not in self.standing] if chosen is None else chosen
+        for interval in intervals:
+            if not (drained or forced) and not is_closed(interval, self.frontier):
+                raise WindowStillOpen(f"{interval} is open: the frontier is {self.frontier}")
+        self.plans[run] = tuple(self._plan(run, interval, drained) for interval in intervals)
+        return self.plans[run]
+
+    def publish(self, plan: Plan) -> Publication:
+        """Carry out a plan. A plan that is carried out already is left alone; an outdated one is refused."""
+        for done in self.publications:
+            if done.plan.id == plan.id:
+                return done
+        standing = self.standing.get(plan.interval)
+        if plan.supersedes != (standing.number if standing else None):
+            raise Superseded(f"{plan.interval} was published again since plan {plan.id} of run {plan.run} was made")
+        joined = self.joined(plan)
+        joined.balance.check()
+        self.publications.append(Publication(len(self.publications) + 1, plan, joined))
+        return self.publications[-1]
+
+    def publish_all(self, plans: Sequence[Plan]) -> tuple[Publication, ...]:
+        """Carry out the plans of a run. Intervals do not block each other.
+
+        Raises:
+            Superseded: every one of them is outdated.
+        """
+        done, outdated = [], []
+        for plan in plans:
+            try:
+                done.append(self.publish(plan))
+            except Superseded as refused:
+                outdated.append(refused)
+        if outdated and not done:
+            raise outdated[0]
+        return tuple(done)
+
+    def killed_run(self, plans: Sequence[Plan], point: str, nth: int) -> None:
+        """A run that dies at a crash point: of publishing its nth plan, or of what comes before publishing."""
+        done = nth + point.startswith("publish.after") if point.startswith("publish.") else 0
+        for plan in plans[:done]:
+            self.publish(plan)
+
+    # ---- what it comes to
+
+    def joined(self, plan: Plan) -> Joined:
+        """What the reference join makes of a plan: a function of its pins, whatever has landed since."""
+        landed, spec = self._as_of(plan.pins, plan.drained)
+        return reference_join(landed, replace(spec, forced=self._is_forced(plan)), plan.interval, plan.pins)
+
+    def spec_at(self, pins: Mapping[str, int], drained: bool = False) -> JoinSpec:
+        """The rules with what was known of the label side at the pins."""
+        return self._as_of(pins, drained)[1]
+
+    def late(self) -> dict[Interval, tuple[Line, ...]]:
+        """The late ledger of every standing publication, complete up to the newest pins."""
+        landed, _ = landed_once(self.landed, self.pins)
+        of = {r.row_id: r for r in landed}
+        found = {}
+        for interval, p in sorted(self.standing.items()):
+            newer = Newer(of, p.plan.pins, self.watermark_at)
+            found[interval] = ledger(p.joined, self.rebuilt(p), self.spec_at(self.pins), newer)
+        return found
+
+    def rebuilt(self, publication: Publication) -> Joined:
+        """The interval of a publication at the newest pins."""
+        return self.joined(replace(publication.plan, pins=self.pins, watermark=self.clocks))
+
+    def account(self) -> Account:
+        """Where every record of the left topics went, if all that is closed now were published."""
+        return account(self.landed, self.spec_at(self.pins), self.pins, self.frontier)
+
+    # ---- parts of these
+
+    def _as_of(self, pins: Mapping[str, int], drained: bool) -> tuple[list[Record], JoinSpec]:
+        """What had landed by the pins, each offset once, and the rules then. Kept, only to save time."""
+        known = (tuple(sorted(pins.items())), drained, len(self.landed), len(self.lost))
+        if known not in self._at:
+            landed, _ = landed_once(self.landed, pins)
+            clocks = event_clocks(landed, pins, self.rules.out_of_orderness)
+            spec = replace(self.rules.spec, event_clocks=clocks, gaps=self.gaps_at(landed, pins), drained=drained)
+            self._at[known] = (landed, spec)
+        return self._at[known]
+
+    def _is_forced(self, plan: Plan) -> bool:
+        """Whether the clock that the plan was made by had not closed its interval: then a person did."""
+        by_clock = frontier(watermark(plan.watermark), self.rules.spec.after, self.rules.spec.grace)
+        return not plan.drained and not is_closed(plan.interval, by_clock)
+
+    def _closed(self, drained: bool) -> Iterable[Interval]:
+        spec = self.rules.spec
+        until = self.frontier
+        if drained:
+            served = [c.newest_at for c in self.clocks if c.topic in spec.left.topics and c.newest_at]
+            ends = [interval_of(at, spec.start, spec.interval).end for at in served if at >= utc(spec.start)]
+            until = max([*ends, *([until] if until else [])], default=None)
+        if until is None:
+            return []
+        if (until - utc(spec.start)) / spec.interval > MOST_INTERVALS:
+            raise ValueError(f"more than {MOST_INTERVALS} intervals of {spec.interval} are closed: make them longer")
+        return intervals_between(spec.start, until, spec.interval)
+
+    def _plan(self, run: str, interval: Interval, drained: bool) -> Plan:
+        standing = self.standing.get(interval)
+        return Plan(
+            pipeline="model",
+            run=run,
+            interval=interval,
+            pins=self.pins,
+            config_hash="model",
+            watermark=self.clocks,
+            drained=drained,
+            supersedes=standing.number if standing else None,
+        )

@@ -1,0 +1,1 @@
+"""The lag simulation over DataFrames: the same outcomes as `semantics.lag`, in a few passes."""

@@ -1,0 +1,104 @@
+"""Rows from chosen files are those that Delta's own scan gives, whatever the files and whatever is asked for."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import functions as F
+
+from windrow.io.delta import scan
+from windrow.io.delta.lookup import Has, Range
+
+pytestmark = pytest.mark.spark
+
+START = datetime(2026, 11, 1, tzinfo=UTC)
+SCHEMA = pa.schema([("at", pa.timestamp("us", tz="UTC")), ("n", pa.int64()), ("bad", pa.string())])
+
+
+def instant(micros: int) -> datetime:
+    return START + timedelta(microseconds=micros)
+
+
+ROWS = st.tuples(
+    st.one_of(st.none(), st.integers(0, 5_000)), st.integers(0, 9), st.one_of(st.none(), st.just("wrong_type"))
+)
+FILES = st.lists(st.lists(ROWS, min_size=1, max_size=3), min_size=1, max_size=6)
+
+
+def written(path: Path, files: list[list[tuple[int | None, int, str | None]]]) -> str:
+    for rows in files:
+        cells = [{"at": None if at is None else instant(at), "n": n, "bad": bad} for at, n, bad in rows]
+        write_deltalake(path, pa.Table.from_pylist(cells, SCHEMA), mode="append")
+    return str(path)
+
+
+def rows_of(frame: Any) -> list[Any]:
+    return sorted((tuple(row) for row in frame.select(F.unix_micros("at"), "n", "bad").collect()), key=repr)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.sampled_from(["plain", "a b é", "{c}"]), FILES, st.integers(0, 5_000), st.integers(0, 5_000), st.integers(0, 9)
+)
+def test_what_is_asked_for_is_found_whatever_lies_in_which_file(
+    spark: Any, tmp_path_factory: pytest.TempPathFactory, folder: str, files: Any, one: int, other: int, most: int
+) -> None:
+    path = written(tmp_path_factory.mktemp("t") / folder, files)
+    lo, hi = instant(min(one, other)), instant(max(one, other))
+    inside = F.col("at").between(F.lit(lo), F.lit(hi)) & (F.col("n") <= most)
+    doubtful = F.col("bad").isNotNull() & F.col("at").isNull() & (F.col("n") <= most)
+    every = spark.read.format("delta").load(path)
+    some = scan.rows(spark, path, (Range("at", lo, hi), Range("n", most=most)))
+    assert rows_of(some.where(inside)) == rows_of(every.where(inside))
+    either = ((Range("at", lo, hi), Range("n", most=most)), (Has("bad", value=True), Has("at")))
+    both = scan.rows(spark, path, *either).where(inside | doubtful)
+    assert rows_of(both) == rows_of(every.where(inside | doubtful))
+
+
+def test_files_that_cannot_hold_a_row_are_not_read(spark: Any, tmp_path: Path) -> None:
+    path = written(tmp_path / "t", [[(second * 1_000_000, 1, None)] for second in range(10)])
+    found = scan.rows(spark, path, (Range("at", instant(3_000_000), instant(5_000_000)),))
+    assert len(found.inputFiles()) == 3
+    nothing = scan.rows(spark, path, (Has("bad", value=True),))
+    assert (nothing.inputFiles(), nothing.columns, nothing.count()) == ([], SCHEMA.names, 0)
+    assert scan.rows(spark, str(tmp_path / "none"), ()) is None
+
+
+def test_the_log_says_whether_any_file_can_hold_a_row(tmp_path: Path) -> None:
+    path, none = written(tmp_path / "t", [[(1, 1, None)], [(2, 2, None)]]), str(tmp_path / "none")
+    bad, second = (Has("bad", value=True),), (Range("n", 2, 2),)
+    assert [scan.can_hold(path, *either) for either in ([bad], [second], [bad, second])] == [False, True, True]
+    assert not scan.can_hold(none, second)
+
+
+def test_a_column_that_joined_later_is_null_in_older_files(spark: Any, tmp_path: Path) -> None:
+    path = written(tmp_path / "t", [[(1, 1, None)]])
+    more = pa.Table.from_pylist(
+        [{"at": instant(2), "n": 2, "bad": None, "new": "x"}], SCHEMA.append(pa.field("new", pa.string()))
+    )
+    write_deltalake(path, more, mode="append", schema_mode="merge")
+    found = scan.rows(spark, path, (Range("n", 0, 9),)).orderBy("n").select("n", "new").collect()
+    assert [tuple(row) for row in found] == [(1, None), (2, "x")]
+
+
+def test_a_table_with_deletion_vectors_and_one_of_too_many_files_are_left_to_delta(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "t")
+    spark.range(10).withColumnRenamed("id", "n").coalesce(1).write.format("delta").option(
+        "delta.enableDeletionVectors", "true"
+    ).save(path)
+    spark.sql(f"delete from delta.`{path}` where n = 4")
+    assert DeltaTable(path).protocol().min_reader_version == 3
+    assert scan.rows(spark, path, (Range("n", 4, 4),)).where("n = 4").count() == 0
+
+    monkeypatch.setattr(scan, "MOST_FILES", 2)
+    many = written(tmp_path / "many", [[(n, n, None)] for n in range(4)])
+    assert scan.rows(spark, many, (Range("n", 1, 3),)).where("n >= 1").count() == 3

@@ -1,0 +1,48 @@
+"""A task dies when its plan is recorded, new rows land, the task is tried again: the rows are those of its pins.
+
+first try   plan ─ SIGKILL                        rows and labels of the same interval land
+second try         the recorded plan ─ join ─ check ─ publish        as if nothing had landed
+another run        a new plan, with all of it
+"""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+from pyspark.sql import SparkSession
+
+from support.faults import FIRST, LANDED_AT, joining, landed_history, prepared
+from support.generated import START, history
+from support.oracle import expected, expected_rows, found_rows, sent
+from support.world import World
+from windrow.io.registers import clocks
+from windrow.jobs.run import DONE
+from windrow.jobs.train import train_one
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+
+
+def test_a_retry_makes_the_rows_of_its_recorded_pins_whatever_has_landed_since(
+    world: World, spark: SparkSession
+) -> None:
+    ctx, _ = prepared(world, seed=20)
+    world.land(ctx)
+    job = (ctx.pipeline.name, "--run", "tried twice")
+    join, warm = ("join", *job, "--interval", FIRST, "--along", "1"), joining(spark)
+    killed = world.script(*join, CRASH_AT="join.planned", **warm)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr[-2000:]
+    at_the_pins = expected(
+        landed_history(world, ctx), LANDED_AT, clocks.observe(ctx.pipeline, ctx.places).frontier(ctx.pipeline)
+    )
+    wanted = expected_rows({START: at_the_pins[START]})
+
+    world.produce(sent(history(21)[:60]))
+    world.land(ctx)
+    for attempt in (join, ("check", *job), ("publish", *job)):
+        done = world.script(*attempt, **warm)
+        assert done.returncode == DONE, done.stderr[-2000:]
+    assert found_rows(world.training(ctx), world) == wanted
+
+    train_one(ctx, "another", START, "republish")
+    assert found_rows(world.training(ctx), world) != wanted

@@ -1,0 +1,140 @@
+"""Control state that is lost or reset is noticed: nothing is published from it, and what stands published stays."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from support.faults import prepared
+from support.generated import START
+from support.world import World
+from windrow.io.registers import clocks, publications
+from windrow.io.training import candidates
+from windrow.io.training.candidates import CandidatesGone
+from windrow.jobs.check import check
+from windrow.jobs.join import make_candidates
+from windrow.jobs.planning import plan_interval
+from windrow.jobs.publish import publish
+from windrow.jobs.run import BAD_INPUT, BadRequest, Context
+from windrow.jobs.train import train_one
+from windrow.semantics.balance import BalanceBroken
+from windrow.semantics.plan import Plan
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+
+
+def test_lost_or_reset_control_state_is_noticed_and_nothing_is_published_from_it(world: World) -> None:
+    ctx, _ = prepared(world, seed=17)
+    world.land(ctx)
+    train_one(ctx, "first", START, "publish")
+    planned = plan_interval(ctx, "again", START, "republish", along=1)
+    make_candidates(ctx, planned)
+    before = world.training(ctx)
+    lost_plans(world, ctx)
+    lost_measures_are_made_again(ctx, planned)
+    lost_verdicts(ctx, planned)
+    lost_candidates(ctx, planned)
+    training_behind_its_register(ctx, planned)
+    assert world.training(ctx) == before
+    reset_clock(world, ctx)
+    reset_register(ctx)
+    publish(ctx, planned)
+    assert [row["number"] for row in world.register(ctx)] == [1, 2]
+    assert publish(ctx, planned) == world.register(ctx)[1:]  # again: nothing to do, and no failure
+
+
+def lost_plans(world: World, ctx: Context) -> None:
+    with without(ctx, "plans"):
+        done = world.script("publish", ctx.pipeline.name, "--run", "again")
+    assert done.returncode == BAD_INPUT
+    assert "has recorded no plan" in done.stderr
+
+
+def lost_measures_are_made_again(ctx: Context, planned: tuple[Plan, ...]) -> None:
+    """The gate passes nothing that has no numbers; the join's retry makes them from the candidate that is there."""
+    with without(ctx, "measures"):
+        assert list(check(ctx, planned)) == [planned[0].id]
+        make_candidates(ctx, planned)
+        assert candidates.is_made(ctx.pipeline, ctx.places, planned)
+        assert check(ctx, planned) == {}
+    assert check(ctx, planned) == {}
+
+
+def lost_verdicts(ctx: Context, planned: tuple[Plan, ...]) -> None:
+    with without(ctx, "quality"), pytest.raises(BadRequest, match="has not been judged"):
+        publish(ctx, planned)
+
+
+def lost_candidates(ctx: Context, planned: tuple[Plan, ...]) -> None:
+    """An interval is never published empty because its candidate is gone."""
+    with without(ctx, "candidates"), pytest.raises(CandidatesGone, match="clear the run"):
+        publish(ctx, planned)
+    with without(ctx, "candidates", leave=True):
+        DeltaTable(path_of(ctx, "candidates")).delete()
+        with pytest.raises(BalanceBroken, match="0 rows were staged"):
+            publish(ctx, planned)
+
+
+def training_behind_its_register(ctx: Context, planned: tuple[Plan, ...]) -> None:
+    """A training table that is lost, or copied without its transactions, is not written to and not made anew."""
+    path = path_of(ctx, "training")
+    with without(ctx, "training"):
+        with pytest.raises(publications.TrainingBehind, match="knows of publication 0, its register of 1"):
+            publish(ctx, planned)
+        assert not Path(path).exists()
+    with without(ctx, "training", leave=True):
+        reset(path, partition_by=["_date"])
+        for act in (lambda: publish(ctx, planned), lambda: publications.repaired(ctx.pipeline, ctx.places)):
+            with pytest.raises(publications.TrainingBehind, match="lost, reset or restored"):
+                act()
+        assert DeltaTable(path).version() == 0
+
+
+def reset_clock(world: World, ctx: Context) -> None:
+    """A clock table copied without its transactions goes on from its last observation."""
+    seen = clocks.observe(ctx.pipeline, ctx.places)
+    reset(path_of(ctx, "clock"))
+    assert clocks.observe(ctx.pipeline, ctx.places) == seen
+    after = world.land(ctx)
+    assert after.number == seen.number + 1
+    assert clocks.observe(ctx.pipeline, ctx.places) == after
+    assert list(after.clocks) == list(seen.clocks)
+
+
+def reset_register(ctx: Context) -> None:
+    """A register copied without its transactions gets no publication twice."""
+    rows = publications.registered(ctx.pipeline, ctx.places)
+    reset(path_of(ctx, "publications"))
+    assert publications.repaired(ctx.pipeline, ctx.places) == rows
+
+
+def path_of(ctx: Context, table: str) -> str:
+    return ctx.places.table(ctx.pipeline.name, table)
+
+
+def reset(path: str, **options: Any) -> None:
+    """The same rows in a table that never heard of any transaction."""
+    rows = DeltaTable(path).to_pyarrow_table()
+    shutil.rmtree(path)
+    write_deltalake(path, rows, **options)
+
+
+@contextmanager
+def without(ctx: Context, table: str, *, leave: bool = False) -> Iterator[None]:
+    """The table gone for the body (or there, with `leave`, to be damaged); as it was behind it."""
+    path = Path(path_of(ctx, table))
+    kept = path.with_name(f"{table}.kept")
+    shutil.copytree(path, kept)
+    if not leave:
+        shutil.rmtree(path)
+    try:
+        yield
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+        kept.rename(path)

@@ -1,0 +1,99 @@
+"""A first attempt stops before its commit, a second finishes, the first wakes: it cannot commit any more.
+
+    first    plan ─ join ─ check ─ publish … SIGSTOP ··············································· SIGCONT ─ refused
+    second   plan ─ join ─ check ─ publish ─ lock ─ SIGSTOP ············· SIGCONT ─ commit ─ done
+    third    plan ─ join ─ check ─ publish ─ waits for the lock, says for whom ··········· refused
+
+Refused is exit code 40. What holds the lock in its sleep is not overtaken: awake, it commits.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import psutil
+import pytest
+from pyspark.sql import SparkSession
+
+from support.faults import LANDED_AT, asleep, joining, landed_history, prepared, until
+from support.generated import INTERVAL, START
+from support.oracle import expected, expected_rows, found_rows
+from support.world import World
+from windrow.io.delta.locks import Locked, held
+from windrow.io.registers import publications
+from windrow.io.training.publication import Superseded
+from windrow.jobs.check import check
+from windrow.jobs.join import make_candidates
+from windrow.jobs.planning import plan_interval
+from windrow.jobs.publish import publish
+from windrow.jobs.run import ANOTHER_WRITER, DONE, Context
+from windrow.jobs.train import train_one
+from windrow.semantics.plan import Plan
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+
+
+def checked(ctx: Context, run: str) -> tuple[Plan, ...]:
+    """A new plan of the first interval, joined and judged: all but published."""
+    planned = plan_interval(ctx, run, START, "republish", along=1)
+    make_candidates(ctx, planned)
+    assert check(ctx, planned) == {}
+    return planned
+
+
+def stands(ctx: Context) -> tuple[int, str]:
+    row = publications.published(ctx.pipeline, ctx.places, START)
+    assert row is not None
+    return row["number"], row["run"]
+
+
+def test_a_zombie_cannot_commit_and_one_inside_the_lock_is_waited_for(
+    world: World, spark: SparkSession, capfd: pytest.CaptureFixture[str]
+) -> None:
+    ctx, _ = prepared(world, seed=15)
+    world.land(ctx)
+    train_one(ctx, "zeroth", START, "publish")
+    planned = {run: checked(ctx, run) for run in ("first", "second", "third")}
+    warm = joining(spark)
+    with ThreadPoolExecutor(3) as pool:
+
+        def publishing(run: str, point: str) -> Future[subprocess.CompletedProcess[str]]:
+            job = ("publish", ctx.pipeline.name, "--run", run)
+            return pool.submit(world.script, *job, PAUSE_AT=point, **warm)
+
+        first = publishing("first", "publish.before_lock")
+        with asleep() as zombie:
+            second = publishing("second", "publish.before_commit")
+            with asleep(besides=zombie) as holder:
+                third = pool.submit(publish, ctx, planned["third"])
+                waits_and_says_for_whom(ctx, holder, capfd)
+                assert stands(ctx) == (1, "zeroth")
+            assert second.result().returncode == DONE, second.result().stderr[-2000:]
+            with pytest.raises(Superseded, match="has publication 2"):
+                third.result()
+            assert stands(ctx) == (2, "second")
+        woken = first.result()
+    assert woken.returncode == ANOTHER_WRITER, woken.stderr[-2000:]
+    assert "has publication 2" in woken.stderr
+    assert "Nothing was written" in woken.stderr
+
+    register = world.register(ctx)
+    assert [(row["number"], row["run"]) for row in register] == [(1, "zeroth"), (2, "second")]
+    joined = expected(landed_history(world, ctx), LANDED_AT, START + INTERVAL)
+    assert found_rows(world.training(ctx), world) == expected_rows(joined)
+    assert {row["_publication"] for row in world.training(ctx)} == {2}
+
+
+def waits_and_says_for_whom(ctx: Context, holder: psutil.Process, capfd: pytest.CaptureFixture[str]) -> None:
+    """The one that is on its way waits; one that has no time leaves."""
+    said: list[str] = []
+
+    def told() -> bool:
+        said.append(capfd.readouterr().err)
+        return f"waiting for training, held by pid {holder.pid}" in "".join(said)
+
+    until(told, "the third to say for whom it waits")
+    lock = ctx.places.lock(ctx.pipeline.name, "training")
+    with pytest.raises(Locked, match=f"held by pid {holder.pid}"), held(lock, wait_seconds=0.1):
+        pass

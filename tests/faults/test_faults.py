@@ -1,0 +1,124 @@
+"""Faults that must change nothing but when: kills at every named point, lost control state, many writers, replays."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from support.faults import FIRST, Reader, check_against_oracle, joining, prepared
+from support.generated import START
+from support.oracle import sent
+from support.world import World, content
+from windrow.io.delta import crash_points
+from windrow.io.registers import plans
+from windrow.jobs.check import check
+from windrow.jobs.join import make_candidates
+from windrow.jobs.planning import plan_interval
+from windrow.jobs.publish import publish
+from windrow.jobs.run import ANOTHER_WRITER, DONE, NOTHING_TO_DO, code_of
+from windrow.jobs.train import train_one
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(1500)]
+
+
+def test_a_kill_at_every_named_point_changes_nothing(world: World, spark: SparkSession) -> None:
+    """Each step is killed at each of its points in turn and started again; the end is as if never killed.
+
+    The last start of each step is one in this process, which has Spark already.
+    """
+    ctx, _ = prepared(world, seed=11)
+    name, run = ctx.pipeline.name, ("--run", "killed")
+    steps: dict[str, tuple[tuple[str, ...], Callable[[], object]]] = {
+        "land": ((), lambda: world.land(ctx)),
+        "join": (
+            (*run, "--interval", FIRST, "--along", "24"),
+            lambda: make_candidates(ctx, plan_interval(ctx, "killed", START, "publish", along=24)),
+        ),
+        "check": (run, lambda: check(ctx, planned)),
+        "publish": (run, lambda: publish(ctx, planned)),
+    }
+    killed = []
+    reader = Reader(world.places.table(name, "training"))
+    with reader.reading():
+        for job, (arguments, finish) in steps.items():
+            for point in (p for p in crash_points.POINTS if p.startswith(f"{job}.")):
+                warm = {} if job == "land" else joining(spark)  # topics land in threads: one may be within Spark
+                done = world.script(job, name, *arguments, CRASH_AT=point, **warm)
+                assert done.returncode == -signal.SIGKILL, (point, done.stdout[-500:], done.stderr[-2000:])
+                killed.append(point)
+                if point == "join.planned":
+                    planned = plans.of_run(ctx.pipeline, ctx.places, "killed")
+            finish()
+    assert tuple(killed) == crash_points.POINTS
+    assert plans.of_run(ctx.pipeline, ctx.places, "killed") == planned  # every retry carried out the same plans
+    for topic in ("served", "engagements"):
+        rows = world.table(ctx, f"landing/{world.name}.{topic}")
+        assert len({(r["_epoch"], r["_partition"], r["_offset"]) for r in rows}) == len(rows)
+    reader.saw_whole_intervals(world.register(ctx))
+    assert publish(ctx, planned) == world.register(ctx)  # a task that was killed after all its work was done
+    check_against_oracle(world, ctx)
+
+
+def test_a_lost_clock_and_a_lost_register_are_made_again_from_the_commits(world: World) -> None:
+    ctx, _ = prepared(world, seed=12)
+    seen = world.land(ctx)
+    world.train(ctx)
+    before, published = content(world.training(ctx)), world.register(ctx)
+    shutil.rmtree(Path(ctx.places.table(ctx.pipeline.name, "clock")))
+    shutil.rmtree(Path(ctx.places.table(ctx.pipeline.name, "publications")))
+
+    again = world.land(ctx)
+    assert again.pins == seen.pins
+    assert list(again.clocks) == list(seen.clocks)
+    world.train(ctx, run="after")  # finds every commit of the training table; publishes nothing twice
+    kept = [{k: v for k, v in row.items() if k != "published_at"} for row in world.register(ctx)][: len(published)]
+    assert kept == [{k: v for k, v in row.items() if k != "published_at"} for row in published]
+    assert content(world.training(ctx)) == before
+
+
+def test_many_writers_at_once_land_and_publish_each_row_once(world: World) -> None:
+    """Two landers, then a scheduled run, a cleared one and a person's command on the same interval, all at once."""
+    ctx, _ = prepared(world, seed=13)
+    name = ctx.pipeline.name
+    with ThreadPoolExecutor(3) as pool:
+        other = pool.submit(world.script, "land", name)
+        world.land(ctx)
+        assert other.result().returncode == DONE, other.result().stderr[-1500:]
+
+        def step_by_step(run: str, mode: str) -> int:
+            code = world.script("join", name, "--run", run, "--interval", FIRST, "--mode", mode).returncode
+            for job in ("check", "publish"):
+                code = world.script(job, name, "--run", run).returncode if code == DONE else code
+            return code
+
+        def in_one_process() -> int:
+            try:
+                train_one(ctx, "command", START, "republish")
+            except Exception as error:
+                return code_of(error)
+            return DONE
+
+        runs = [pool.submit(step_by_step, *run) for run in (("scheduled", "publish"), ("cleared", "republish"))]
+        ends = [one.result() for one in (*runs, pool.submit(in_one_process))]
+    assert set(ends) <= {DONE, NOTHING_TO_DO, ANOTHER_WRITER}, ends
+    assert DONE in ends
+    world.train(ctx, run="rest")
+    check_against_oracle(world, ctx)
+
+
+def test_the_same_events_produced_again_are_duplicates_and_change_no_row(world: World) -> None:
+    """A producer that starts over: every event with an id comes twice, at other offsets."""
+    ctx, records = prepared(world, seed=14)
+    named = [r for r in records if r.value and b'_id": "' in r.value and b"2099" not in r.value]
+    world.land(ctx)
+    world.produce(sent(named))
+    world.land(ctx)
+    world.train(ctx)
+    assert sum(row["left_duplicate"] for row in world.register(ctx)) > 30
+    check_against_oracle(world, ctx)

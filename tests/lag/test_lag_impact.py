@@ -1,0 +1,184 @@
+"""Spark's lag analysis gives exactly the outcomes of the event-by-event simulation, for every clock and every lag."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from support.generated import PARTITIONS, PIPELINE, SPAN, START, history, oracle_records, oracle_spec
+from support.lag_traffic import (
+    FASTEST,
+    NEWEST,
+    SERVED,
+    SLOWEST,
+    at,
+    idle,
+    places_of,
+    scenarios,
+    seconds,
+    setting,
+    traffic,
+    wall,
+)
+from support.oracle import PINS, sent
+from support.world import World
+from windrow.io.lag import analysis
+from windrow.semantics.intervals import micros
+from windrow.semantics.lag.scenario import Lag, Outcome, Scenario, Unusable
+from windrow.semantics.lag.setting import Event
+from windrow.semantics.lag.simulation import simulate
+from windrow.semantics.match import key_of
+from windrow.semantics.records import Record, RowId
+from windrow.semantics.reference import landed_once, side_of
+from windrow.transforms.lag import impact
+from windrow.transforms.lag.arrivals import MOVES
+from windrow.transforms.lag.plan import LagPlan
+
+pytestmark = pytest.mark.spark
+
+SECOND = 1_000_000
+
+
+def plan_of(events: list[Event], seed: int, count: int, *, bucket: int, chunk: int) -> LagPlan:
+    """Scenarios whose lags hit something, cut far finer than anybody would."""
+    rules = setting(places_of(events))
+    asked = []
+    for scenario in scenarios(seed, count):
+        try:
+            rules.lagging(scenario.lag)
+        except Unusable:
+            continue
+        asked.append(scenario)
+    return LagPlan(rules, tuple(asked), micros(at(-100)), micros(at(300)), bucket, chunk)
+
+
+def frames(spark: SparkSession, events: list[Event], plan: LagPlan) -> tuple[Any, Any]:
+    """What `family` takes, spread over tasks without any order."""
+    index = {place: n for n, place in enumerate(plan.places)}
+
+    def move(event: Event) -> tuple[int, int, int, int]:
+        return (index[event.place], micros(event.event_at), micros(event.record_at), event.row_id.offset)
+
+    def who(event: Event, stream: str) -> str | None:
+        key = event.keys[stream]
+        return None if key is None else str(key[0][1])
+
+    left = [(*move(e), who(e, "served")) for e in events if "served" in e.keys]
+    names = [stream.name for stream in plan.setting.labels]
+    labels = [(*move(e), who(e, s), names.index(s)) for e in events for s in e.keys if s in names]
+    moves = spark.createDataFrame([move(e) for e in events], MOVES).repartition(3)
+    rows = impact.rows_with_labels(
+        spark.createDataFrame(left, f"{MOVES}, user string"),
+        spark.createDataFrame(labels, f"{MOVES}, user string, stream int"),
+        ["user"],
+        plan,
+    )
+    return moves, rows
+
+
+def check(spark: SparkSession, events: list[Event], plan: LagPlan) -> list[Outcome]:
+    """Every outcome is the simulation's; returns them."""
+    found = analysis.family(*frames(spark, events, plan), plan)
+    for scenario, outcome in zip(plan.scenarios, found, strict=True):
+        assert outcome == simulate(events, scenario, plan.setting), scenario
+    return list(found)
+
+
+@pytest.mark.parametrize(("seed", "bucket", "chunk"), [(1, 9 * SECOND, 25 * SECOND), (5, 60 * SECOND, 200 * SECOND)])
+def test_every_outcome_is_that_of_the_simulation(spark: SparkSession, seed: int, bucket: int, chunk: int) -> None:
+    events = traffic(seed, size=400)
+    plan = plan_of(events, seed, 50, bucket=bucket, chunk=chunk)
+    found = check(spark, events, plan)
+    assert len({scenario.policy.kind for scenario in plan.scenarios}) >= 4
+    assert sum(outcome.labels_lost > 0 for outcome in found) > len(found) // 3  # the traffic says something
+    assert any(outcome.rows_delayed for outcome in found)
+
+
+def test_one_partition_without_any_label_is_analysed_and_says_what_it_cannot_know(spark: SparkSession) -> None:
+    events = [event for event in traffic(2, size=400) if event.place == (SERVED, 0, 0)]
+    plan = plan_of(events, 8, 12, bucket=20 * SECOND, chunk=50 * SECOND)
+    assert {outcome.recall for outcome in check(spark, events, plan)} == {None}
+
+
+LANDED_AT = START + SPAN + timedelta(minutes=35)
+END = START + SPAN
+
+
+def landed_events(world: World, records: list[Any], first: datetime, last: datetime) -> list[Event]:
+    """The records as the analysis should read them: trusted ones around the range, rows once an event."""
+    landed, _ = landed_once(oracle_records(records, landed_at=LANDED_AT), PINS)
+    spec = oracle_spec(landed, PINS)
+    sides = (
+        ("served", side_of(landed, spec.left, lambda t: START <= t < END), spec.left.key),
+        ("clicks", side_of(landed, spec.right[0], lambda t: True), spec.right[0].key),
+    )
+    keys: dict[RowId, dict[str, Any]] = {}
+    for name, side, columns in sides:
+        for row in side.rows:
+            keys.setdefault(row.row_id, {})[name] = key_of(row.values, columns)
+
+    def event(record: Record) -> Event:
+        assert record.event_at is not None
+        assert record.record_at is not None
+        topic = record.row_id.topic.replace("t.", f"{world.name}.")
+        return Event(
+            replace(record.row_id, topic=topic), record.event_at, record.record_at, keys.get(record.row_id, {})
+        )
+
+    trusted = (r for r in landed if r.event_at is not None and r.quarantined is None)
+    return [event(r) for r in trusted if r.event_at is not None and first <= r.event_at <= last]
+
+
+@pytest.mark.kafka
+def test_landed_topics_are_analysed_as_the_simulation_does_it(world: World, spark: SparkSession) -> None:
+    ctx = world.pipeline(PIPELINE.replace("topic: t.", "topic: {t}."), now=LANDED_AT)
+    pause = Lag.pause("right", START + timedelta(minutes=10), START + timedelta(minutes=20))
+    lags = (
+        None,
+        Lag.constant("left", timedelta(minutes=3)),
+        Lag.constant("clicks", timedelta(minutes=12), (0,)),
+        pause,
+    )
+    policies = (SLOWEST, FASTEST, NEWEST, idle(60), wall(30))
+    asked = [Scenario(policy, impact) for policy in policies for lag in lags]
+    asked += [Scenario(SLOWEST, pause, interval=ctx.pipeline.interval), Scenario(FASTEST, after=seconds(600))]
+
+    def analyse(begin: datetime, end: datetime, **options: Any) -> analysis.Analysis:
+        return analysis.analyse(spark, ctx.pipeline, world.places, asked, begin, end, **options)
+
+    with pytest.raises(Unusable, match="no watermark yet"):
+        analyse(START, END)
+    records = history(3, lefts=150)
+    world.topics({topic.removeprefix("t."): n for topic, n in PARTITIONS.items()})
+    world.produce(sent(records))
+    world.land(ctx)
+    for begin, end, said in (
+        (START, START, "the range is empty"),
+        (END, START, "the range is empty"),
+        (START, LANDED_AT, "the range is open"),
+        (START - SPAN, END, "starts at"),
+    ):
+        with pytest.raises(Unusable, match=said):
+            analyse(begin, end)
+
+    found = analyse(START, END)
+    events = landed_events(world, records, *analysis.around(ctx.pipeline, asked, START, END))
+    assert found.events == len(events)
+    assert found.setting.places == places_of(events)
+    assert list(found.outcomes) == asked
+    for scenario, outcome in found.outcomes.items():
+        assert outcome == simulate(events, scenario, found.setting), scenario
+    assert found.outcomes[Scenario(SLOWEST)].rows_total > 100
+    assert found.outcomes[Scenario(SLOWEST)].labels_total > 50
+
+    del asked[1:]
+    part, whole = analyse(START, END, sample=0.5).outcomes[asked[0]], found.outcomes[asked[0]]
+    assert 0 < part.rows_total < whole.rows_total
+    assert 0 < part.labels_total < whole.labels_total
+    assert part.wait is not None
+    assert whole.wait is not None
+    assert part.wait.max <= whole.wait.max  # the clock is that of all events

@@ -1,0 +1,289 @@
+"""The late ledger on Spark is that of the pure model, however often it is extended, and nothing is left out of it.
+
+A history is divided: what lands first is published, the rest lands after that, in several batches. Nothing of the
+division keeps a promise, so rows of every kind are late.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import signal
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from support.generated import (
+    AFTER,
+    BEFORE,
+    DISORDER,
+    PARTITIONS,
+    PIPELINE,
+    SPAN,
+    START,
+    KafkaRecord,
+    history,
+    is_click,
+    oracle_records,
+    oracle_spec,
+)
+from support.oracle import sent
+from support.world import World
+from windrow.io.ledger import table as ledger_table
+from windrow.io.registers import clocks, publications
+from windrow.jobs import ledger as job
+from windrow.jobs.run import Context
+from windrow.semantics.ledger import Line, Newer, apply, ledger
+from windrow.semantics.plan import Plan
+from windrow.semantics.records import JoinSpec, Record, Right, RowId
+from windrow.semantics.reference import Joined, landed_once, reference_join
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+
+MINUTE = timedelta(minutes=1)
+LANDED_AT = START + SPAN + 35 * MINUTE
+
+
+def prepared(world: World, pipeline: str = PIPELINE) -> Context:
+    ctx = world.pipeline(pipeline.replace("topic: t.", "topic: {t}."), now=LANDED_AT)
+    world.topics({topic.removeprefix("t."): n for topic, n in PARTITIONS.items()})
+    return ctx
+
+
+def divided(records: Iterable[KafkaRecord], seed: int, shares: Sequence[float]) -> list[list[KafkaRecord]]:
+    """The records in batches, at random by these shares, with the offsets that they get in that order."""
+    rng = random.Random(seed)
+    batches: list[list[KafkaRecord]] = [[] for _ in shares]
+    for record in records:
+        batches[rng.choices(range(len(shares)), shares)[0]].append(record)
+    offsets: Counter[tuple[str, int]] = Counter()
+    for batch in batches:
+        for n, record in enumerate(batch):
+            place = (record.topic, record.partition)
+            batch[n] = replace(record, offset=offsets[place])
+            offsets[place] += 1
+    return batches
+
+
+class Paper:
+    """The same history in the pure model's words: what the ledger must say."""
+
+    def __init__(self, world: World, ctx: Context, batches: Sequence[Sequence[KafkaRecord]], spec: JoinSpec) -> None:
+        self.world, self.ctx, self.spec = world, ctx, spec
+        everything = [record for batch in batches for record in batch]
+        numbers = [n for n, batch in enumerate(batches, 1) for _ in batch]
+        self.records = oracle_records(everything, batches=numbers, landed_at=LANDED_AT)
+        self.erased: set[RowId] = set()
+
+    def joined(self, plan: Plan, pins: dict[str, int], records: list[Record]) -> Joined:
+        clocks_at = oracle_spec(self.records, pins).event_clocks  # the clock does not go back for a deletion
+        return reference_join(records, replace(self.spec, event_clocks=clocks_at), plan.interval, pins)
+
+    def lines(self) -> dict[datetime, tuple[Joined, Joined, tuple[Line, ...]]]:
+        """By interval: published, rebuilt at the newest pins, and the ledger between them."""
+        seen = clocks.observe(self.ctx.pipeline, self.ctx.places)
+        now = self.pins(seen.pins)
+        left_over = [r for r in self.records if r.row_id not in self.erased]
+        landed = {r.row_id: r for r in landed_once(left_over, now)[0]}
+        found = {}
+        for row in publications.standing(self.world.register(self.ctx)).values():
+            plan = Plan.from_json(row["plan"])
+            then = self.pins(plan.pins)
+            published, rebuilt = self.joined(plan, then, self.records), self.joined(plan, now, left_over)
+            newer = Newer(
+                landed,
+                then,
+                {(topic, n): LANDED_W for topic in PARTITIONS for n in range(2, 9)},
+                {(self.plain(c.topic), c.epoch, c.partition): c.event_clock(DISORDER[self.plain(c.topic)])
+                 for c in plan.watermark},
+                DISORDER,
+            )  # fmt: skip
+            found[plan.interval.start] = (published, rebuilt, ledger(published, rebuilt, self.spec, newer))
+        return found
+
+    def pins(self, pins: Any) -> dict[str, int]:
+        return {self.plain(topic): batch for topic, batch in pins.items()}
+
+    def plain(self, topic: str) -> str:
+        return topic.replace(f"{self.world.name}.", "t.")
+
+    def check(self) -> Counter[str]:
+        """The table says what the model says, line by line; returns how often each kind was there."""
+        wanted, kinds = [], Counter[str]()
+        for start, (published, rebuilt, lines) in self.lines().items():
+            assert apply(published.rows, lines) == rebuilt.rows
+            wanted += [self.told(start, line) for line in lines]
+            kinds.update(line.kind for line in lines)
+            kinds.update(f"cause {line.cause}" for line in lines if line.cause)
+            kinds.update("flip" for line in lines if line.state and line.state[0][0] != line.state[1][0])
+        found = ledger_table.lines(self.ctx.pipeline, self.ctx.places).to_dicts()
+        assert in_order(self.as_told(line) for line in found) == in_order(wanted)
+        return kinds
+
+    def told(self, start: datetime, line: Line) -> dict[str, Any]:
+        states = [part for state in line.state or ((None, None), (None, None)) for part in state]
+        return {
+            "interval": start,
+            "kind": line.kind,
+            "row": line.row_id,
+            "gone": line.gone,
+            "stream": line.stream,
+            "appeared": line.appeared.row_id if line.appeared else None,
+            "vanished": line.vanished.row_id if line.vanished else None,
+            "states": states,
+            "missed_by": line.missed_by,
+            "cause": line.cause,
+        }
+
+    def as_told(self, line: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "interval": line["interval"],
+            "kind": line["kind"],
+            "row": self.row_id(line, ""),
+            "gone": self.row_id(line, "gone_"),
+            "stream": line["stream"],
+            "appeared": self.row_id(line, "appeared_"),
+            "vanished": self.row_id(line, "vanished_"),
+            "states": [line[f"{part}_{when}"] for when in ("before", "after") for part in ("state", "reason")],
+            "missed_by": ledger_table.missed_by(line),
+            "cause": line["cause"],
+        }
+
+    def row_id(self, line: dict[str, Any], prefix: str) -> RowId | None:
+        topic = line[f"{prefix}topic"]
+        names = ("epoch", "partition", "offset")
+        return None if topic is None else RowId(self.plain(topic), *(line[f"{prefix}{n}"] for n in names))
+
+
+LANDED_W = LANDED_AT - 6 * MINUTE
+"""All has landed at one moment, and every partition was caught up: idling had brought W here."""
+
+
+def in_order(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(lines, key=repr)
+
+
+def lived(world: World, ctx: Context, batches: Sequence[Sequence[KafkaRecord]], spec: JoinSpec) -> Paper:
+    """The first batch is landed and published."""
+    world.produce(sent(batches[0]))
+    world.land(ctx)
+    world.train(ctx)
+    return Paper(world, ctx, batches, spec)
+
+
+def test_the_ledger_is_that_of_the_model_and_several_extensions_are_one(world: World) -> None:
+    ctx = prepared(world)
+    batches = divided(history(21), 21, (0.7, 0.1, 0.1, 0.1))
+    records = oracle_records([r for batch in batches for r in batch], landed_at=LANDED_AT)
+    paper = lived(world, ctx, batches, oracle_spec(records, {"t.served": 0, "t.engagements": 0}))
+    for batch in batches[1:]:
+        world.produce(sent(batch))
+        world.land(ctx)
+        job.extend(ctx)
+    kinds = paper.check()
+    assert {"late_left", "late_label", "winner_changed", "state_changed", "flip"} <= set(kinds), kinds
+    in_steps = counted(ctx)
+
+    passes = DeltaTable(ledger_table.path_of(ctx.pipeline, ctx.places)).version()
+    job.extend(ctx)
+    assert (
+        DeltaTable(ledger_table.path_of(ctx.pipeline, ctx.places)).version() == passes
+    )  # nothing landed since: no commit
+    shutil.rmtree(ledger_table.path_of(ctx.pipeline, ctx.places))
+    job.extend(ctx)
+    assert counted(ctx) == in_steps
+    what_people_see(ctx, paper)
+
+    other = world.pipeline(PIPELINE.replace("topic: t.", "topic: {t}.").replace("grace: 1m", "grace: 2m"))
+    job.extend(other)
+    told = ledger_table.lines(other.pipeline, other.places)
+    assert [*told["kind"]] == ["config_changed"] * len(paper.lines())
+    assert counted(ctx) == in_steps  # put back, the file makes them comparable again
+
+
+def what_people_see(ctx: Context, paper: Paper) -> None:
+    """Sums, look-ups and the page say what the lines say."""
+    totals = {row["interval"]: row for row in job.totals(ctx)}
+    summary = ledger_table.summary(ctx.pipeline, ctx.places, list(totals))
+    for start, (published, _, lines) in paper.lines().items():
+        kinds = Counter(line.kind for line in lines)
+        flips = sum(1 for line in lines if line.state and line.state[0][0] != line.state[1][0])
+        assert summary.get(start, {}) == ({**kinds, "flips": flips} if lines else {})
+        labels = {line.appeared.row_id for line in lines if line.kind == "late_label" and line.appeared}
+        in_time = {m.row_id for row in published.rows for m in row.matches["clicks"]}
+        total = totals[start]
+        assert (total["late_lefts"], total["late_labels"], total["flips"]) == (kinds["late_left"], len(labels), flips)
+        known = len(in_time) + len(labels)
+        assert total["recall"] == (len(in_time) / known if known else None)
+        assert total["flip_rate"] == (flips / len(published.rows) if published.rows else None)
+        assert total["missed_by_max"] == max((line.missed_by for line in lines if line.missed_by), default=None)
+        for line in lines[:2]:
+            topic = line.row_id.topic.replace("t.", f"{paper.world.name}.")
+            about = ledger_table.of_row(ctx.pipeline, ctx.places, replace(line.row_id, topic=topic))
+            assert in_order(paper.as_told(one) for one in about) == in_order(
+                paper.told(start, one) for one in lines if line.row_id in (one.row_id, one.gone)
+            )
+    page = job.page(ctx).read_text()
+    drawn = [row[rate] for row in totals.values() for rate in ("recall", "flip_rate") if row[rate] is not None]
+    assert page.count("<circle") == len(drawn) > len(totals) - 1
+    assert "http" not in page
+
+
+SEVERAL = PIPELINE.replace("after: 6m}\n", "after: 6m}\n    take: last\n").replace(
+    "grace: 1m",
+    """\
+  - name: soon
+    role: feature
+    topic: t.engagements
+    where: "action = 'click'"
+    columns: {event_id: string, user_id: bigint, item_id: bigint, action: string, engaged_at: timestamp}
+    key: [user_id, item_id]
+    event_time: engaged_at
+    out_of_orderness: 1m
+    window: {before: 3m, after: 4m}
+    join: inner
+grace: 1m""",
+)
+
+
+def test_take_inner_features_a_crash_and_a_persons_deletion(world: World) -> None:
+    ctx = prepared(world, SEVERAL)
+    batches = divided(history(6), 6, (0.7, 0.3))
+    records = oracle_records([r for batch in batches for r in batch], landed_at=LANDED_AT)
+    shared: dict[str, Any] = {"topics": ("t.engagements",), "key": ("user_id", "item_id"), "where": is_click}
+    streams = (
+        Right(name="clicks", before=BEFORE, after=AFTER, event_id="event_id", take="last", **shared),
+        Right(
+            name="soon", before=timedelta(minutes=3), after=timedelta(minutes=4), role="feature", join="inner", **shared
+        ),
+    )
+    spec = replace(oracle_spec(records, {"t.served": 0, "t.engagements": 0}), right=streams)
+    paper = lived(world, ctx, batches, spec)
+    world.produce(sent(batches[1]))
+    world.land(ctx)
+    killed = world.script("late", ctx.pipeline.name, CRASH_AT="late.after_commit")
+    assert killed.returncode == -signal.SIGKILL, killed.stderr[-2000:]
+    made = ledger_table.last_pass(ctx.pipeline, ctx.places)
+    job.extend(ctx)
+    assert ledger_table.last_pass(ctx.pipeline, ctx.places) == made
+    kinds = paper.check()
+    assert {"late_left", "late_label", "late_feature", "pair_appeared", "flip"} <= set(kinds), kinds
+
+    labels = [m for published, _, _ in paper.lines().values() for row in published.rows for m in row.matches["clicks"]]
+    rows = [row for published, _, _ in paper.lines().values() for row in published.rows]
+    for row_id in (labels[0].row_id, rows[-1].row_id):
+        paper.erased.add(row_id)
+        table = DeltaTable(ctx.places.landing(ctx.pipeline.name, row_id.topic.replace("t.", f"{world.name}.")))
+        table.delete(f"_partition = {row_id.partition} and _offset = {row_id.offset}")
+    job.extend(ctx)
+    assert paper.check()["erased"] >= 2
+
+
+def counted(ctx: Context) -> list[dict[str, Any]]:
+    """The lines that count, without the number of their pass."""
+    return in_order({**line, "pass": None} for line in ledger_table.lines(ctx.pipeline, ctx.places).to_dicts())

@@ -1,0 +1,191 @@
+"""One real Airflow for every test that needs one: a scheduler, three pipelines on the session's broker, a reader.
+
+Started by the first test that asks, stopped after the last. A secret is planted in the environment of all of its
+processes and in its connection; `tests/airflow/test_secrets.py` looks for it in everything that was written.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.world import World
+from windrow.io.registers import clocks, publications
+from windrow.jobs.run import Context
+from windrow.places import Places
+from windrow.platform import Airflow
+from windrow.platform.airflow_api import AirflowApi, AirflowDoesNotAnswer
+from windrow.platform.processes import free_port
+
+MINUTE = timedelta(minutes=1)
+INTERVAL = 5 * MINUTE
+SECRET = "planted-7f3a9c51e8d24b60"
+USERS = {"admin": "admin", "viewer": "viewer", "nobody": ""}
+"""`nobody` can sign in, and has no role."""
+NAMES = ("good", "bad", "shop")
+PIPELINE = """\
+name: {name}
+start: {start}
+interval: 5m
+left:
+  name: shown
+  topic: {t}.{name}.shown
+  columns: {columns}
+  key: [who, what]
+  event_time: shown_at
+  event_id: shown_id
+  out_of_orderness: 1s
+right:
+  - name: orders
+    role: label
+    topic: {t}.{name}.orders
+    columns: {order_id: string, customer: string, article: int, ordered_at: timestamp, silence: boolean}
+    key: [customer, article]
+    event_time: ordered_at
+    event_id: order_id
+    out_of_orderness: 1s
+    window: {before: 0s, after: 2m}
+    silence: negative
+idle: {mode: caught_up, after: 1s}
+labels:
+  ordered: "size(orders) > 0"
+land_every: 1h
+"""
+COLUMNS = '{shown_id: string, who: string, what: int, shown_at: timestamp, timestamp: double, value: "array<float>"}'
+_KEY = pytest.StashKey["Running"]()
+
+
+@dataclass(frozen=True)
+class Running:
+    """An Airflow that is up, and the pipelines in it. Each has 300 rows in the two intervals from `start` on."""
+
+    airflow: Airflow
+    world: World
+    contexts: Mapping[str, Context]
+    start: datetime
+
+    def api_of(self, user: str) -> AirflowApi:
+        return AirflowApi(self.airflow.url, self.airflow.login.password_file, user=user)
+
+    def land(self, name: str) -> clocks.Observation:
+        """Trigger a landing run and wait for its observation."""
+        ctx = self.contexts[name]
+        before = clocks.observe(ctx.pipeline, ctx.places).number
+        self.run(f"{name}.land")
+        seen = clocks.observe(ctx.pipeline, ctx.places)
+        assert seen.number > before
+        return seen
+
+    def run(self, dag_id: str, conf: Mapping[str, Any] | None = None, state: str = "success") -> str:
+        """Trigger a DAG and wait until the run has ended like that; returns its id."""
+        run = str(self.airflow.api.trigger(dag_id, conf)["dag_run_id"])
+        self.finished(dag_id, run, state)
+        return run
+
+    def finished(self, dag_id: str, run_id: str, state: str) -> None:
+        api = self.airflow.api
+        found = until(
+            lambda: (s := api.dag_run(dag_id, run_id)["state"]) in ("success", "failed") and s, f"{run_id} has ended"
+        )
+        states = api.task_states(dag_id, run_id)
+        logs = {
+            t: api.task_log(dag_id, run_id, t)[-3000:] for t, s in states.items() if s in ("failed", "up_for_retry")
+        }
+        assert found == state, (states, logs)
+
+    def standing(self, name: str) -> dict[datetime, dict[str, Any]]:
+        ctx = self.contexts[name]
+        return publications.standing(publications.registered(ctx.pipeline, ctx.places))
+
+    def numbers(self, name: str) -> dict[datetime, int]:
+        """Publication numbers of the two intervals that have rows; scheduled runs go on behind them."""
+        standing = self.standing(name)
+        return {at: standing[at]["number"] for at in (self.start, self.start + INTERVAL)}
+
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        return self.world.training(self.contexts[name])
+
+    def ordered_ids(self, name: str) -> set[str]:
+        return {row["shown_id"] for row in self.rows(name) if row["ordered"]}
+
+
+def the_airflow(config: pytest.Config, session_places: Places, folder: Callable[[], Path]) -> Running:
+    """The one that runs, started if it does not."""
+    if _KEY not in config.stash:
+        config.stash[_KEY] = _start(config, session_places, folder())
+    return config.stash[_KEY]
+
+
+def stop_the_airflow(config: pytest.Config) -> None:
+    """Its scheduled runs would go on for as long as other tests run."""
+    if _KEY in config.stash:
+        config.stash[_KEY].airflow.stop()
+        del config.stash[_KEY]
+
+
+def _start(config: pytest.Config, session_places: Places, folder: Path) -> Running:
+    (folder / "pipelines").mkdir()
+    places = replace(session_places, home=folder / "home", pipelines=(folder / "pipelines",), spark_master="local[2]")
+    world = World(places, "af")
+    now = datetime.now(UTC)
+    start = now.replace(minute=now.minute // 5 * 5, second=0, microsecond=0) - timedelta(minutes=30)
+    world.topics({f"{name}.{side}": 2 for name in NAMES for side in ("shown", "orders")})
+    columns = dict.fromkeys(NAMES, COLUMNS) | {"bad": COLUMNS.replace("}", ", never_sent: double}")}
+    contexts = {name: world.pipeline(_text(name, start, columns[name])) for name in NAMES}
+    for name in NAMES:
+        world.produce(shown(name, start, n) for n in range(300))
+        world.produce(ordered(name, start, n) for n in range(0, 300, 10))
+    connection = {"conn_type": "spark", "host": "local[2]", "password": SECRET, "extra": {"token": SECRET}}
+    environ = {
+        **os.environ,
+        "WINDROW_AIRFLOW_PORT": str(free_port()),
+        "AIRFLOW_CONN_WINDROW_SPARK": json.dumps(connection),
+        "WAREHOUSE_PASSWORD": SECRET,
+    }
+    airflow = Airflow(places, environ, users=USERS, dags=Path(__file__).parent / "airflow" / "consumers")
+    config.add_cleanup(airflow.stop)
+    airflow.start()
+    until(lambda: len(airflow.api.dags()) >= 7 * len(NAMES) + 1, "the DAGs are read")
+    assert airflow.api.import_errors() == []
+    return Running(airflow, world, contexts, start)
+
+
+def _text(name: str, start: datetime, columns: str) -> str:
+    stamp = f"{start:%Y-%m-%dT%H:%M:%SZ}"
+    return PIPELINE.replace("{name}", name).replace("{start}", stamp).replace("{columns}", columns)
+
+
+def shown(name: str, start: datetime, n: int) -> Any:
+    at = start + timedelta(seconds=2 * n + 1)
+    value = (
+        f'{{"shown_id": "s{n}", "who": "w {n}", "what": {n % 7}, "shown_at": "{at.isoformat()}", '
+        f'"timestamp": {n / 4}, "value": [0.5, {n}]}}'
+    )
+    return (f"{name}.shown", n % 2, value.encode(), at)
+
+
+def ordered(name: str, start: datetime, n: int) -> Any:
+    at = start + timedelta(seconds=2 * n + 31)
+    value = f'{{"order_id": "o{n}", "customer": "w {n}", "article": {n % 7}, "ordered_at": "{at.isoformat()}"}}'
+    return (f"{name}.orders", n % 2, value.encode(), at)
+
+
+def until(holds: Callable[[], Any], what: str, seconds: float = 900) -> Any:
+    """Asks until it holds, and returns what it then says. An Airflow too busy to answer is asked again."""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            if held := holds():
+                return held
+        except AirflowDoesNotAnswer as busy:
+            print(f"until {what}: {busy}")
+        assert time.monotonic() < end, f"waited in vain until {what}"
+        time.sleep(1)
