@@ -35,10 +35,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import CommitProperties, Transaction, write_deltalake
+from publish import close, require, require_published
 from pyspark.sql import DataFrame
 from tables import START, Shape, clicks, clock_row, nth, pipeline_of, served
 
-from publish import close, require, require_published
 from support.side_by_side import Steps, arguments, compare, work_twice
 from windrow.io.landing import batches
 from windrow.io.registers import clocks, publications
@@ -123,7 +123,7 @@ def land(ctx: Context, topics: list[Arriving], minute: int) -> None:
     for topic in topics:
         batch, rows = topic.batch(minute, landed_at)
         write_deltalake(
-            ctx.places.landing(ctx.pipeline.name, topic.topic),
+            ctx.home.landing(topic.topic),
             rows,
             mode="append",
             configuration={"delta.checkpointInterval": "10"},
@@ -133,7 +133,7 @@ def land(ctx: Context, topics: list[Arriving], minute: int) -> None:
             ),
         )
         clock.append(_clocked(topic, batch, pc.max(rows["_event_time"]).as_py()))
-    clocks.record(ctx.pipeline, ctx.places, minute, clock)
+    clocks.record(ctx.home, minute, clock)
 
 
 def _clocked(topic: Arriving, batch: batches.Batch, newest: datetime) -> Mapping[str, Any]:
@@ -144,9 +144,9 @@ def _clocked(topic: Arriving, batch: batches.Batch, newest: datetime) -> Mapping
 
 def grow(ctx: Context, rows: int, topics: list[Arriving], length: int) -> None:
     """Land and publish until so many intervals are published."""
-    while (there := len(publications.registered(ctx.pipeline, ctx.places))) < length:
+    while (there := len(publications.registered(ctx.home))) < length:
         take, steps = min(BLOCK, length - there), Steps(1)
-        for minute in range(clocks.observe(ctx.pipeline, ctx.places).number + 1, there + take + AHEAD):
+        for minute in range(clocks.observe(ctx.home).number + 1, there + take + AHEAD):
             land(ctx, topics, minute)
         steps.done("landing")
         planned = plan_all(ctx, f"benchmark-{uuid.uuid4()}", most=take)

@@ -33,7 +33,7 @@ SHAPES = {"hour": 4, "hot": 1000}
 
 def left_of(spark: SparkSession, ctx: Context, number: int = 0) -> DataFrame:
     begin, end = nth(ctx.pipeline, number)
-    rows = spark.read.format("delta").load(ctx.places.landing(ctx.pipeline.name, "served"))
+    rows = spark.read.format("delta").load(ctx.home.landing("served"))
     return rows.where((F.col("_event_time") >= F.lit(begin)) & (F.col("_event_time") < F.lit(end)))
 
 
@@ -43,15 +43,15 @@ def copy(spark: SparkSession, ctx: Context, out: str) -> None:
 
 def ours(spark: SparkSession, ctx: Context, out: str) -> None:
     planned = plan_interval(ctx, f"benchmark-{uuid.uuid4()}", only(ctx.pipeline)[0], "republish", 1)
-    read = inputs.inputs(spark, ctx.pipeline, ctx.places, planned)
-    expected = inputs.most_rows(ctx.pipeline, ctx.places, planned)
+    read = inputs.inputs(spark, ctx.home, planned)
+    expected = inputs.most_rows(ctx.home, planned)
     candidates.write(inputs.joined(ctx.pipeline, planned, read), out, planned[0].run, planned, expected)
     read.release()
 
 
 def obvious(spark: SparkSession, ctx: Context, out: str) -> None:
     left = left_of(spark, ctx).drop("_raw", "_quarantined").alias("l")
-    right = spark.read.format("delta").load(ctx.places.landing(ctx.pipeline.name, "clicks")).alias("r")
+    right = spark.read.format("delta").load(ctx.home.landing("clicks")).alias("r")
     inside = (F.col("r._event_time") >= F.col("l._event_time")) & (
         F.col("r._event_time") <= F.col("l._event_time") + F.expr("interval 30 minutes")
     )
@@ -72,7 +72,7 @@ def stream(spark: SparkSession, ctx: Context, out: str) -> None:
     spark.conf.set("spark.sql.streaming.stateStore.providerClass", provider)
 
     def side(topic: str, name: str) -> DataFrame:
-        rows = spark.readStream.format("delta").load(ctx.places.landing(ctx.pipeline.name, topic))
+        rows = spark.readStream.format("delta").load(ctx.home.landing(topic))
         return rows.drop("_raw", "_quarantined").withWatermark("_event_time", "1 minute").alias(name)
 
     inside = F.expr("r._event_time >= l._event_time and r._event_time <= l._event_time + interval 30 minutes")

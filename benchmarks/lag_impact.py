@@ -27,6 +27,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from windrow.config import Pipeline, load
+from windrow.home import Home
 from windrow.io.lag.analysis import Analysis, analyse
 from windrow.io.registers import clocks
 from windrow.jobs.spark import spark_for
@@ -74,11 +75,11 @@ def main() -> None:
         places = Places.from_env({**os.environ, "WINDROW_HOME": home, "WINDROW_SPARK_MASTER": "local[2]"})
         pipeline = _pipeline(Path(home), places)
         spark = _spark(places, args.driver_memory)
-        made = _timed(lambda: land(spark, pipeline, places, args.events))
-        scans = [_timed(lambda: scan(spark, pipeline, places)) for _ in range(3)]
+        made = _timed(lambda: land(spark, Home(pipeline, places), args.events))
+        scans = [_timed(lambda: scan(spark, Home(pipeline, places))) for _ in range(3)]
         found: list[Analysis] = []
         analysed = _timed(
-            lambda: found.append(analyse(spark, pipeline, places, scenarios(), START, START + DAY - 3 * HOUR))
+            lambda: found.append(analyse(spark, Home(pipeline, places), scenarios(), START, START + DAY - 3 * HOUR))
         )
         print(json.dumps(_result(found[0], min(scans), analysed, made, memory), indent=2))
         spark.stop()
@@ -100,23 +101,23 @@ def scenarios() -> tuple[Scenario, ...]:
     return tuple(Scenario(policy, lag, **changed) for lag in lags for policy in policies for changed in settings)
 
 
-def scan(spark: SparkSession, pipeline: Pipeline, places: Places) -> None:
+def scan(spark: SparkSession, home: Home) -> None:
     """Every column that the analysis reads, decoded once and thrown away."""
-    for topic in pipeline.topics:
-        rows = spark.read.format("delta").load(places.landing(pipeline.name, topic))
+    for topic in home.pipeline.topics:
+        rows = spark.read.format("delta").load(home.landing(topic))
         narrow = rows.select(*LANDING_META, "user_id", "item_id")
         narrow.write.format("noop").mode("overwrite").save()
 
 
-def land(spark: SparkSession, pipeline: Pipeline, places: Places, events: int) -> None:
+def land(spark: SparkSession, home: Home, events: int) -> None:
     """Landing tables and one observation of the clock."""
     labels = int(events * LABELLED)
     served = _served(spark, events - labels)
     for topic, rows in (("served", served), ("clicks", _clicks(spark, labels, events - labels))):
-        _landed(rows, topic).write.format("delta").save(places.landing(pipeline.name, topic))
+        _landed(rows, topic).write.format("delta").save(home.landing(topic))
     now = START + 2 * DAY
-    rows = [_clock_row(topic, p, events, now) for topic in pipeline.topics for p in range(PARTITIONS)]
-    clocks.record(pipeline, places, 0, rows)
+    rows = [_clock_row(topic, p, events, now) for topic in home.pipeline.topics for p in range(PARTITIONS)]
+    clocks.record(home, 0, rows)
 
 
 def _served(spark: SparkSession, count: int) -> DataFrame:

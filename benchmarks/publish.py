@@ -33,16 +33,18 @@ from join import left_of
 from tables import HOUR, Shape, forget, nth, pipeline_of, rows_in, world
 
 from support.side_by_side import Steps, arguments, compare, work_once, work_twice
+from windrow.home import Table
 from windrow.io.registers import publications
 from windrow.jobs.check import check
 from windrow.jobs.join import make_candidates
 from windrow.jobs.planning import plan_interval
 from windrow.jobs.publish import publish
-from windrow.jobs.run import NEEDS_SPARK, Context, leave
+from windrow.jobs.run import Context, leave
 from windrow.jobs.spark import spark_for
+from windrow.outcomes import ExitCode
 from windrow.platform import jars
 from windrow.quality.gate import load_beside
-from windrow.semantics.plan import instant_text
+from windrow.text import instant_text
 
 SIZES = {"large": ("copy", "ours"), "small": ("session", "ours", "tasks")}
 AIMS = {"large": "ours at most 2.2 x copy", "small": "ours at most 2.5 x session"}
@@ -84,7 +86,7 @@ def tasks(ctx: Context, number: int, rows: int, _out: str) -> Steps:
     steps.done("check")
     code = started(ctx, plain(ctx, "publish", run), WINDROW_WITHOUT_SPARK="1")
     steps.done("publish")
-    if code == NEEDS_SPARK:
+    if code == ExitCode.NEEDS_SPARK:
         started(ctx, submitted(ctx, "publish", run))
         steps.done("publish, with Spark")
     require_published(ctx, number, rows)
@@ -116,7 +118,7 @@ def started(ctx: Context, command: list[str], **more: str) -> int:
         **more,
     }
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    is_expected = done.returncode == 0 or (bool(more) and done.returncode == NEEDS_SPARK)
+    is_expected = done.returncode == 0 or (bool(more) and done.returncode == ExitCode.NEEDS_SPARK)
     require(is_expected, f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout[-4000:]}")
     return done.returncode
 
@@ -145,13 +147,13 @@ def session(ctx: Context, number: int, rows: int, out: str) -> Steps:
 
 def require_published(ctx: Context, number: int, rows: int) -> None:
     """The interval's publication and the training table hold exactly what was landed, with labels."""
-    row = publications.published(ctx.pipeline, ctx.places, nth(ctx.pipeline, number)[0])
+    row = publications.published(ctx.home, nth(ctx.pipeline, number)[0])
     require(row is not None, f"interval {number} has no publication")
     assert row is not None
     counted = {name: row[name] for name in ("number", "rows", "positive", "negative", "unknown")}
     require(row["number"] == number + 1 and row["rows"] == rows and row["unknown"] == 0, f"published {counted}")
     require(0 < row["positive"] < rows, f"published {counted}")
-    there = rows_in(ctx.places.table(ctx.pipeline.name, "training"))
+    there = rows_in(ctx.home.table(Table.TRAINING))
     require(there == rows * (number + 1), f"the training table holds {there} rows")
 
 

@@ -17,6 +17,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from windrow.config import Pipeline, load
+from windrow.home import Home, Table
 from windrow.io.delta import tables
 from windrow.io.registers import clocks
 from windrow.jobs.run import Context
@@ -86,7 +87,7 @@ class Shape:
 def world(home: str, shape: Shape) -> Context:
     """The pipeline of a shape; its landing tables and its clock are made by the first caller."""
     ctx = pipeline_of(home, shape)
-    if clocks.observe(ctx.pipeline, ctx.places).number < 0:
+    if clocks.observe(ctx.home).number < 0:
         _land(spark_for("benchmark data", ctx.places, ctx.pipeline), ctx, shape)
     return ctx
 
@@ -103,16 +104,16 @@ def pipeline_of(home: str, shape: Shape) -> Context:
     features = ", ".join(f'{name}: "{kind}"' for name, kind in shape.feature_columns.items())
     file.write_text(_PIPELINE.format(name=shape.name, minutes=shape.minutes, after=shape.after, features=features))
     pipeline = load(file, places.expectations)
-    remember_size(pipeline, places, round(shape.rows * (pipeline.interval / shape.span)))
+    remember_size(Home(pipeline, places), round(shape.rows * (pipeline.interval / shape.span)))
     return Context(pipeline, places)
 
 
 def forget(ctx: Context) -> None:
     """Everything but the landed rows and their clock: plans, candidates, publications, reports."""
-    for table in Path(ctx.places.table(ctx.pipeline.name, "clock")).parent.iterdir():
+    for table in Path(ctx.home.table(Table.CLOCK)).parent.iterdir():
         if table.name not in ("landing", "clock"):
             shutil.rmtree(table)
-    shutil.rmtree(ctx.places.reports(ctx.pipeline.name), ignore_errors=True)
+    shutil.rmtree(ctx.home.reports, ignore_errors=True)
 
 
 def rows_in(path: str) -> int:
@@ -124,12 +125,12 @@ def rows_in(path: str) -> int:
 def _land(spark: SparkSession, ctx: Context, shape: Shape) -> None:
     print(f"making {shape.rows:,} served rows in {ctx.places.home} (once) …", file=sys.stderr)
     for topic, rows in (("served", served(spark, shape)), ("clicks", clicks(spark, shape))):
-        path = ctx.places.landing(ctx.pipeline.name, topic)
+        path = ctx.home.landing(topic)
         shutil.rmtree(path, ignore_errors=True)
         rows.write.format("delta").mode("append").save(path)
     now = START + shape.span + 4 * HOUR
     until = {"served": shape.rows, "clicks": int(shape.rows * shape.labelled)}
-    clocks.record(ctx.pipeline, ctx.places, 0, [clock_row(topic, until[topic], now) for topic in ctx.pipeline.topics])
+    clocks.record(ctx.home, 0, [clock_row(topic, until[topic], now) for topic in ctx.pipeline.topics])
 
 
 def served(spark: SparkSession, shape: Shape) -> DataFrame:

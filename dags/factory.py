@@ -23,8 +23,9 @@ from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.providers.standard.operators.python import ShortCircuitOperator
 from airflow.sdk import DAG, Asset, CronTriggerTimetable, DeltaTriggerTimetable, get_parsing_context
 
-from windrow.config import Pipeline, duration_text
+from windrow.config import Pipeline
 from windrow.places import Places
+from windrow.text import duration_text
 from windrow_airflow import forms, manuals
 from windrow_airflow.close_sensor import WindowCloseSensor
 from windrow_airflow.job_operators import PythonJobOperator, RebuildPlanOperator, SparkJobOperator

@@ -12,7 +12,8 @@ from typing import Any
 
 from airflow.sdk import Param
 
-from windrow.config import Pipeline, duration_text
+from windrow.config import Pipeline
+from windrow.text import duration_text
 
 INSTANT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?(Z|[+-][0-9]{2}:[0-9]{2})$"
 """With a zone: an instant that leaves it to the reader's zone is not one."""

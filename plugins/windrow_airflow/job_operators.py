@@ -29,10 +29,11 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import BaseHook, BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
 
+from windrow.outcomes import ExitCode
 from windrow.places import Places
 from windrow.platform.jars import FOR_LARGE
 from windrow_airflow import rebuild_page
-from windrow_airflow.job_outcome import NEEDS_SPARK, ResultReader, is_locked, raise_for
+from windrow_airflow.job_outcome import ResultReader, is_locked, raise_for
 from windrow_airflow.report_link import ReportLink, TableLink
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ class SparkJobOperator(_Job, SparkSubmitOperator):
         if self._without_first:
             self._plain = self._start(places, WINDROW_WITHOUT_SPARK="1")
             code = self._wait(self._plain, self._reader)
-            if code != NEEDS_SPARK:
+            if code != ExitCode.NEEDS_SPARK:
                 return self._settle(code, self._reader.result, self.outlets, context)
             self.log.info("With Spark now: %s", self._reader.result.get("message"))
         home = _spark_home()

@@ -1,4 +1,4 @@
-"""What a job's end means to Airflow: one table of exit codes, for jobs with Spark and without.
+"""What a job's exit code (`windrow.outcomes.ExitCode`) means to Airflow, for jobs with Spark and without.
 
     0   done                         success, the result is the task's XCom
     10  nothing to do                skipped, and what follows with it
@@ -23,8 +23,8 @@ from typing import Any, NoReturn
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
-NOTHING_TO_DO, WINDOW_OPEN, BLOCKED, ANOTHER_WRITER, BAD_ARGUMENTS, A_PERSON = 10, 20, 30, 40, 2, 70
-NEEDS_SPARK = 50
+from windrow.outcomes import ExitCode
+
 MARK = "WINDROW_RESULT "
 
 
@@ -55,30 +55,28 @@ class ResultReader:
 
 def is_locked(code: int, result: Mapping[str, Any]) -> bool:
     """Whether the job did nothing but wait for somebody else's lock."""
-    return code == ANOTHER_WRITER and result.get("outcome") == "Locked"
+    return code == ExitCode.ANOTHER_WRITER and result.get("outcome") == "Locked"
 
 
 def raise_for(job: str, code: int, result: Mapping[str, Any]) -> NoReturn:
     """The exception that an exit code other than 0 stands for."""
     said = _said(result)
-    if code == NOTHING_TO_DO:
+    if code == ExitCode.NOTHING_TO_DO:
         raise AirflowSkipException(f"{job}: nothing to do{said}")
-    if code == BLOCKED and result.get("outcome", "Blocked") != "Blocked":  # reconcile, verify
-        raise AirflowFailException(f"{job}: a person must look{said}. A retry finds the same.")
-    if code == BLOCKED:
+    if code == ExitCode.BLOCKED:
         raise AirflowFailException(
             f"{job}: blocked by expectations{said}. The interval stays invisible, a retry judges the same "
             "rows: fix the cause and clear join with what follows, or override with a reason."
         )
-    if code == BAD_ARGUMENTS:
+    if code == ExitCode.BAD_INPUT:
         raise AirflowFailException(f"{job}: wrong arguments or pipeline file{said}. An edit helps, a retry does not.")
-    if code == A_PERSON:
+    if code == ExitCode.NEEDS_PERSON:
         raise AirflowFailException(f"{job}: a person must look{said}. A retry does not help.")
-    if code == WINDOW_OPEN:
+    if code == ExitCode.STILL_OPEN:
         raise AirflowException(f"{job}: the window is still open{said}. A retry helps once the clock has moved.")
-    if code == ANOTHER_WRITER and result.get("outcome") == "Superseded":
+    if code == ExitCode.ANOTHER_WRITER and result.get("outcome") == "Superseded":
         raise AirflowFailException(f"{job}: another run was faster{said}. A retry carries out the same outdated plan.")
-    if code == ANOTHER_WRITER:
+    if code == ExitCode.ANOTHER_WRITER:
         raise AirflowException(f"{job}: another writer holds the table or was faster{said}. A retry helps.")
     ended = f"was ended by signal {-code}" if code < 0 else f"failed with exit code {code}"
     raise AirflowException(f"{job}: {ended}{said}. The cause is in the log above.")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from windrow.config import Pipeline, duration_text
+from windrow.config import Pipeline
+from windrow.text import duration_text
 
 _LAND = """
 ### Land `{name}`: Kafka to Delta

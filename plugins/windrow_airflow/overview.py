@@ -11,7 +11,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from windrow.config import Pipeline, PipelineInvalid, find
+from windrow.config import PipelineInvalid, find
+from windrow.home import Home
 from windrow.places import Places
 from windrow_airflow.pipeline_files import names
 
@@ -60,7 +61,7 @@ def pipeline_page(name: str, places: Places) -> str:
         pipeline = find(name, places.pipelines)
     except PipelineInvalid as invalid:
         return _page(f"Pipeline {name}", f"<p>Its file cannot be used:</p><pre>{escape(str(invalid))}</pre>")
-    rows = publications.registered(pipeline, places)
+    rows = publications.registered(Home(pipeline, places))
     newest = sorted(rows, key=lambda row: row["number"], reverse=True)[:NEWEST]
     standing = {row["number"] for row in publications.standing(rows).values()}
     table = tables.opened(places.table(name, "training"))
@@ -71,7 +72,7 @@ def pipeline_page(name: str, places: Places) -> str:
         f'<p><a href="../">All pipelines</a></p><p>Reports: {_reports(name, places, "../")}</p>'
         f"<h2>Publications</h2>{more if len(rows) > NEWEST else ''}{_publications(newest, standing, name, places)}"
         f'<h2 id="tables">Tables</h2><ul><li>training{version}: '
-        f"<code>{escape(places.table(name, 'training'))}</code></li>{_landing(pipeline, places)}</ul>",
+        f"<code>{escape(places.table(name, 'training'))}</code></li>{_landing(Home(pipeline, places))}</ul>",
     )
 
 
@@ -101,8 +102,8 @@ def _report_of(row: Mapping[str, Any], name: str, places: Places) -> str:
     return f"../reports/{name}/{report.relative_to(root).as_posix()}" if report.is_relative_to(root) else ""
 
 
-def _landing(pipeline: Pipeline, places: Places) -> str:
-    tables = ((topic, places.landing(pipeline.name, topic)) for topic in pipeline.topics)
+def _landing(home: Home) -> str:
+    tables = ((topic, home.landing(topic)) for topic in home.pipeline.topics)
     return "".join(f"<li>landed {escape(topic)}: <code>{escape(path)}</code></li>" for topic, path in tables)
 
 

@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from windrow.config import Pipeline, find
+from windrow.home import Home
 from windrow.places import Places
 from windrow.semantics.clock import PartitionClock, holder, watermark
 from windrow.semantics.close import closes_at, frontier, is_closed
@@ -91,14 +92,14 @@ def look(pipeline: str, interval: Interval, environ: Mapping[str, str] = os.envi
     )
 
     places = Places.from_env(environ)
-    found = find(pipeline, places.pipelines)
-    seen = clocks.observe(found, places)
+    home = Home(find(pipeline, places.pipelines), places)
+    seen = clocks.observe(home)
     return Window(
-        pipeline=found,
+        pipeline=home.pipeline,
         interval=interval,
         clocks=seen.clocks,
         landed_at=max((row["landed_at"] for row in seen.rows if row["landed_at"]), default=None),
-        published=publications.published(found, places, interval.start),
+        published=publications.published(home, interval.start),
     )
 
 

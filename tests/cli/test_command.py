@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from windrow.config import load
+from windrow.home import Home
 from windrow.io.delta import tables
 from windrow.io.registers import clocks, publications
 from windrow.places import PROJECT, Places
@@ -86,7 +87,7 @@ def test_the_clock_says_who_holds_it_and_why(home: Path, seconds: int, lag: int,
             ("feed.engagements", 0, 5_000, 0),
         )
     ]
-    clocks.record(pipeline, places, 0, rows)
+    clocks.record(Home(pipeline, places), 0, rows)
     said = windrow(home, "clock", "feed")
     assert "held by feed.served/1" in said.stdout
     assert why in said.stdout
@@ -123,7 +124,7 @@ def test_a_changed_interval_is_refused_where_intervals_are_published(home: Path)
     row = {**published, **dict.fromkeys(names, 0)}
     training = places.table(pipeline.name, "training")
     tables.append_once(training, PUBLICATIONS, [row], app_id=publications.APP_ID, version=1)
-    publications.register(pipeline, places, row)
+    publications.register(Home(pipeline, places), row)
     file.write_text(file.read_text().replace("interval: 10m", "interval: 1h"))
     done = windrow(home, "train", "mine")
     assert done.returncode == 2

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from windrow.cli import app
 from windrow.config import load
 from windrow.io.registers import clocks
-from windrow.jobs.run import code_of
+from windrow.outcomes import exit_code
 from windrow.places import PROJECT, Places
 
 RANGE = ("--from", "2026-11-01T00:00:00Z", "--to", "2026-11-01T00:30:00Z")
@@ -65,5 +65,5 @@ def test_what_cannot_be_done_is_refused_with_the_next_move(
 ) -> None:
     done = windrow(home, *arguments)
     assert isinstance(done.exception, Exception)
-    assert code_of(done.exception) == code
+    assert exit_code(done.exception) == code
     assert message in str(done.exception)

@@ -8,6 +8,7 @@ from airflow.sdk.exceptions import AirflowFailException, DownstreamTasksSkipped,
 from airflow.sdk.module_loading import import_string
 
 from windrow.config import find
+from windrow.home import Home
 from windrow.io.registers import clocks, publications
 from windrow.places import Places
 from windrow.schemas import PUBLICATIONS
@@ -57,7 +58,7 @@ def land(places):
             {**row, "topic": "ads.served", "end_offset": 100, "newest_at": served, "clock_at": served},
             {**row, "topic": "ads.clicks", "end_offset": 100 + lag, "newest_at": clicks, "clock_at": clicks},
         ]
-        clocks.record(find("ads", places.pipelines), places, number, rows)
+        clocks.record(Home(find("ads", places.pipelines), places), number, rows)
 
     return write
 
@@ -72,7 +73,7 @@ def publish(places):
             "interval_end": INTERVAL.end,
             "published_at": at(1),
         }
-        publications.register(find("ads", places.pipelines), places, row)
+        publications.register(Home(find("ads", places.pipelines), places), row)
 
     return write
 

@@ -136,7 +136,7 @@ def test_an_outdated_plan_is_not_carried_out_again(job, operator):
 
 
 def test_a_difference_that_reconcile_finds_is_not_called_an_expectation(job, operator):
-    job("print('WINDROW_RESULT ' + json.dumps({'outcome': 'NotReconciled', 'message': 'row 7'})); sys.exit(30)")
+    job("print('WINDROW_RESULT ' + json.dumps({'outcome': 'NotReconciled', 'message': 'row 7'})); sys.exit(70)")
     with pytest.raises(AirflowFailException, match="a person must look: row 7"):
         operator().execute({})
 

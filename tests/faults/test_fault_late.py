@@ -132,9 +132,9 @@ def changes(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> dict[s
 
 def conflicts_are_counted(world: World, ctx: Context) -> None:
     joined = expected(landed_history(world, ctx), LANDED_AT, END)[BEGIN]
-    row = publications.published(ctx.pipeline, ctx.places, BEGIN)
+    row = publications.published(ctx.home, BEGIN)
     assert row is not None
     plan = Plan.from_json(row["plan"])
-    measured = {m["name"]: m["value"] for m in candidates.measures_of(ctx.pipeline, ctx.places, [plan])}
+    measured = {m["name"]: m["value"] for m in candidates.measures_of(ctx.home, [plan])}
     assert measured["left_conflict"] == joined.conflict["served"] >= 2  # another payload, another time
     assert measured["clicks.conflict"] == joined.conflict["clicks"] >= 1

@@ -17,8 +17,8 @@ from support.generated import START, history
 from support.oracle import expected, expected_rows, found_rows, sent
 from support.world import World
 from windrow.io.registers import clocks
-from windrow.jobs.run import DONE
 from windrow.jobs.train import train_one
+from windrow.outcomes import ExitCode
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
@@ -32,16 +32,14 @@ def test_a_retry_makes_the_rows_of_its_recorded_pins_whatever_has_landed_since(
     join, warm = ("join", *job, "--interval", FIRST, "--along", "1"), joining(spark)
     killed = world.script(*join, CRASH_AT="join.planned", **warm)
     assert killed.returncode == -signal.SIGKILL, killed.stderr[-2000:]
-    at_the_pins = expected(
-        landed_history(world, ctx), LANDED_AT, clocks.observe(ctx.pipeline, ctx.places).frontier(ctx.pipeline)
-    )
+    at_the_pins = expected(landed_history(world, ctx), LANDED_AT, clocks.observe(ctx.home).frontier(ctx.pipeline))
     wanted = expected_rows({START: at_the_pins[START]})
 
     world.produce(sent(history(21)[:60]))
     world.land(ctx)
     for attempt in (join, ("check", *job), ("publish", *job)):
         done = world.script(*attempt, **warm)
-        assert done.returncode == DONE, done.stderr[-2000:]
+        assert done.returncode == ExitCode.DONE, done.stderr[-2000:]
     assert found_rows(world.training(ctx), world) == wanted
 
     train_one(ctx, "another", START, "republish")

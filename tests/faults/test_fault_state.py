@@ -21,8 +21,9 @@ from windrow.jobs.check import check
 from windrow.jobs.join import make_candidates
 from windrow.jobs.planning import plan_interval
 from windrow.jobs.publish import publish
-from windrow.jobs.run import BAD_INPUT, BadRequest, Context
+from windrow.jobs.run import BadRequest, Context
 from windrow.jobs.train import train_one
+from windrow.outcomes import ExitCode
 from windrow.semantics.balance import BalanceBroken
 from windrow.semantics.plan import Plan
 
@@ -52,7 +53,7 @@ def test_lost_or_reset_control_state_is_noticed_and_nothing_is_published_from_it
 def lost_plans(world: World, ctx: Context) -> None:
     with without(ctx, "plans"):
         done = world.script("publish", ctx.pipeline.name, "--run", "again")
-    assert done.returncode == BAD_INPUT
+    assert done.returncode == ExitCode.BAD_INPUT
     assert "has recorded no plan" in done.stderr
 
 
@@ -61,7 +62,7 @@ def lost_measures_are_made_again(ctx: Context, planned: tuple[Plan, ...]) -> Non
     with without(ctx, "measures"):
         assert list(check(ctx, planned)) == [planned[0].id]
         make_candidates(ctx, planned)
-        assert candidates.is_made(ctx.pipeline, ctx.places, planned)
+        assert candidates.is_made(ctx.home, planned)
         assert check(ctx, planned) == {}
     assert check(ctx, planned) == {}
 
@@ -90,7 +91,7 @@ def training_behind_its_register(ctx: Context, planned: tuple[Plan, ...]) -> Non
         assert not Path(path).exists()
     with without(ctx, "training", leave=True):
         reset(path, partition_by=["_date"])
-        for act in (lambda: publish(ctx, planned), lambda: publications.repaired(ctx.pipeline, ctx.places)):
+        for act in (lambda: publish(ctx, planned), lambda: publications.repaired(ctx.home)):
             with pytest.raises(publications.TrainingBehind, match="lost, reset or restored"):
                 act()
         assert DeltaTable(path).version() == 0
@@ -98,24 +99,24 @@ def training_behind_its_register(ctx: Context, planned: tuple[Plan, ...]) -> Non
 
 def reset_clock(world: World, ctx: Context) -> None:
     """A clock table copied without its transactions goes on from its last observation."""
-    seen = clocks.observe(ctx.pipeline, ctx.places)
+    seen = clocks.observe(ctx.home)
     reset(path_of(ctx, "clock"))
-    assert clocks.observe(ctx.pipeline, ctx.places) == seen
+    assert clocks.observe(ctx.home) == seen
     after = world.land(ctx)
     assert after.number == seen.number + 1
-    assert clocks.observe(ctx.pipeline, ctx.places) == after
+    assert clocks.observe(ctx.home) == after
     assert list(after.clocks) == list(seen.clocks)
 
 
 def reset_register(ctx: Context) -> None:
     """A register copied without its transactions gets no publication twice."""
-    rows = publications.registered(ctx.pipeline, ctx.places)
+    rows = publications.registered(ctx.home)
     reset(path_of(ctx, "publications"))
-    assert publications.repaired(ctx.pipeline, ctx.places) == rows
+    assert publications.repaired(ctx.home) == rows
 
 
 def path_of(ctx: Context, table: str) -> str:
-    return ctx.places.table(ctx.pipeline.name, table)
+    return ctx.home.table(table)
 
 
 def reset(path: str, **options: Any) -> None:

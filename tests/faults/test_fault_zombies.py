@@ -20,6 +20,7 @@ from support.faults import LANDED_AT, asleep, joining, landed_history, prepared,
 from support.generated import INTERVAL, START
 from support.oracle import expected, expected_rows, found_rows
 from support.world import World
+from windrow.home import Table
 from windrow.io.delta.locks import Locked, held
 from windrow.io.registers import publications
 from windrow.io.training.publication import Superseded
@@ -27,8 +28,9 @@ from windrow.jobs.check import check
 from windrow.jobs.join import make_candidates
 from windrow.jobs.planning import plan_interval
 from windrow.jobs.publish import publish
-from windrow.jobs.run import ANOTHER_WRITER, DONE, Context
+from windrow.jobs.run import Context
 from windrow.jobs.train import train_one
+from windrow.outcomes import ExitCode
 from windrow.semantics.plan import Plan
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
@@ -43,7 +45,7 @@ def checked(ctx: Context, run: str) -> tuple[Plan, ...]:
 
 
 def stands(ctx: Context) -> tuple[int, str]:
-    row = publications.published(ctx.pipeline, ctx.places, START)
+    row = publications.published(ctx.home, START)
     assert row is not None
     return row["number"], row["run"]
 
@@ -69,12 +71,12 @@ def test_a_zombie_cannot_commit_and_one_inside_the_lock_is_waited_for(
                 third = pool.submit(publish, ctx, planned["third"])
                 waits_and_says_for_whom(ctx, holder, capfd)
                 assert stands(ctx) == (1, "zeroth")
-            assert second.result().returncode == DONE, second.result().stderr[-2000:]
+            assert second.result().returncode == ExitCode.DONE, second.result().stderr[-2000:]
             with pytest.raises(Superseded, match="has publication 2"):
                 third.result()
             assert stands(ctx) == (2, "second")
         woken = first.result()
-    assert woken.returncode == ANOTHER_WRITER, woken.stderr[-2000:]
+    assert woken.returncode == ExitCode.ANOTHER_WRITER, woken.stderr[-2000:]
     assert "has publication 2" in woken.stderr
     assert "Nothing was written" in woken.stderr
 
@@ -94,6 +96,6 @@ def waits_and_says_for_whom(ctx: Context, holder: psutil.Process, capfd: pytest.
         return f"waiting for training, held by pid {holder.pid}" in "".join(said)
 
     until(told, "the third to say for whom it waits")
-    lock = ctx.places.lock(ctx.pipeline.name, "training")
+    lock = ctx.home.lock(Table.TRAINING)
     with pytest.raises(Locked, match=f"held by pid {holder.pid}"), held(lock, wait_seconds=0.1):
         pass

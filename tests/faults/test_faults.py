@@ -15,14 +15,15 @@ from support.faults import FIRST, Reader, check_against_oracle, joining, prepare
 from support.generated import START
 from support.oracle import sent
 from support.world import World, content
+from windrow.home import Table
 from windrow.io.delta import crash_points
 from windrow.io.registers import plans
 from windrow.jobs.check import check
 from windrow.jobs.join import make_candidates
 from windrow.jobs.planning import plan_interval
 from windrow.jobs.publish import publish
-from windrow.jobs.run import ANOTHER_WRITER, DONE, NOTHING_TO_DO, code_of
 from windrow.jobs.train import train_one
+from windrow.outcomes import ExitCode, exit_code
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(1500)]
 
@@ -53,10 +54,10 @@ def test_a_kill_at_every_named_point_changes_nothing(world: World, spark: SparkS
                 assert done.returncode == -signal.SIGKILL, (point, done.stdout[-500:], done.stderr[-2000:])
                 killed.append(point)
                 if point == "join.planned":
-                    planned = plans.of_run(ctx.pipeline, ctx.places, "killed")
+                    planned = plans.of_run(ctx.home, "killed")
             finish()
     assert tuple(killed) == crash_points.POINTS
-    assert plans.of_run(ctx.pipeline, ctx.places, "killed") == planned  # every retry carried out the same plans
+    assert plans.of_run(ctx.home, "killed") == planned  # every retry carried out the same plans
     for topic in ("served", "engagements"):
         rows = world.table(ctx, f"landing/{world.name}.{topic}")
         assert len({(r["_epoch"], r["_partition"], r["_offset"]) for r in rows}) == len(rows)
@@ -70,8 +71,8 @@ def test_a_lost_clock_and_a_lost_register_are_made_again_from_the_commits(world:
     seen = world.land(ctx)
     world.train(ctx)
     before, published = content(world.training(ctx)), world.register(ctx)
-    shutil.rmtree(Path(ctx.places.table(ctx.pipeline.name, "clock")))
-    shutil.rmtree(Path(ctx.places.table(ctx.pipeline.name, "publications")))
+    shutil.rmtree(Path(ctx.home.table(Table.CLOCK)))
+    shutil.rmtree(Path(ctx.home.table(Table.PUBLICATIONS)))
 
     again = world.land(ctx)
     assert again.pins == seen.pins
@@ -89,25 +90,25 @@ def test_many_writers_at_once_land_and_publish_each_row_once(world: World) -> No
     with ThreadPoolExecutor(3) as pool:
         other = pool.submit(world.script, "land", name)
         world.land(ctx)
-        assert other.result().returncode == DONE, other.result().stderr[-1500:]
+        assert other.result().returncode == ExitCode.DONE, other.result().stderr[-1500:]
 
         def step_by_step(run: str, mode: str) -> int:
             code = world.script("join", name, "--run", run, "--interval", FIRST, "--mode", mode).returncode
             for job in ("check", "publish"):
-                code = world.script(job, name, "--run", run).returncode if code == DONE else code
+                code = world.script(job, name, "--run", run).returncode if code == ExitCode.DONE else code
             return code
 
         def in_one_process() -> int:
             try:
                 train_one(ctx, "command", START, "republish")
             except Exception as error:
-                return code_of(error)
-            return DONE
+                return exit_code(error)
+            return ExitCode.DONE
 
         runs = [pool.submit(step_by_step, *run) for run in (("scheduled", "publish"), ("cleared", "republish"))]
         ends = [one.result() for one in (*runs, pool.submit(in_one_process))]
-    assert set(ends) <= {DONE, NOTHING_TO_DO, ANOTHER_WRITER}, ends
-    assert DONE in ends
+    assert set(ends) <= {ExitCode.DONE, ExitCode.NOTHING_TO_DO, ExitCode.ANOTHER_WRITER}, ends
+    assert ExitCode.DONE in ends
     world.train(ctx, run="rest")
     check_against_oracle(world, ctx)
 

@@ -58,7 +58,7 @@ def test_published_rows_are_those_of_the_reference_join(world: World, seed: int,
     for start, one in joined.items():
         measures = {
             row["name"]: row["value"]
-            for row in candidates.measures_of(ctx.pipeline, ctx.places, [Plan.from_json(register[start]["plan"])])
+            for row in candidates.measures_of(ctx.home, [Plan.from_json(register[start]["plan"])])
         }
         wanted = one.balance.measures()
         assert {name: measures[name] for name in wanted} == wanted

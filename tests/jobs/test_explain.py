@@ -89,10 +89,10 @@ class Hand:
             }
             for topic, seconds in (("served", served), ("clicks", clicks))
         ]  # fmt: skip
-        clocks.record(self.ctx.pipeline, self.ctx.places, number, rows)
+        clocks.record(self.ctx.home, number, rows)
 
     def plan(self, pin: int, run: str = "r") -> Plan:
-        seen = clocks.observe(self.ctx.pipeline, self.ctx.places)
+        seen = clocks.observe(self.ctx.home)
         interval = Interval(START, START + timedelta(minutes=10))
         pins = {"served": pin, "clicks": pin}
         return Plan("hand", run, interval, pins, self.ctx.pipeline.config_hash, watermark=seen.clocks)
@@ -111,8 +111,7 @@ class Hand:
         write_deltalake(self.ctx.places.table("hand", "training"), pa.Table.from_pylist(data, schema), mode="overwrite")
         counts = dict.fromkeys(("rows", "left_landed", "left_duplicate", "left_unpaired", "positive"), 0)
         publications.register(
-            self.ctx.pipeline,
-            self.ctx.places,
+            self.ctx.home,
             {
                 "number": number, "interval": START, "interval_end": START + timedelta(minutes=10),
                 "plan": plan.to_json(), "plan_id": plan.id, "config_hash": plan.config_hash, "verdict": "passed",
@@ -261,13 +260,13 @@ def test_an_accepted_gap_is_said_in_words(hand: Hand) -> None:
 def test_a_blocked_candidate_names_what_blocked_it(hand: Hand) -> None:
     hour = Interval(at(7200), at(7800))
     plan = replace(hand.plan(31), interval=hour)
-    plans.record(hand.ctx.pipeline, hand.ctx.places, [plan], at(9000))
+    plans.record(hand.ctx.home, [plan], at(9000))
     failed = {
         "plan": plan.id, "interval": hour.start, "suite": "s", "expectation": "expect_label_rate",
         "metric": "label_rate", "value": 0.0, "bound": ">= 0.1", "severity": "critical",
         "verdict": "failed", "report": "r.html", "judged_at": at(9001),
     }  # fmt: skip
-    judgements.record(hand.ctx.pipeline, hand.ctx.places, [failed])
+    judgements.record(hand.ctx.home, [failed])
     told = hand.ask("served/0/200")
     assert told["outcome"] == "blocked"
     assert "expect_label_rate(label_rate)" in told["why"]

@@ -12,12 +12,14 @@ from confluent_kafka.admin import AdminClient
 
 from support.small_pipeline import PIPELINE, START, at, delete, event, made, recreate
 from support.world import World
+from windrow.home import Table
 from windrow.io.landing import gaps, offsets
 from windrow.io.landing.gaps import Lost, NoSuchGap
 from windrow.io.landing.offsets import GivenUp, OffsetsGone
 from windrow.io.registers import clocks
 from windrow.jobs import land
-from windrow.jobs.run import A_PERSON, BadRequest, Context, code_of
+from windrow.jobs.run import BadRequest, Context
+from windrow.outcomes import ExitCode, exit_code
 from windrow.semantics.records import Gap
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
@@ -45,12 +47,12 @@ def test_rows_whose_window_overlaps_an_accepted_gap_are_unknown_to_the_microseco
 
     with pytest.raises(OffsetsGone, match=rf"--accept-gap {likes}/0:1-3 --reason") as refused:
         world.land(ctx)
-    assert code_of(refused.value) == A_PERSON
+    assert exit_code(refused.value) == ExitCode.NEEDS_PERSON
     with pytest.raises(NoSuchGap, match=rf"0:1-4 is not lost.*lost ranges: {likes}/0:1-3"):
         accept(ctx, given_up(world, "likes", 1, 4))
     with pytest.raises(BadRequest, match="needs a reason"):
         land.giving_up([f"{likes}/0:1-3"], "ann", " ")
-    assert clocks.observe(ctx.pipeline, ctx.places) == before
+    assert clocks.observe(ctx.home) == before
 
     seen = accept(ctx, given_up(world, "likes", 1, 3))
     (row,) = seen.of_topic(likes)
@@ -81,15 +83,15 @@ def test_a_gap_at_the_end_is_bounded_by_its_acceptance_until_a_record_follows(wo
     last = world.land(ctx)
 
     def seen(observation: clocks.Observation) -> tuple[Gap, ...]:
-        return gaps.as_of(ctx.pipeline, ctx.places, observation.pins, START, at(5_000))
+        return gaps.as_of(ctx.home, observation.pins, START, at(5_000))
 
     likes = f"{world.name}.likes"
     assert seen(first) == ()
     assert seen(accepted) == (Gap(likes, at(295), at(1_060)),)
     assert seen(last) == (Gap(likes, at(295), at(705)),)
-    assert gaps.as_of(ctx.pipeline, ctx.places, last.pins, at(706), at(900)) == ()
+    assert gaps.as_of(ctx.home, last.pins, at(706), at(900)) == ()
 
-    shutil.rmtree(ctx.places.table(ctx.pipeline.name, "clock"))
+    shutil.rmtree(ctx.home.table(Table.CLOCK))
     with pytest.raises(gaps.ClockBehind, match="windrow land small"):
         seen(last)
     again = world.land(ctx)  # the landing commits know all of it

@@ -136,7 +136,7 @@ def test_offsets_that_the_broker_deleted_fail_the_landing_and_are_named(world: W
     delete(world, "served", 6)
     with pytest.raises(OffsetsGone, match=r"served partition 0: offsets \[3, 6\) are gone"):
         world.land(ctx)
-    assert clocks.observe(ctx.pipeline, ctx.places) == before
+    assert clocks.observe(ctx.home) == before
 
 
 def test_a_topic_that_fails_does_not_keep_the_others_from_landing(
@@ -154,11 +154,9 @@ def test_a_topic_that_fails_does_not_keep_the_others_from_landing(
     delete(world, "likes", 3)
     with pytest.raises(OffsetsGone, match=r"likes partition 0: offsets \[1, 3\) are gone"):
         world.land(ctx)
-    landed = [
-        DeltaTable(ctx.places.landing(ctx.pipeline.name, topic)).to_pyarrow_table() for topic in ctx.pipeline.topics
-    ]
+    landed = [DeltaTable(ctx.home.landing(topic)).to_pyarrow_table() for topic in ctx.pipeline.topics]
     assert [table.num_rows for table in landed] == [1, 2, 6]
-    assert clocks.observe(ctx.pipeline, ctx.places) == before
+    assert clocks.observe(ctx.home) == before
 
 
 def test_aborted_records_never_land_and_markers_are_no_gap(world: World) -> None:
@@ -196,7 +194,7 @@ def test_a_missing_topic_and_a_missing_broker_are_named_and_move_nothing(world: 
     nowhere = replace(ctx, places=replace(ctx.places, kafka="127.0.0.1:9"))
     with pytest.raises(broker.BrokerUnreachable, match=r"no answer from Kafka at 127\.0\.0\.1:9"):
         world.land(nowhere)
-    assert clocks.observe(ctx.pipeline, ctx.places).number == -1
+    assert clocks.observe(ctx.home).number == -1
 
 
 def test_a_drain_closes_everything_and_says_so(world: World) -> None:
@@ -324,7 +322,7 @@ def test_a_batch_that_holds_fewer_rows_than_were_delivered_is_never_clocked(worl
     ctx = made(world, PIPELINE, {"served": 1, "likes": 1})
     world.produce([event("served", 0, n) for n in range(5)] + [("served", 0, b"{", START), event("likes", 0, 1)])
     world.land(ctx)
-    path = ctx.places.landing(ctx.pipeline.name, f"{world.name}.served")
+    path = ctx.home.landing(f"{world.name}.served")
     found = batches.committed(path, 1)
     assert found is not None
     batch, written = found

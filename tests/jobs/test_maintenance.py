@@ -70,7 +70,7 @@ def test_maintenance_changes_the_number_of_files_and_no_row_and_no_history(world
     # what a compaction commits is no publication and no batch: everybody goes on as before
     history = DeltaTable(world.places.table("small", "training")).history()
     assert "userMetadata" not in next(entry for entry in history if entry["operation"] == "WRITE")
-    assert publications.repaired(ctx.pipeline, ctx.places) == before[2]
+    assert publications.repaired(ctx.home) == before[2]
     published = _publish(ctx, planned)
     assert published["number"] == before[2][-1]["number"] + 1
     world.produce([event("served", 0, 70, key=1, name="again")])
@@ -125,11 +125,11 @@ def test_dead_files_go_after_the_retention_and_a_candidate_that_may_still_be_pub
     _publish(ctx, newer)
     waiting = plan_interval(ctx, "waiting", at(60), "republish", 1)
     make_candidates(ctx, waiting)
-    assert maintenance.discard_outdated(ctx.pipeline, ctx.places) == 1  # `older`: its interval has moved on
+    assert maintenance.discard_outdated(ctx.home) == 1  # `older`: its interval has moved on
     assert {row["_plan"] for row in world.table(ctx, "candidates")} == {waiting[0].id}
 
     folder = Path(world.places.table("small", "candidates"))
     on_disk = len(list(folder.rglob("*.parquet")))
-    assert maintenance.vacuum(ctx.pipeline, ctx.places, WEEK)["candidates"] == 0  # they died just now
+    assert maintenance.vacuum(ctx.home, WEEK)["candidates"] == 0  # they died just now
     assert len(list(folder.rglob("*.parquet"))) == on_disk
     assert _publish(ctx, waiting)["plan_id"] == waiting[0].id

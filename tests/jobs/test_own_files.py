@@ -15,7 +15,7 @@ from windrow.jobs.check import check
 from windrow.jobs.join import make_candidates
 from windrow.jobs.planning import plan_interval
 from windrow.jobs.run import Context
-from windrow.jobs.spark import NeedsSpark
+from windrow.outcomes import NeedsSpark
 from windrow.semantics.plan import Plan
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
@@ -29,7 +29,7 @@ def judged(ctx: Context, run: str, start: float) -> tuple[Plan, ...]:
 
 
 def inodes(ctx: Context, table: str) -> set[int]:
-    path = ctx.places.table(ctx.pipeline.name, table)
+    path = ctx.home.table(table)
     return {Path(file).stat().st_ino for file in DeltaTable(path).file_uris()}
 
 

@@ -11,10 +11,12 @@ import pytest
 
 from support.generated import PARTITIONS, PIPELINE, START
 from windrow.config import parse
+from windrow.home import Home, Table
 from windrow.io.delta import tables
 from windrow.io.registers import clocks, configs, plans, publications
 from windrow.jobs import plan_intervals
-from windrow.jobs.run import BadRequest, Context, NothingToDo, WindowStillOpen
+from windrow.jobs.run import BadRequest, Context, WindowStillOpen
+from windrow.outcomes import NothingToDo
 from windrow.places import Places
 from windrow.schemas import PUBLICATIONS
 from windrow.semantics.intervals import Interval
@@ -42,7 +44,7 @@ def observe(ctx: Context, number: int, batch: int, minutes: int) -> None:
         for topic, n in PARTITIONS.items()
         for p in range(n)
     ]  # fmt: skip
-    clocks.record(ctx.pipeline, ctx.places, number, rows)
+    clocks.record(ctx.home, number, rows)
 
 
 def published(ctx: Context, number: int, interval: int, batch: int, **other: Any) -> None:
@@ -57,9 +59,9 @@ def published(ctx: Context, number: int, interval: int, batch: int, **other: Any
         "config_hash": made.config_hash, "code_version": version("windrow"), **dict.fromkeys(COUNTS, 7), **other,
     }  # fmt: skip
     commits = {"app_id": publications.APP_ID, "version": number}
-    training = ctx.places.table(ctx.pipeline.name, "training")
+    training = ctx.home.table(Table.TRAINING)
     tables.append_once(training, PUBLICATIONS, [row], **commits)  # what it holds is of no matter here
-    publications.register(ctx.pipeline, ctx.places, row)
+    publications.register(ctx.home, row)
 
 
 def test_a_plan_says_for_each_interval_what_happens_to_it_and_why(ctx: Context) -> None:
@@ -91,7 +93,7 @@ def test_recorded_plans_stand_and_carry_reason_and_name(ctx: Context) -> None:
     assert [(p.interval.start, p.supersedes) for p in first] == [(START, 1), (START + FIVE, None)]
     observe(ctx, 1, batch=6, minutes=70)
     assert plan_intervals.plan_range(ctx, "mine", START, START + 2 * FIVE, WHY) == first
-    origins = plans.asked_for(ctx.pipeline, ctx.places, first)
+    origins = plans.asked_for(ctx.home, first)
     assert list(origins.values()) == [{"kind": "rebuild", "reason": "because", "asked_by": "somebody"}] * 2
     with pytest.raises(BadRequest, match="another range is another run"):
         plan_intervals.plan_range(ctx, "mine", START, START + FIVE, WHY)
@@ -101,8 +103,8 @@ def test_the_pipeline_file_of_a_plan_is_on_record(ctx: Context) -> None:
     observe(ctx, 0, batch=5, minutes=60)
     plan_intervals.plan_range(ctx, "mine", START, START + FIVE, WHY)
     changed = parse(PIPELINE.replace("after: 6m", "after: 7m"), "generated.yaml")
-    assert configs.of_hash(changed, ctx.places, ctx.pipeline.config_hash) == ctx.pipeline
-    assert configs.of_hash(changed, ctx.places, "never seen") is None
+    assert configs.of_hash(Home(changed, ctx.places), ctx.pipeline.config_hash) == ctx.pipeline
+    assert configs.of_hash(Home(changed, ctx.places), "never seen") is None
 
 
 @pytest.mark.parametrize(

@@ -12,14 +12,16 @@ import pytest
 from support.generated import START
 from support.late_history import WAITING, in_two_parts, landed, prepared, rows_are_the_reference_join
 from support.world import World, content
+from windrow.home import Table
 from windrow.io.delta import tables
 from windrow.io.registers import plans, publications
 from windrow.io.training import candidates
 from windrow.jobs import check, plan_intervals, planning, train
 from windrow.jobs.join import make_candidates
 from windrow.jobs.publish import publish
-from windrow.jobs.run import DONE, Context, NothingToDo
-from windrow.semantics.plan import instant_text
+from windrow.jobs.run import Context
+from windrow.outcomes import ExitCode, NothingToDo
+from windrow.text import instant_text
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(900)]
 
@@ -46,10 +48,10 @@ def test_an_interrupted_rebuild_goes_on_and_publishes_nothing_twice(world: World
         "plan", ctx.pipeline.name, "--run", "killed", "--from", instant_text(begin), "--to", instant_text(end),
         "--reason", WHY.reason, "--who", WHY.who,
     )  # fmt: skip
-    assert said.returncode == DONE, said.stderr
+    assert said.returncode == ExitCode.DONE, said.stderr
     told = json.loads(said.stdout.rpartition("WINDROW_RESULT ")[2])
     assert (told["counts"], told["pins"]) == ({"replace": len(rows_of)}, seen.pins)
-    planned = plans.of_run(ctx.pipeline, ctx.places, "killed")
+    planned = plans.of_run(ctx.home, "killed")
     make_candidates(ctx, planned)
     check.check(ctx, planned)
     done = world.script("publish", ctx.pipeline.name, "--run", "killed", CRASH_AT="publish.after_register")
@@ -67,7 +69,7 @@ def test_an_interrupted_rebuild_goes_on_and_publishes_nothing_twice(world: World
     commits = {publications.from_json(c.message)["number"]: c for c in tables.commits(_training(ctx))}
     assert json.loads(commits[one["number"]].message)["reason"] == WHY.reason  # a lost register has it again
     rows_are_the_reference_join(world, ctx, [*early, *late])
-    left = candidates.of_plans(spark, ctx.pipeline, ctx.places, [p.id for p in planned])
+    left = candidates.of_plans(spark, ctx.home, [p.id for p in planned])
     assert left.count() == 0
 
 
@@ -93,7 +95,7 @@ def test_one_rebuild_of_everything_makes_the_rows_of_hundreds_of_intervals(world
     planned = plan_intervals.plan_range(ctx, "all", START, START + count * ctx.pipeline.interval, WHY, everything=True)
     make_candidates(ctx, planned)
     publish(ctx, planned, override=("the test", "no gate"))
-    joins = list(tables.commits(ctx.places.table(ctx.pipeline.name, "candidates")))
+    joins = list(tables.commits(ctx.home.table(Table.CANDIDATES)))
     assert len(json.loads(joins[0].message)["plans"]) == count  # one join for the whole range
     after, register = world.training(ctx), world.register(ctx)
     assert content(after) == content(before)
@@ -104,4 +106,4 @@ def test_one_rebuild_of_everything_makes_the_rows_of_hundreds_of_intervals(world
 
 
 def _training(ctx: Context) -> str:
-    return ctx.places.table(ctx.pipeline.name, "training")
+    return ctx.home.table(Table.TRAINING)

@@ -12,6 +12,7 @@ from deltalake import DeltaTable
 from support.generated import START
 from support.late_history import in_two_parts, landed, prepared
 from support.world import World, content
+from windrow.home import Table
 from windrow.io.delta import tables
 from windrow.io.registers import plans
 from windrow.io.training import publication
@@ -19,7 +20,8 @@ from windrow.jobs import plan_intervals, train, verify
 from windrow.jobs.join import make_candidates
 from windrow.jobs.publish import publish
 from windrow.jobs.rollback import rollback
-from windrow.jobs.run import BadRequest, NothingToDo
+from windrow.jobs.run import BadRequest
+from windrow.outcomes import NothingToDo
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
@@ -52,7 +54,7 @@ def test_every_reader_finds_a_past_publication_and_a_rollback_makes_it_stand(wor
     early, late = in_two_parts(seed=24)
     landed(world, ctx, early)
     world.train(ctx)
-    path = ctx.places.table(ctx.pipeline.name, "training")
+    path = ctx.home.table(Table.TRAINING)
     before = world.training(ctx)
     landed(world, ctx, late)
     first, second = START, START + ctx.pipeline.interval

@@ -62,7 +62,7 @@ def rows_are_true(world: World, ctx: Any, expected: Any) -> None:
 
 def test_poison_of_every_kind_is_quarantined_and_the_rest_is_published_as_the_truth_says(world: World) -> None:
     ctx, expected, traffic = made(world, rows=3_000, retries=0.05, poison=dict.fromkeys(KINDS, 0.001))
-    counts, seen = expected.counts, clocks.observe(ctx.pipeline, ctx.places)
+    counts, seen = expected.counts, clocks.observe(ctx.home)
     for topic in traffic.topics:
         found = {n: sum(row[n] for row in seen.of_topic(topic)) for n in ("read", "landed", "quarantined")}
         assert found == counts.landing(topic)

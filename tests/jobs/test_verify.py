@@ -12,6 +12,7 @@ from deltalake import DeltaTable
 from support.generated import START
 from support.late_history import FEW, in_two_parts, landed, prepared
 from support.world import World
+from windrow.home import Table
 from windrow.io.registers import plans
 from windrow.io.training import versions
 from windrow.jobs import train, verify
@@ -46,7 +47,7 @@ def test_a_publication_is_what_its_plan_makes_and_every_change_by_hand_is_found(
     assert (replaced.interval, replaced.content != standing.content) == (standing.interval, True)
     assert replaced.version == register[0]["training_version"]
 
-    path = ctx.places.table(ctx.pipeline.name, "training")
+    path = ctx.home.table(Table.TRAINING)
     victims = [row for row in world.training(ctx) if row["_interval"] == first][:2]
     assert all(row["score"] is not None for row in victims)
     where = [f"_partition = {row['_partition']} and _offset = {row['_offset']}" for row in victims]
@@ -62,7 +63,7 @@ def test_a_publication_is_what_its_plan_makes_and_every_change_by_hand_is_found(
     DeltaTable(path).vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
     with pytest.raises(versions.VersionGone, match=r"publication 1 of .* are not in the training table any more"):
         verified(changed, register[:1])
-    shutil.rmtree(Path(ctx.places.table(ctx.pipeline.name, "configs")))
+    shutil.rmtree(Path(ctx.home.table(Table.CONFIGS)))
     with pytest.raises(BadRequest, match=r"made under another pipeline file .* not on record"):
         verified(changed, register[-1:])
     with pytest.raises(BadRequest, match="no such publication"):

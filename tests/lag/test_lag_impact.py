@@ -26,6 +26,7 @@ from support.lag_traffic import (
 )
 from support.oracle import PINS, sent
 from support.world import World
+from windrow.home import Home
 from windrow.io.lag import analysis
 from windrow.semantics.intervals import micros
 from windrow.semantics.lag.scenario import Lag, Outcome, Scenario, Unusable
@@ -148,7 +149,7 @@ def test_landed_topics_are_analysed_as_the_simulation_does_it(world: World, spar
     asked += [Scenario(SLOWEST, pause, interval=ctx.pipeline.interval), Scenario(FASTEST, after=seconds(600))]
 
     def analyse(begin: datetime, end: datetime, **options: Any) -> analysis.Analysis:
-        return analysis.analyse(spark, ctx.pipeline, world.places, asked, begin, end, **options)
+        return analysis.analyse(spark, Home(ctx.pipeline, world.places), asked, begin, end, **options)
 
     with pytest.raises(Unusable, match="no watermark yet"):
         analyse(START, END)

@@ -34,6 +34,7 @@ from support.generated import (
 )
 from support.oracle import sent
 from support.world import World
+from windrow.home import Home
 from windrow.io.ledger import table as ledger_table
 from windrow.io.registers import clocks, publications
 from windrow.jobs import ledger as job
@@ -86,7 +87,7 @@ class Paper:
 
     def lines(self) -> dict[datetime, tuple[Joined, Joined, tuple[Line, ...]]]:
         """By interval: published, rebuilt at the newest pins, and the ledger between them."""
-        seen = clocks.observe(self.ctx.pipeline, self.ctx.places)
+        seen = clocks.observe(self.ctx.home)
         now = self.pins(seen.pins)
         left_over = [r for r in self.records if r.row_id not in self.erased]
         landed = {r.row_id: r for r in landed_once(left_over, now)[0]}
@@ -121,7 +122,7 @@ class Paper:
             kinds.update(line.kind for line in lines)
             kinds.update(f"cause {line.cause}" for line in lines if line.cause)
             kinds.update("flip" for line in lines if line.state and line.state[0][0] != line.state[1][0])
-        found = ledger_table.lines(self.ctx.pipeline, self.ctx.places).to_dicts()
+        found = ledger_table.lines(self.ctx.home).to_dicts()
         assert in_order(self.as_told(line) for line in found) == in_order(wanted)
         return kinds
 
@@ -189,19 +190,17 @@ def test_the_ledger_is_that_of_the_model_and_several_extensions_are_one(world: W
     assert {"late_left", "late_label", "winner_changed", "state_changed", "flip"} <= set(kinds), kinds
     in_steps = counted(ctx)
 
-    passes = DeltaTable(ledger_table.path_of(ctx.pipeline, ctx.places)).version()
+    passes = DeltaTable(ledger_table.path_of(ctx.home)).version()
     job.extend(ctx)
-    assert (
-        DeltaTable(ledger_table.path_of(ctx.pipeline, ctx.places)).version() == passes
-    )  # nothing landed since: no commit
-    shutil.rmtree(ledger_table.path_of(ctx.pipeline, ctx.places))
+    assert DeltaTable(ledger_table.path_of(ctx.home)).version() == passes  # nothing landed since: no commit
+    shutil.rmtree(ledger_table.path_of(ctx.home))
     job.extend(ctx)
     assert counted(ctx) == in_steps
     what_people_see(ctx, paper)
 
     other = world.pipeline(PIPELINE.replace("topic: t.", "topic: {t}.").replace("grace: 1m", "grace: 2m"))
     job.extend(other)
-    told = ledger_table.lines(other.pipeline, other.places)
+    told = ledger_table.lines(Home(other.pipeline, other.places))
     assert [*told["kind"]] == ["config_changed"] * len(paper.lines())
     assert counted(ctx) == in_steps  # put back, the file makes them comparable again
 
@@ -209,7 +208,7 @@ def test_the_ledger_is_that_of_the_model_and_several_extensions_are_one(world: W
 def what_people_see(ctx: Context, paper: Paper) -> None:
     """Sums, look-ups and the page say what the lines say."""
     totals = {row["interval"]: row for row in job.totals(ctx)}
-    summary = ledger_table.summary(ctx.pipeline, ctx.places, list(totals))
+    summary = ledger_table.summary(ctx.home, list(totals))
     for start, (published, _, lines) in paper.lines().items():
         kinds = Counter(line.kind for line in lines)
         flips = sum(1 for line in lines if line.state and line.state[0][0] != line.state[1][0])
@@ -224,7 +223,7 @@ def what_people_see(ctx: Context, paper: Paper) -> None:
         assert total["missed_by_max"] == max((line.missed_by for line in lines if line.missed_by), default=None)
         for line in lines[:2]:
             topic = line.row_id.topic.replace("t.", f"{paper.world.name}.")
-            about = ledger_table.of_row(ctx.pipeline, ctx.places, replace(line.row_id, topic=topic))
+            about = ledger_table.of_row(ctx.home, replace(line.row_id, topic=topic))
             assert in_order(paper.as_told(one) for one in about) == in_order(
                 paper.told(start, one) for one in lines if line.row_id in (one.row_id, one.gone)
             )
@@ -268,9 +267,9 @@ def test_take_inner_features_a_crash_and_a_persons_deletion(world: World) -> Non
     world.land(ctx)
     killed = world.script("late", ctx.pipeline.name, CRASH_AT="late.after_commit")
     assert killed.returncode == -signal.SIGKILL, killed.stderr[-2000:]
-    made = ledger_table.last_pass(ctx.pipeline, ctx.places)
+    made = ledger_table.last_pass(ctx.home)
     job.extend(ctx)
-    assert ledger_table.last_pass(ctx.pipeline, ctx.places) == made
+    assert ledger_table.last_pass(ctx.home) == made
     kinds = paper.check()
     assert {"late_left", "late_label", "late_feature", "pair_appeared", "flip"} <= set(kinds), kinds
 
@@ -278,7 +277,7 @@ def test_take_inner_features_a_crash_and_a_persons_deletion(world: World) -> Non
     rows = [row for published, _, _ in paper.lines().values() for row in published.rows]
     for row_id in (labels[0].row_id, rows[-1].row_id):
         paper.erased.add(row_id)
-        table = DeltaTable(ctx.places.landing(ctx.pipeline.name, row_id.topic.replace("t.", f"{world.name}.")))
+        table = DeltaTable(ctx.home.landing(row_id.topic.replace("t.", f"{world.name}.")))
         table.delete(f"_partition = {row_id.partition} and _offset = {row_id.offset}")
     job.extend(ctx)
     assert paper.check()["erased"] >= 2
@@ -286,4 +285,4 @@ def test_take_inner_features_a_crash_and_a_persons_deletion(world: World) -> Non
 
 def counted(ctx: Context) -> list[dict[str, Any]]:
     """The lines that count, without the number of their pass."""
-    return in_order({**line, "pass": None} for line in ledger_table.lines(ctx.pipeline, ctx.places).to_dicts())
+    return in_order({**line, "pass": None} for line in ledger_table.lines(ctx.home).to_dicts())

@@ -13,6 +13,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from support.generated import ENGAGEMENTS, INTERVAL, PARTITIONS, PIPELINE, SERVED, START
 from windrow.config import Pipeline, load
+from windrow.home import Home
 from windrow.io.ledger import due as due_work
 from windrow.io.ledger import extend as ledger_pass
 from windrow.io.ledger import table as ledger_table
@@ -51,7 +52,7 @@ class Paperwork:
 
     def observe(self, landed: dict[str, int], newest: datetime | None = None) -> None:
         self.newest = newest or self.newest
-        seen = clocks.observe(self.pipeline, self.places)
+        seen = clocks.observe(Home(self.pipeline, self.places))
         batches = {**dict.fromkeys(PARTITIONS, 0), **seen.pins, **landed}
         blank: dict[str, Any] = dict.fromkeys(CLOCK.names)
         rows = [
@@ -59,11 +60,11 @@ class Paperwork:
              "end_offset": 1, "newest_at": self.newest, "clock_at": max(self.newest, W), "landed_at": W}
             for topic, n in PARTITIONS.items() for p in range(n)
         ]  # fmt: skip
-        clocks.record(self.pipeline, self.places, seen.number + 1, rows)
+        clocks.record(Home(self.pipeline, self.places), seen.number + 1, rows)
 
     def publish(self, *starts: datetime, config_hash: str | None = None) -> None:
-        seen = clocks.observe(self.pipeline, self.places)
-        number = len(publications.registered(self.pipeline, self.places))
+        seen = clocks.observe(Home(self.pipeline, self.places))
+        number = len(publications.registered(Home(self.pipeline, self.places)))
         for start in starts:
             number += 1
             interval = Interval(start, start + INTERVAL)
@@ -79,16 +80,16 @@ class Paperwork:
                 mode="append",
                 commit_properties=CommitProperties(app_transactions=[Transaction("windrow.publish", number)]),
             )
-            publications.register(self.pipeline, self.places, row)
+            publications.register(Home(self.pipeline, self.places), row)
 
     def due(self) -> due_work.Due:
-        work = due_work.due(self.pipeline, self.places)
+        work = due_work.due(Home(self.pipeline, self.places))
         assert work is not None
         return work
 
     def extend(self) -> ledger_table.Pass:
-        ledger_pass.extend(self.pipeline, self.places, no_spark)
-        made = ledger_table.last_pass(self.pipeline, self.places)
+        ledger_pass.extend(Home(self.pipeline, self.places), no_spark)
+        made = ledger_table.last_pass(Home(self.pipeline, self.places))
         assert made is not None
         return made
 
@@ -108,7 +109,7 @@ def test_nothing_is_due_before_anything_is_published(places: Places, paper: Pape
     from dataclasses import replace
 
     elsewhere = replace(places, home=places.home / "other")
-    assert due_work.due(paper.pipeline, elsewhere) is None
+    assert due_work.due(Home(paper.pipeline, elsewhere)) is None
 
 
 def test_what_lands_in_time_starts_no_spark_and_moves_the_ledger_on(paper: Paperwork) -> None:
@@ -118,7 +119,7 @@ def test_what_lands_in_time_starts_no_spark_and_moves_the_ledger_on(paper: Paper
     paper.land(ENGAGEMENTS, 2, W, W + MINUTE)
     second = paper.extend()
     assert (second.number, dict(second.known.pins)) == (2, {SERVED: 1, ENGAGEMENTS: 2})
-    assert ledger_table.lines(paper.pipeline, paper.places).is_empty()
+    assert ledger_table.lines(Home(paper.pipeline, paper.places)).is_empty()
 
 
 @pytest.mark.parametrize(
@@ -164,7 +165,7 @@ def test_a_deletion_from_a_landing_table_is_noticed_once(paper: Paperwork) -> No
     table.delete("_batch = 1")
     work = paper.due()
     assert (work.is_erased, work.needs_spark) == (True, True)
-    ledger_pass._append(ledger_table.path_of(paper.pipeline, paper.places), work.as_pass, ())
+    ledger_pass._append(ledger_table.path_of(Home(paper.pipeline, paper.places)), work.as_pass, ())
     assert not paper.due().needs_spark
 
 
@@ -181,7 +182,7 @@ def test_labels_that_are_heard_of_further_concern_rows_that_silence_had_a_say_in
 def test_a_publication_of_another_config_is_told_once_and_nothing_of_it_is_looked_at(paper: Paperwork) -> None:
     paper.publish(START, config_hash="another")
     paper.extend()
-    told = ledger_table.lines(paper.pipeline, paper.places)
+    told = ledger_table.lines(Home(paper.pipeline, paper.places))
     assert [*zip(told["interval"], told["kind"], told["publication"], strict=True)] == [(START, "config_changed", 3)]
     paper.land(ENGAGEMENTS, 2, START + timedelta(seconds=1))
     assert paper.due().within(paper.due().near, INTERVAL) == []

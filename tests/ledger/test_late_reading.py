@@ -10,7 +10,8 @@ import pytest
 from deltalake import write_deltalake
 
 from support.generated import INTERVAL, PIPELINE, START
-from windrow.config import Pipeline, load
+from windrow.config import load
+from windrow.home import Home
 from windrow.io.ledger import table as ledger_table
 from windrow.places import Places
 from windrow.schemas import LATE
@@ -20,10 +21,10 @@ ROW = {"event_time": START, "topic": "t.served", "epoch": 0, "partition": 0}
 
 
 @pytest.fixture
-def pipeline(places: Places) -> Pipeline:
+def home(places: Places) -> Home:
     path = Path(places.pipelines[0]) / "generated.yaml"
     path.write_text(PIPELINE)
-    return load(path, places.expectations)
+    return Home(load(path, places.expectations), places)
 
 
 def line(number: int, kind: str, subject: str, publication: int = 1, **said: Any) -> dict[str, Any]:
@@ -38,48 +39,46 @@ def line(number: int, kind: str, subject: str, publication: int = 1, **said: Any
     }
 
 
-def written(pipeline: Pipeline, places: Places, *lines: dict[str, Any]) -> None:
+def written(home: Home, *lines: dict[str, Any]) -> None:
     rows = [{name: one.get(name) for name in LATE.names} for one in lines]
-    write_deltalake(ledger_table.path_of(pipeline, places), pa.Table.from_pylist(rows, LATE), mode="append")
+    write_deltalake(ledger_table.path_of(home), pa.Table.from_pylist(rows, LATE), mode="append")
 
 
-def kinds(pipeline: Pipeline, places: Places, config_hash: str = "", number: int = 1) -> list[tuple[str, str]]:
-    standing = {START: {"number": number, "config_hash": config_hash or pipeline.config_hash}}
-    found = ledger_table.lines(pipeline, places, standing=standing)
+def kinds(home: Home, config_hash: str = "", number: int = 1) -> list[tuple[str, str]]:
+    standing = {START: {"number": number, "config_hash": config_hash or home.pipeline.config_hash}}
+    found = ledger_table.lines(home, standing=standing)
     return sorted(zip(found["subject"], found["kind"], strict=True))
 
 
-def test_there_is_no_line_where_there_is_no_ledger(pipeline: Pipeline, places: Places) -> None:
-    assert kinds(pipeline, places) == []
-    assert ledger_table.last_pass(pipeline, places) is None
-    assert ledger_table.of_row(pipeline, places, RowId("t.served", 0, 0, 1)) == []
-    assert ledger_table.summary(pipeline, places, [START]) == {}
+def test_there_is_no_line_where_there_is_no_ledger(home: Home) -> None:
+    assert kinds(home) == []
+    assert ledger_table.last_pass(home) is None
+    assert ledger_table.of_row(home, RowId("t.served", 0, 0, 1)) == []
+    assert ledger_table.summary(home, [START]) == {}
 
 
-def test_the_newest_pass_over_a_subject_counts_and_other_subjects_keep_their_lines(
-    pipeline: Pipeline, places: Places
-) -> None:
-    written(pipeline, places, line(1, "late_label", "a"), line(1, "state_changed", "b"), line(1, "late_left", "c"))
-    written(pipeline, places, line(2, "late_label", "a"), line(2, "late_feature", "a"), line(3, "as_published", "b"))
-    assert kinds(pipeline, places) == [("a", "late_feature"), ("a", "late_label"), ("c", "late_left")]
+def test_the_newest_pass_over_a_subject_counts_and_other_subjects_keep_their_lines(home: Home) -> None:
+    written(home, line(1, "late_label", "a"), line(1, "state_changed", "b"), line(1, "late_left", "c"))
+    written(home, line(2, "late_label", "a"), line(2, "late_feature", "a"), line(3, "as_published", "b"))
+    assert kinds(home) == [("a", "late_feature"), ("a", "late_label"), ("c", "late_left")]
 
 
-def test_lines_of_a_replaced_publication_do_not_count(pipeline: Pipeline, places: Places) -> None:
-    written(pipeline, places, line(1, "late_label", "a"), line(2, "late_left", "b", publication=2))
-    assert kinds(pipeline, places, number=1) == [("a", "late_label")]
-    assert kinds(pipeline, places, number=2) == [("b", "late_left")]
-    assert kinds(pipeline, places, number=3) == []
+def test_lines_of_a_replaced_publication_do_not_count(home: Home) -> None:
+    written(home, line(1, "late_label", "a"), line(2, "late_left", "b", publication=2))
+    assert kinds(home, number=1) == [("a", "late_label")]
+    assert kinds(home, number=2) == [("b", "late_left")]
+    assert kinds(home, number=3) == []
 
 
-def test_a_publication_of_another_config_has_that_line_alone_and_only_then(pipeline: Pipeline, places: Places) -> None:
-    written(pipeline, places, line(1, "late_label", "a"), line(2, "config_changed", ""), line(3, "config_changed", ""))
-    assert kinds(pipeline, places, config_hash="another") == [("", "config_changed")]
-    assert kinds(pipeline, places) == [("a", "late_label")]
+def test_a_publication_of_another_config_has_that_line_alone_and_only_then(home: Home) -> None:
+    written(home, line(1, "late_label", "a"), line(2, "config_changed", ""), line(3, "config_changed", ""))
+    assert kinds(home, config_hash="another") == [("", "config_changed")]
+    assert kinds(home) == [("a", "late_label")]
 
 
-def test_intervals_that_were_not_asked_for_are_left_out(pipeline: Pipeline, places: Places) -> None:
+def test_intervals_that_were_not_asked_for_are_left_out(home: Home) -> None:
     later = START + INTERVAL
-    written(pipeline, places, line(1, "late_label", "a"), line(1, "late_left", "b", interval=later, publication=2))
-    standing = {at: {"number": n, "config_hash": pipeline.config_hash} for n, at in ((1, START), (2, later))}
-    found = ledger_table.lines(pipeline, places, [later, later + INTERVAL], standing=standing, columns=("kind",))
+    written(home, line(1, "late_label", "a"), line(1, "late_left", "b", interval=later, publication=2))
+    standing = {at: {"number": n, "config_hash": home.pipeline.config_hash} for n, at in ((1, START), (2, later))}
+    found = ledger_table.lines(home, [later, later + INTERVAL], standing=standing, columns=("kind",))
     assert found.to_dicts() == [{"kind": "late_left"}]

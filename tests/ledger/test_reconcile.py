@@ -11,13 +11,14 @@ from tests.ledger.test_late import divided, lived, prepared
 from support.generated import INTERVAL, START, history, oracle_records, oracle_spec
 from support.oracle import sent
 from support.world import World, content
+from windrow.home import Table
 from windrow.io.ledger import reconcile
 from windrow.io.ledger import table as ledger_table
 from windrow.io.training.candidates import measures_of
 from windrow.jobs import ledger as ledger_job
 from windrow.jobs.reconcile import NotReconciled, check, reconcile_range
-from windrow.jobs.run import BLOCKED, code_of
 from windrow.jobs.train import rebuild
+from windrow.outcomes import ExitCode, exit_code
 from windrow.semantics.plan import Plan
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(1500)]
@@ -36,15 +37,13 @@ def test_live_rows_and_ledger_are_a_rebuild_and_what_somebody_changed_is_named(w
     done = reconcile_range(ctx, START, END)
     check(ctx, done)
     assert [row["outcome"] for row in done.intervals] == ["equal"] * 9
-    assert (
-        sum(row["ledger_lines"] for row in done.intervals) == ledger_table.lines(ctx.pipeline, ctx.places).height > 20
-    )
+    assert sum(row["ledger_lines"] for row in done.intervals) == ledger_table.lines(ctx.home).height > 20
     plans = [Plan.from_json(row["plan"]) for row in world.register(ctx)]
-    assert {row["plan"] for row in measures_of(ctx.pipeline, ctx.places, plans)} == {plan.id for plan in plans}
+    assert {row["plan"] for row in measures_of(ctx.home, plans)} == {plan.id for plan in plans}
     assert world.table(ctx, "candidates") == []  # it has left nothing behind
 
-    path = ctx.places.table(ctx.pipeline.name, "training")
-    untouched = {line["subject"] for line in ledger_table.lines(ctx.pipeline, ctx.places).to_dicts()}
+    path = ctx.home.table(Table.TRAINING)
+    untouched = {line["subject"] for line in ledger_table.lines(ctx.home).to_dicts()}
     assert untouched
     victim = next(row for row in world.training(ctx) if row["label_state"] == "negative")
     where = f"_topic = '{victim['_topic']}' and _partition = {victim['_partition']} and _offset = {victim['_offset']}"
@@ -56,14 +55,14 @@ def test_live_rows_and_ledger_are_a_rebuild_and_what_somebody_changed_is_named(w
     assert (named.interval, named.columns) == (victim["_interval"], ("score",))
     with pytest.raises(NotReconciled, match=f"{named.row}  score") as refused:
         check(ctx, broken)
-    assert code_of(refused.value) == BLOCKED
+    assert exit_code(refused.value) == ExitCode.NEEDS_PERSON
     assert str(victim["score"]) not in str(refused.value)
-    assert {row["outcome"] for row in reconcile.recorded(ctx.pipeline, ctx.places)} == {"equal", "differs"}
+    assert {row["outcome"] for row in reconcile.recorded(ctx.home)} == {"equal", "differs"}
 
     # a rebuild repairs exactly that, and the ledger of the new publications is empty
     rebuild(ctx, "repair", START, END, lambda row: None)
     ledger_job.extend(ctx)
-    assert ledger_table.lines(ctx.pipeline, ctx.places).is_empty()
+    assert ledger_table.lines(ctx.home).is_empty()
     repaired = reconcile_range(ctx, START, END)
     assert (repaired.unexplained, [row["ledger_lines"] for row in repaired.intervals]) == (0, [0] * 9)
     assert content(world.training(ctx))

@@ -17,6 +17,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from windrow.config import Pipeline, parse
+from windrow.home import Home
 from windrow.io.delta import locks
 from windrow.io.landing import gaps, offsets
 from windrow.io.landing.broker import Partition, Topic
@@ -180,14 +181,14 @@ class Prepared:
         self.records = records()
         for topic in PINS:
             _write_landing(places.landing("proof", topic), [r for r in self.records if r.row_id.topic == topic])
-        clocks.record(self.pipeline, places, 0, [_clock_row(topic, p) for topic in PINS for p in (0, 1)])
+        clocks.record(Home(self.pipeline, places), 0, [_clock_row(topic, p) for topic in PINS for p in (0, 1)])
 
     @property
     def intervals(self) -> list[Interval]:
         return list(intervals_between(START, at(60), LENGTH))
 
     def plans(self, key: str) -> tuple[Plan, ...]:
-        vector = clocks.observe(self.pipeline, self.ctx.places).clocks
+        vector = clocks.observe(Home(self.pipeline, self.ctx.places)).clocks
         made = (Plan("proof", key, i, PINS, self.pipeline.config_hash, vector) for i in self.intervals)
         return tuple(made)
 
@@ -200,7 +201,7 @@ class Prepared:
     def joins(self, spark: Any) -> None:
         """The joined rows are the reference's, and those without their pair are told."""
         plans = self.plans("joins")
-        read = inputs.inputs(spark, self.pipeline, self.ctx.places, plans)
+        read = inputs.inputs(spark, Home(self.pipeline, self.ctx.places), plans)
         rows = inputs.joined(self.pipeline, plans, read).where("_paired").toArrow().to_pylist()
         read.release()
         self._are_expected(rows)
@@ -208,7 +209,7 @@ class Prepared:
     def counts(self, spark: Any) -> None:
         """The measures add up to the reference's balance."""
         plans = self.plans("counts")
-        read = inputs.inputs(spark, self.pipeline, self.ctx.places, plans)
+        read = inputs.inputs(spark, Home(self.pipeline, self.ctx.places), plans)
         written = inputs.joined(self.pipeline, plans, read).persist()
         numbers = candidates._measures(self.pipeline, plans, read, written, {}, {})
         written.unpersist()
@@ -225,7 +226,7 @@ class Prepared:
     def publishes(self, spark: Any) -> None:
         """Three intervals of a day, then one of them from two plans at once: each row once, the slower plan refused."""
         places = self.ctx.places
-        seen, rows = clocks.observe(self.pipeline, places), []
+        seen, rows = clocks.observe(Home(self.pipeline, places)), []
         first = record(self.ctx, "first", self.intervals, seen, rows, drained=False)
         slower = record(self.ctx, "slower", self.intervals[:1], seen, rows, drained=False)
         for planned in (first, slower):

@@ -376,10 +376,10 @@ BREAKS = (
     ),
     Break(
         "a naive start is UTC",
-        "config/text.py",
+        "text.py",
         '    if not found["zone"]:',
         "    if False:",
-        (WRONG_FILES, "tests/config/test_text.py"),
+        (WRONG_FILES, "tests/semantics/test_text.py"),
     ),
     # ---- the scenarios themselves
     Break("rows are not compared", "scenarios/rehearsal.py", "expect.rows != self.rows", "False", (SCENARIOS,)),

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from windrow.config import load
+from windrow.home import Home
 from windrow.io.delta import tables
 from windrow.io.registers import judgements, publications
 from windrow.jobs.run import Context
@@ -61,7 +62,7 @@ def ctx(tmp_path: Path) -> Context:
     old = {**line, "publication": 1, "subject": "u"}
     tables.append_once(places.table("feed", "late"), LATE, [line, flip, old])
     blocked = {"interval": START + 2 * HOUR, "severity": "critical", "verdict": "failed", "judged_at": START}
-    judgements.record(made.pipeline, places, [blocked])
+    judgements.record(Home(made.pipeline, places), [blocked])
     return made
 
 
@@ -71,7 +72,7 @@ def _publish(ctx: Context, number: int, at: datetime, *, by: str | None = None, 
     row |= {"number": number, "interval": at, "interval_end": at + HOUR, "plan_id": f"p{number}", "overridden_by": by}
     row |= {"rows": sum(counts.values()), "left_duplicate": 1, "left_unpaired": 0, "published_at": at + HOUR}
     row |= {"left_landed": row["rows"] + 1, "config_hash": ctx.pipeline.config_hash}
-    publications.register(ctx.pipeline, ctx.places, row)
+    publications.register(ctx.home, row)
 
 
 def test_each_interval_has_the_figures_of_its_standing_publication(ctx: Context) -> None:

@@ -42,7 +42,7 @@ def prepared(world: World, seed: int, also: Iterable[Any] = ()) -> tuple[Context
 
 
 def check_against_oracle(world: World, ctx: Context) -> None:
-    frontier = clocks.observe(ctx.pipeline, ctx.places).frontier(ctx.pipeline)
+    frontier = clocks.observe(ctx.home).frontier(ctx.pipeline)
     joined = expected(landed_history(world, ctx), LANDED_AT, frontier)
     rows = expected_rows(joined)
     assert len(rows) > 40

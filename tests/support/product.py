@@ -24,6 +24,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from support.side_by_side import Killed, doomed_landing, dying, lagging
 from support.world import World
+from windrow.home import Table
 from windrow.io.landing import broker
 from windrow.io.landing.gaps import Lost
 from windrow.io.landing.offsets import GivenUp, OffsetsGone
@@ -203,7 +204,7 @@ class Product:
 
     def publish(self, planned: Sequence[Plan]) -> None:
         """Candidates, gate and publication of a run's plans, whatever of it is done already."""
-        mine = plans.of_run(self.ctx.pipeline, self.ctx.places, planned[0].run)
+        mine = plans.of_run(self.ctx.home, planned[0].run)
         make_candidates(self.ctx, mine)
         assert not check(self.ctx, mine), "the gate blocked"
         publish(self.ctx, mine)
@@ -214,13 +215,13 @@ class Product:
 
     def replay(self, topic: str, batch: int, now: datetime) -> None:
         self.replayed.append((topic, batch))
-        shutil.rmtree(self.ctx.places.table(self.ctx.pipeline.name, "clock"))
+        shutil.rmtree(self.ctx.home.table(Table.CLOCK))
         self.land(now, {})
 
     # ---- what must be the same
 
     def has_the_clock_of(self, paper: Model) -> None:
-        seen = clocks.observe(self.ctx.pipeline, self.ctx.places)
+        seen = clocks.observe(self.ctx.home)
         _same("pins", self._bare_pins(seen.pins), self._landed(paper.pins) if seen.rows else {})
         found = {replace(clock, topic=self._bare(clock.topic)) for clock in seen.clocks}
         _same("clocks", sorted(found, key=str), sorted(paper.clocks, key=str))
@@ -228,14 +229,14 @@ class Product:
         _same("frontier", seen.frontier(self.ctx.pipeline), paper.frontier)
 
     def has_recorded(self, planned: Sequence[Plan], key: str) -> None:
-        recorded = plans.of_run(self.ctx.pipeline, self.ctx.places, key)
+        recorded = plans.of_run(self.ctx.home, key)
         found = [_essence(p, self._bare_pins(p.pins)) for p in recorded]
         _same(f"plans of {key}", found, [_essence(p, self._landed(p.pins)) for p in planned])
 
     def has_the_rows_of(self, paper: Model) -> None:
         """Rows in served order, and the whole register with its balance."""
         _same("rows", self.rows(), [_row(row) for row in paper.rows])
-        register = publications.repaired(self.ctx.pipeline, self.ctx.places)
+        register = publications.repaired(self.ctx.home)
         _same("publications", [row["number"] for row in register], [p.number for p in paper.publications])
         for row, p in zip(register, paper.publications, strict=True):
             recorded = Plan.from_json(row["plan"])
@@ -245,7 +246,7 @@ class Product:
             _same(f"balance of {p.plan.interval}", counted, p.joined.balance)
 
     def rows(self) -> list[Any]:
-        if not Path(self.ctx.places.table(self.ctx.pipeline.name, "training")).exists():
+        if not Path(self.ctx.home.table(Table.TRAINING)).exists():
             return []
         right = [r.name for r in self.rules.spec.right]
         labels = [r.name for r in self.rules.spec.labels]

@@ -78,9 +78,9 @@ class Running:
     def land(self, name: str) -> clocks.Observation:
         """Trigger a landing run and wait for its observation."""
         ctx = self.contexts[name]
-        before = clocks.observe(ctx.pipeline, ctx.places).number
+        before = clocks.observe(ctx.home).number
         self.run(f"{name}.land")
-        seen = clocks.observe(ctx.pipeline, ctx.places)
+        seen = clocks.observe(ctx.home)
         assert seen.number > before
         return seen
 
@@ -103,7 +103,7 @@ class Running:
 
     def standing(self, name: str) -> dict[datetime, dict[str, Any]]:
         ctx = self.contexts[name]
-        return publications.standing(publications.registered(ctx.pipeline, ctx.places))
+        return publications.standing(publications.registered(ctx.home))
 
     def numbers(self, name: str) -> dict[datetime, int]:
         """Publication numbers of the two intervals that have rows; scheduled runs go on behind them."""

@@ -88,7 +88,7 @@ class World:
 
     def register(self, ctx: Context) -> list[dict[str, Any]]:
         """Every publication."""
-        return publications.registered(ctx.pipeline, ctx.places)
+        return publications.registered(ctx.home)
 
     def script(self, job: str, *args: str, **environ: str) -> subprocess.CompletedProcess[str]:
         """A job in a process of its own, as an operator starts it (without spark-submit)."""

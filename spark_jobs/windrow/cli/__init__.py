@@ -1,9 +1,8 @@
 """The `windrow` command: on a laptop exactly the jobs that Airflow runs, and a look at what they did.
 
 Exit codes: 0 done, 2 bad arguments or pipeline file, 10 published already (train --interval), 20 window still open,
-30 blocked by expectations, 40 another writer was faster or holds the lock, 50 a figure is off (demo), 60 the platform
-is not ready (no broker, no topic, a port in use), 70 a person must look (offsets were lost, counts do not add up),
-1 anything else.
+30 blocked by expectations, 40 another writer was faster or holds the lock, 60 the platform is not ready (no broker, no
+topic, a port in use), 70 a person must look (offsets were lost, figures do not agree), 1 anything else.
 """
 
 from __future__ import annotations
@@ -15,11 +14,8 @@ from collections.abc import Callable
 import typer
 
 from windrow.cli import demo, explain, jobs, lag, late, listings, local, maintenance, pipelines, rebuild
-from windrow.jobs.run import BAD_INPUT, NOT_READY, code_of, leave
-from windrow.platform.conditions import PlatformNotReady
-from windrow.scenarios import ScenarioInvalid
-
-FIGURE_OFF = 50
+from windrow.jobs.run import leave
+from windrow.outcomes import ExitCode, exit_code
 
 app = typer.Typer(
     help=__doc__,
@@ -52,18 +48,10 @@ def main() -> None:
     except SystemExit as ended:
         leave(ended.code if isinstance(ended.code, int) else int(ended.code is not None))
     except Exception as error:
-        code = _code(error)
-        if code == 1 and os.environ.get("WINDROW_DEBUG"):
+        code = exit_code(error)
+        if code is ExitCode.FAILED and os.environ.get("WINDROW_DEBUG"):
             raise
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
-        if code == 1:
+        if code is ExitCode.FAILED:
             print("(WINDROW_DEBUG=1 shows the traceback)", file=sys.stderr)
         leave(code)
-
-
-def _code(error: Exception) -> int:
-    if isinstance(error, demo.FigureOff):
-        return FIGURE_OFF
-    if isinstance(error, ScenarioInvalid):
-        return BAD_INPUT
-    return NOT_READY if isinstance(error, PlatformNotReady | ConnectionError) else code_of(error)

@@ -23,8 +23,10 @@ from windrow import platform
 from windrow.cli.show import PUBLICATION, console, instant
 from windrow.cli.show import rows as show_rows
 from windrow.config import Pipeline, load
+from windrow.home import Home
 from windrow.io.landing import broker
 from windrow.io.registers import clocks, publications
+from windrow.outcomes import NeedsPerson
 from windrow.places import Places
 from windrow.semantics.intervals import interval_of
 from windrow.simulate import open_bandit, producer
@@ -34,7 +36,7 @@ PATIENCE = timedelta(minutes=15)
 """How long nothing may happen before the demo gives up."""
 
 
-class FigureOff(RuntimeError):
+class FigureOff(NeedsPerson):
     """A figure of the demo is not what the input's truth says."""
 
 
@@ -129,14 +131,14 @@ def _watch(demo: Demo) -> None:
     _until(lambda: {land, training} <= {dag["dag_id"] for dag in api.dags()}, "Airflow reads the DAGs")
     for dag_id in (land, training):
         api.unpause(dag_id)
-    if not clocks.observe(demo.pipeline, demo.places).rows:
+    if not clocks.observe(Home(demo.pipeline, demo.places)).rows:
         api.trigger(land)
     console.print(f"{land} and {training} are unpaused; the scheduler works (about 5 minutes on two cores) …")
     wanted = set(demo.truth.counts.intervals)
     last, moved_at = "", time.monotonic()
     while True:
-        seen = clocks.observe(demo.pipeline, demo.places)
-        done = publications.standing(publications.registered(demo.pipeline, demo.places))
+        seen = clocks.observe(Home(demo.pipeline, demo.places))
+        done = publications.standing(publications.registered(Home(demo.pipeline, demo.places)))
         states = _tasks(api, training)
         line = (
             f"landed {sum(r['landed'] for r in seen.rows):,}, watermark {instant(seen.watermark)}, "
@@ -179,13 +181,13 @@ def _until(holds: Callable[[], bool], what: str, patience: float = 600.0) -> Non
 def _differences(demo: Demo) -> Iterator[str]:
     """Every figure that is not the truth: landing counts, counts by interval, and each row with its labels."""
     truth = demo.truth.counts
-    seen = clocks.observe(demo.pipeline, demo.places)
+    seen = clocks.observe(Home(demo.pipeline, demo.places))
     for topic in demo.moved.topics:
         for name, count in truth.landing(topic).items():
             found = sum(row[name] for row in seen.of_topic(topic))
             if found != count:
                 yield f"{topic}: {name} {found:,}, expected {count:,}"
-    standing = publications.standing(publications.registered(demo.pipeline, demo.places))
+    standing = publications.standing(publications.registered(Home(demo.pipeline, demo.places)))
     for start, one in truth.intervals.items():
         row = standing[start]
         expected = {
@@ -236,7 +238,7 @@ def _training(demo: Demo) -> pl.LazyFrame:
 
 def _show(demo: Demo) -> None:
     truth, places = demo.truth.counts, demo.places
-    rows = publications.registered(demo.pipeline, places)
+    rows = publications.registered(Home(demo.pipeline, places))
     standing = publications.standing(rows)
     of_input = [standing[start] for start in sorted(truth.intervals)]
     console.print("\npublications", style="bold")
@@ -252,7 +254,7 @@ def _show(demo: Demo) -> None:
         console.print(
             f"  {'rows served' if name == 'rows' else name:12} {sum(r[name] for r in of_input):>8,} = {expected:,}"
         )
-    seen = clocks.observe(demo.pipeline, places)
+    seen = clocks.observe(Home(demo.pipeline, places))
     for topic in demo.moved.topics:
         here = {n: sum(row[n] for row in seen.of_topic(topic)) for n in ("read", "landed", "quarantined")}
         console.print(

@@ -13,10 +13,10 @@ from typing import Annotated, Any
 import typer
 
 from windrow.cli.show import AsJson, PipelineName, as_json, console, instant
-from windrow.config import parse_duration
 from windrow.jobs.explain.words import span_words
 from windrow.jobs.run import BadRequest, context
 from windrow.jobs.run import instant as instant_of
+from windrow.text import parse_duration
 
 _PART = re.compile(r",(?=[A-Za-z][A-Za-z0-9_]*=)")
 

@@ -13,10 +13,11 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from windrow.cli.show import PipelineName, console, instant
-from windrow.config import parse_duration
-from windrow.jobs.run import BadRequest, Blocked, Context, context
+from windrow.jobs.run import BadRequest, Context, context
 from windrow.jobs.run import instant as instant_of
+from windrow.outcomes import Blocked
 from windrow.places import Places
+from windrow.text import parse_duration
 
 At = Annotated[str | None, typer.Option("--interval", help="Start of one interval, 2026-11-01T00:00:00Z.")]
 
@@ -97,7 +98,7 @@ def land(
     from windrow.jobs import land as job
 
     ctx = context(pipeline)
-    before = job.totals(clocks.observe(ctx.pipeline, ctx.places))
+    before = job.totals(clocks.observe(ctx.home))
     given_up = job.giving_up(accept_gap or (), who or getpass.getuser(), reason)
     for seen in job.land(ctx, lasting=job.duration(lasting), every=job.duration(every), given_up=given_up):
         done = job.summary(before, seen)

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from windrow.cli.show import AsJson, PipelineName, as_json, console, instant
+from windrow.home import Table
 from windrow.jobs.run import context
 
 Many = list[str] | None
@@ -64,7 +65,7 @@ def lag_impact(
     for sentence in (*found.notes, *job.sentences(found)):
         console.print(f"- {sentence}")
     console.print(f"page: {done.report}")
-    console.print(f"table: {ctx.places.table(ctx.pipeline.name, 'lag_impact')}, analysis {found.lines[0]['analysis']}")
+    console.print(f"table: {ctx.home.table(Table.LAG_IMPACT)}, analysis {found.lines[0]['analysis']}")
 
 
 COMMANDS: dict[str, Callable[..., None]] = {"lag-impact": lag_impact}

@@ -32,11 +32,11 @@ def late(
     ctx = context(pipeline)
     if extend:
         job.extend(ctx)
-    made = table.last_pass(ctx.pipeline, ctx.places)
+    made = table.last_pass(ctx.home)
     if made is None:
         raise BadRequest(f"{pipeline} has no late ledger yet: training makes it, or `windrow late {pipeline} --extend`")
     if interval:
-        found = table.lines(ctx.pipeline, ctx.places, [instant_of(interval)]).to_dicts()
+        found = table.lines(ctx.home, [instant_of(interval)]).to_dicts()
         as_json(found) if json else rows([job.brief(line) for line in found], job.BRIEF)
         return
     totals = job.totals(ctx)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from windrow.cli.show import PUBLICATION, AsJson, PipelineName, as_json, console, instant, rows, span
+from windrow.home import Table
 from windrow.io.landing import gaps
 from windrow.io.registers import clocks, publications
 from windrow.jobs.run import context
@@ -17,8 +18,8 @@ from windrow.semantics.intervals import Interval
 def clock(pipeline: PipelineName, json: AsJson = False) -> None:
     """The watermark, the frontier, each partition's clock and lag, which one holds the clock and why."""
     ctx = context(pipeline)
-    seen = clocks.observe(ctx.pipeline, ctx.places)
-    register = publications.registered(ctx.pipeline, ctx.places)
+    seen = clocks.observe(ctx.home)
+    register = publications.registered(ctx.home)
     frontier = seen.frontier(ctx.pipeline)
     holes = publications.holes(ctx.pipeline, register, frontier)
     slowest = holder(seen.clocks)
@@ -75,7 +76,7 @@ def clock(pipeline: PipelineName, json: AsJson = False) -> None:
 def publications_(pipeline: PipelineName, json: AsJson = False) -> None:
     """Every publication: number, interval, counts, verdict, and the training table's version that it made."""
     ctx = context(pipeline)
-    register = publications.repaired(ctx.pipeline, ctx.places)
+    register = publications.repaired(ctx.home)
     if json:
         as_json(register)
         return
@@ -87,7 +88,7 @@ def publications_(pipeline: PipelineName, json: AsJson = False) -> None:
     standing = {row["number"] for row in publications.standing(register).values()}
     shown = [{**row, "stands": "yes" if row["number"] in standing else "replaced"} for row in register]
     rows(shown, (*PUBLICATION, "published_at", "stands"))
-    console.print(f"training table: {ctx.places.table(ctx.pipeline.name, 'training')}")
+    console.print(f"training table: {ctx.home.table(Table.TRAINING)}")
 
 
 def _waiting(pipeline, frontier: datetime | None) -> Interval:  # type: ignore[no-untyped-def]

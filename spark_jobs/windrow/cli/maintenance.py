@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from windrow.cli.show import AsJson, PipelineName, as_json, console
-from windrow.config import parse_duration
 from windrow.jobs.run import BadRequest, context
+from windrow.text import parse_duration
 
 
 def maintain(

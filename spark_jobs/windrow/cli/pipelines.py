@@ -10,9 +10,10 @@ import typer
 
 from windrow.cli.show import AsJson, as_json, console
 from windrow.config import check as check_file
-from windrow.config import discover, duration_text
+from windrow.config import discover
 from windrow.places import Places
 from windrow.scenarios import run_file
+from windrow.text import duration_text
 
 app = typer.Typer(help="Pipeline files.", no_args_is_help=True)
 

@@ -11,8 +11,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from windrow.cli.show import PUBLICATION, AsJson, PipelineName, as_json, console, instant, rows
 from windrow.jobs.plan_intervals import Survey, asked, listing, record_survey, survey
-from windrow.jobs.run import BadRequest, Blocked, Context, context
+from windrow.jobs.run import BadRequest, Context, context
 from windrow.jobs.run import instant as instant_of
+from windrow.outcomes import Blocked
 
 SHOWN = 40
 """Lines of a plan that a terminal gets; `--json` has all."""

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from windrow.semantics.plan import instant_text
+from windrow.text import instant_text
 
 
 class _Console(Console):

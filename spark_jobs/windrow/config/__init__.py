@@ -10,7 +10,6 @@ Imports are light (no pyspark, no Great Expectations): DAG files read pipelines 
 from windrow.config.files import check, discover, find, load, parse
 from windrow.config.pipeline import Idle, LeftStream, Pipeline, RightStream, Stream, Window
 from windrow.config.problems import Inconsistent, PipelineInvalid, PipelineUnknown, Problem
-from windrow.config.text import duration_text, parse_duration, parse_instant
 
 __all__ = [
     "Idle",
@@ -25,10 +24,7 @@ __all__ = [
     "Window",
     "check",
     "discover",
-    "duration_text",
     "find",
     "load",
     "parse",
-    "parse_duration",
-    "parse_instant",
 ]

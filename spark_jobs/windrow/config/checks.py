@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from windrow.config.column_types import ColumnType, parse_type, why_no_key
 from windrow.config.problems import Location, near_miss
-from windrow.config.text import duration_text, short
 from windrow.semantics.intervals import DAY, EPOCH
+from windrow.text import duration_text, short
 
 if TYPE_CHECKING:
     from windrow.config.pipeline import Pipeline, Stream

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from windrow.config.problems import near_miss
-from windrow.config.text import short
+from windrow.text import short
 
 SIMPLE = (
     "string",

@@ -23,9 +23,9 @@ from windrow.config.problems import (
     Problem,
     near_miss,
 )
-from windrow.config.text import short
 from windrow.config.yaml_file import Document, Tree, read_document, read_text
 from windrow.places import PROJECT
+from windrow.text import short
 
 _SUFFIXES = (".yaml", ".yml")
 

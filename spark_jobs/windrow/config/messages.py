@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 from windrow.config.pipeline import Idle, LeftStream, Pipeline, RightStream, Window
 from windrow.config.problems import Location, Problem, near_miss
-from windrow.config.text import short
 from windrow.config.yaml_file import Document
+from windrow.text import short
 
 UNKNOWN_FIELD = ("extra_forbidden", "unexpected_keyword_argument")
 

@@ -18,7 +18,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass
 
-from windrow.config import checks, text
+from windrow import text
+from windrow.config import checks
 from windrow.config.column_types import parse_type
 from windrow.config.problems import Inconsistent
 from windrow.semantics.clock import IdlePolicy

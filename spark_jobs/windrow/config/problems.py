@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from windrow.outcomes import BadInput
+
 Location = tuple[str | int, ...]
 """Where in the file: the keys and list positions from the top, such as `('right', 0, 'window')`."""
 
@@ -28,7 +30,7 @@ class Problem:
         return ": ".join(str(part) for part in (place, self.field, self.message) if part)
 
 
-class PipelineInvalid(ValueError):
+class PipelineInvalid(BadInput, ValueError):
     """A pipeline file that cannot be used. `str()` is one line for each problem."""
 
     def __init__(self, path: Path | None, problems: Sequence[Problem]) -> None:

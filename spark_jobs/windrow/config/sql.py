@@ -20,7 +20,7 @@ from sqlglot.tokens import Token, TokenType
 
 from windrow.config.column_types import ColumnType
 from windrow.config.problems import near_miss
-from windrow.config.text import short
+from windrow.text import short
 
 _LONGEST = 10_000
 _BARE = frozenset({"current_timestamp", "current_date", "current_time", "localtimestamp", "current_user", "user"})

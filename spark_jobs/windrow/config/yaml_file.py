@@ -13,7 +13,7 @@ from pathlib import Path
 import yaml
 
 from windrow.config.problems import Location, PipelineInvalid, Problem, field_text
-from windrow.config.text import short
+from windrow.text import short
 
 LARGEST = 1_000_000
 """A pipeline file has at most this many bytes."""

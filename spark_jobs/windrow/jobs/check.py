@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 from windrow.io.delta import crash_points
 from windrow.io.registers import judgements, plans, publications
 from windrow.io.training import candidates
-from windrow.jobs.run import BadRequest, Blocked, Context, instant, job
+from windrow.jobs.run import BadRequest, Context, instant, job
+from windrow.outcomes import Blocked
 from windrow.semantics.plan import Plan
 
 HISTORY = 24
@@ -29,7 +30,7 @@ class Refusal(NamedTuple):
 
 def check(ctx: Context, planned: tuple[Plan, ...]) -> dict[str, Refusal]:
     """Judge every plan that is not judged yet; returns what stands in the way, by plan id (empty: nothing)."""
-    judged = judgements.of_plans(ctx.pipeline, ctx.places, planned)
+    judged = judgements.of_plans(ctx.home, planned)
     waiting = [plan for plan in planned if plan.id not in judged or judgements.standing(judged[plan.id]) == "blocked"]
     refused = _judge(ctx, waiting) if waiting else {}
     crash_points.point("check.after_verdict")
@@ -41,9 +42,9 @@ def _judge(ctx: Context, waiting: list[Plan]) -> dict[str, Refusal]:
     from windrow.quality.gate import Gate, explain_failure
     from windrow.quality.suites import suites_for
 
-    measured = candidates.numbers_of(ctx.pipeline, ctx.places, waiting)
+    measured = candidates.numbers_of(ctx.home, waiting)
     columns = ("number", "interval", "config_hash", "positive", "negative")
-    history = publications.standing(publications.registered(ctx.pipeline, ctx.places, columns))
+    history = publications.standing(publications.registered(ctx.home, columns))
     gate = Gate(suites_for(ctx.places.expectations, ctx.pipeline.suite))
     refused: dict[str, Refusal] = {}
     rows = []
@@ -54,14 +55,14 @@ def _judge(ctx: Context, waiting: list[Plan]) -> dict[str, Refusal]:
             pipeline=ctx.pipeline.name,
             interval=plan.interval,
             plan=plan.id,
-            report_folder=ctx.places.reports(ctx.pipeline.name),
+            report_folder=ctx.home.reports,
             judged_at=ctx.now(),
         )
         rows += report.rows(judgement)
         if not judgement.may_publish:
             refused[plan.id] = Refusal(explain_failure(judgement), str(judgement.report))
     crash_points.point("check.before_verdict")
-    judgements.record(ctx.pipeline, ctx.places, rows)
+    judgements.record(ctx.home, rows)
     return refused
 
 
@@ -87,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.add_argument("--interval", help="the run's own interval: the run fails only if this is blocked")
 
     def execute(ctx: Context, args: argparse.Namespace) -> Mapping[str, Any]:
-        planned = plans.of_run(ctx.pipeline, ctx.places, args.run)
+        planned = plans.of_run(ctx.home, args.run)
         if not planned:
             raise BadRequest(f"run {args.run!r} has recorded no plan; the join comes first")
         blocked = check(ctx, planned)

@@ -25,15 +25,15 @@ IN_ONE_JOIN = 500
 def make_candidates(ctx: Context, planned: tuple[Plan, ...]) -> dict[str, Any]:
     """Write candidates and measures of the plans; what is there is left as it is."""
     _refuse_other_config(ctx, planned)
-    first = publications.last_number(ctx.pipeline, ctx.places) + 1
+    first = publications.last_number(ctx.home) + 1
     numbers = {plan.id: number for number, plan in enumerate(planned, first)}
     for some in _portions(planned):
-        if not candidates.is_made(ctx.pipeline, ctx.places, some):
-            rows = inputs.most_rows(ctx.pipeline, ctx.places, some)
-            remember_size(ctx.pipeline, ctx.places, rows)
+        if not candidates.is_made(ctx.home, some):
+            rows = inputs.most_rows(ctx.home, some)
+            remember_size(ctx.home, rows)
             spark = spark_for(f"join {ctx.pipeline.name}", ctx.places, ctx.pipeline)
-            landing = candidates.landing_measures(clocks.observe(ctx.pipeline, ctx.places))
-            candidates.make(spark, ctx.pipeline, ctx.places, some, landing, numbers, rows)
+            landing = candidates.landing_measures(clocks.observe(ctx.home))
+            candidates.make(spark, ctx.home, some, landing, numbers, rows)
     return {
         "run": planned[0].run,
         "plans": [plan.id for plan in planned],
@@ -47,7 +47,7 @@ def planned_of(ctx: Context, run: str) -> tuple[Plan, ...]:
     Raises:
         BadRequest: it has recorded none.
     """
-    planned = plans.of_run(ctx.pipeline, ctx.places, run)
+    planned = plans.of_run(ctx.home, run)
     if not planned:
         raise BadRequest(f"run {run!r} has recorded no plan; the plan comes first")
     return planned

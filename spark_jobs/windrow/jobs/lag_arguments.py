@@ -9,10 +9,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from windrow.config import Pipeline, parse_duration
+from windrow.config import Pipeline
 from windrow.jobs.run import BadRequest, WindowStillOpen, instant
 from windrow.semantics.intervals import DAY
 from windrow.semantics.lag.scenario import Lag, Policy, Scenario, Unusable
+from windrow.text import parse_duration
 
 LAGS = (timedelta(minutes=1), timedelta(minutes=10), timedelta(hours=1), timedelta(hours=6))
 """Lags that people have; of these the ones that fit four times into the range."""

@@ -37,8 +37,9 @@ from windrow.io.lag import analysis, delays
 from windrow.io.lag import table as lag_table
 from windrow.io.registers import clocks
 from windrow.jobs.lag_arguments import Asked, Texts, asked
-from windrow.jobs.run import BadRequest, Context, NothingToDo, job
+from windrow.jobs.run import BadRequest, Context, job
 from windrow.jobs.spark import spark_for
+from windrow.outcomes import NothingToDo
 from windrow.quality.lag import report as lag_report
 from windrow.quality.lag.findings import Disorder, Findings, StreamFindings, sentences
 from windrow.semantics.intervals import MICROSECOND
@@ -72,20 +73,18 @@ def analyse(ctx: Context, texts: Texts, say: Callable[[str], None] = lambda what
     Raises:
         BadRequest, WindowStillOpen, NothingToDo
     """
-    seen = clocks.observe(ctx.pipeline, ctx.places)
+    seen = clocks.observe(ctx.home)
     known = {topic: [row["partition"] for row in seen.of_topic(topic)] for topic in ctx.pipeline.topics}
     want = asked(texts, ctx.pipeline, seen.frontier(ctx.pipeline), known)
     spark = spark_for(f"lag impact {ctx.pipeline.name}", ctx.places, ctx.pipeline)
     counted = delays.count(
-        spark, ctx.pipeline, ctx.places, seen,
+        spark, ctx.home, seen,
         start=want.start, end=want.end, windows=want.windows, sample=want.sample, say=say,
     )  # fmt: skip
     _refuse_empty(ctx, seen, want, sum(row["events"] for row in counted.partitions if _is_left(ctx, row)))
     say(f"what lag would have cost, in {len(want.scenarios)} scenarios")
     try:
-        ran = analysis.analyse(
-            spark, ctx.pipeline, ctx.places, want.scenarios, want.start, want.end, sample=want.sample
-        )
+        ran = analysis.analyse(spark, ctx.home, want.scenarios, want.start, want.end, sample=want.sample)
     except Unusable as refused:
         raise BadRequest(str(refused)) from None
     _refuse_empty(ctx, seen, want, ran.outcomes[want.scenarios[0]].rows_total)
@@ -95,7 +94,7 @@ def analyse(ctx: Context, texts: Texts, say: Callable[[str], None] = lambda what
     findings = replace(findings, notes=(*findings.notes, *_silent(ran.silent)))
     say("the page")
     report = lag_report.write(findings, Path(about["report"]).parent)
-    lag_table.record(ctx.pipeline, ctx.places, lines)
+    lag_table.record(ctx.home, lines)
     return Analysis(findings, report)
 
 
@@ -124,7 +123,7 @@ def _about(ctx: Context, want: Asked) -> dict[str, Any]:
         "range_end": want.end,
         "sample": want.sample,
         "config_hash": ctx.pipeline.config_hash,
-        "report": str(ctx.places.reports(ctx.pipeline.name) / "lag_impact" / name / "index.html"),
+        "report": str(ctx.home.reports / "lag_impact" / name / "index.html"),
     }
 
 
@@ -143,7 +142,7 @@ def _findings(
         rows=rows,
         streams=tuple(_stream(ctx.pipeline, s, counted, want, traffic) for s in ctx.pipeline.label_streams),
         lines=tuple(lines),
-        sightings=tuple(lag_table.clock_over_time(ctx.pipeline, ctx.places, want.start, want.end)),
+        sightings=tuple(lag_table.clock_over_time(ctx.home, want.start, want.end)),
         disorder=tuple(_disorder(ctx.pipeline, row) for row in counted.partitions),
         notes=tuple(_notes(ctx.pipeline, want, counted, lines)),
     )

@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from windrow.config import parse_duration
 from windrow.io.landing import land as landing
 from windrow.io.landing.gaps import Lost
 from windrow.io.landing.offsets import NOTHING, GivenUp
 from windrow.io.registers.clocks import Observation
 from windrow.jobs.run import BadRequest, Context, job
 from windrow.jobs.spark import spark_for
+from windrow.text import parse_duration
 
 
 def land(
@@ -33,7 +33,7 @@ def land(
     until = time.monotonic() + lasting.total_seconds()
     while True:
         began = time.monotonic()
-        seen = landing.land(spark, ctx.pipeline, ctx.places, ctx.now, given_up)
+        seen = landing.land(spark, ctx.home, ctx.now, given_up)
         yield seen
         behind = any(not clock.caught_up for clock in seen.clocks)
         if time.monotonic() >= until and not behind:
@@ -78,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     def execute(ctx: Context, args: argparse.Namespace) -> Mapping[str, Any]:
         from windrow.io.registers import clocks
 
-        before = totals(clocks.observe(ctx.pipeline, ctx.places))
+        before = totals(clocks.observe(ctx.home))
         given_up = giving_up(args.accept_gap, args.who or getpass.getuser(), args.reason)
         *_, last = land(ctx, lasting=duration(args.lasting), every=duration(args.every), given_up=given_up)
         return summary(before, last)

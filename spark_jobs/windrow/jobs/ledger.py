@@ -20,7 +20,8 @@ from windrow.io.ledger import table as ledger_table
 from windrow.io.ledger.due import Due
 from windrow.io.registers import publications
 from windrow.jobs.run import Context, job
-from windrow.jobs.spark import NeedsSpark, spark_for
+from windrow.jobs.spark import spark_for
+from windrow.outcomes import NeedsSpark
 from windrow.quality import ledger_report
 
 BRIEF = ("kind", "row", "stream", "appeared", "vanished", "state", "missed_by", "cause")
@@ -36,7 +37,7 @@ class LedgerNotExtended(RuntimeError):
 def extend(ctx: Context) -> Due | None:
     """Make the ledger complete up to what has landed; Spark starts only where rows must be looked at."""
     name = ctx.pipeline.name
-    work = ledger_pass.extend(ctx.pipeline, ctx.places, lambda: spark_for(f"late {name}", ctx.places, ctx.pipeline))
+    work = ledger_pass.extend(ctx.home, lambda: spark_for(f"late {name}", ctx.places, ctx.pipeline))
     if work is not None and (work.needs_spark or work.incomparable or not page(ctx).exists()):
         newest = sorted(work.standing)[-ledger_report.LISTED :]
         ledger_report.write(name, totals(ctx, newest), work.known.pins, ctx.places.reports(name))
@@ -67,11 +68,11 @@ def totals(ctx: Context, starts: Sequence[datetime] | None = None) -> list[dict[
     however many rows it matches). recall = labels / (labels + late_labels). flip_rate = flips / rows. A rate of
     nothing is null. other: lines of every other kind.
     """
-    register = publications.registered(ctx.pipeline, ctx.places)
+    register = publications.registered(ctx.home)
     standing = publications.standing(register)
     chosen = sorted(standing) if starts is None else [s for s in starts if s in standing]
     columns = (*_SUMMED, *_APPEARED)
-    found = ledger_table.lines(ctx.pipeline, ctx.places, chosen, columns=columns, standing=standing)
+    found = ledger_table.lines(ctx.home, chosen, columns=columns, standing=standing)
     by_start = {key[0]: lines for key, lines in found.partition_by("interval", as_dict=True).items()}
     empty = found.clear()
     return [_total(ctx, start, standing[start], by_start.get(start, empty)) for start in chosen]
@@ -148,7 +149,7 @@ def brief(line: Mapping[str, Any]) -> dict[str, Any]:
 
 def page(ctx: Context) -> Path:
     """The ledger's page."""
-    return ctx.places.reports(ctx.pipeline.name) / "late" / "index.html"
+    return ctx.home.reports / "late" / "index.html"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -156,7 +157,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def execute(ctx: Context, args: argparse.Namespace) -> Mapping[str, Any]:
         work = extend(ctx)
-        kinds = Counter(ledger_table.lines(ctx.pipeline, ctx.places, columns=("kind",))["kind"].to_list())
+        kinds = Counter(ledger_table.lines(ctx.home, columns=("kind",))["kind"].to_list())
         pins = dict(work.known.pins) if work else {}
         return {"pass": work.number if work else None, "pins": pins, "kinds": dict(kinds), "report": str(page(ctx))}
 

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from windrow.config import parse_duration
 from windrow.io.training import maintenance as tables
 from windrow.jobs.run import BadRequest, Context, job
 from windrow.jobs.spark import spark_for
 from windrow.quality import pages, summary
+from windrow.text import parse_duration
 
 RETENTION = timedelta(days=30)
 REPORTS = timedelta(days=90)
@@ -29,9 +29,9 @@ def maintain(ctx: Context, retention: timedelta) -> dict[str, Any]:
     """
     tables.require_safe(retention)
     now, name = ctx.now(), ctx.pipeline.name
-    outdated = tables.discard_outdated(ctx.pipeline, ctx.places)
-    compacted = tables.compact(spark_for(f"maintain {name}", ctx.places, ctx.pipeline), ctx.pipeline, ctx.places, now)
-    deleted = tables.vacuum(ctx.pipeline, ctx.places, retention)
+    outdated = tables.discard_outdated(ctx.home)
+    compacted = tables.compact(spark_for(f"maintain {name}", ctx.places, ctx.pipeline), ctx.home, now)
+    deleted = tables.vacuum(ctx.home, retention)
     before, folder = (now - REPORTS).date(), ctx.places.reports(name)
     return {
         "outdated_candidates": outdated,

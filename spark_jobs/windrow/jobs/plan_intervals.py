@@ -18,7 +18,8 @@ from typing import Any, Literal
 from windrow.io.ledger import table as ledger_table
 from windrow.io.registers import clocks, judgements, plans, publications
 from windrow.jobs.planning import interval_at, known, record, why_open
-from windrow.jobs.run import BadRequest, Context, NothingToDo, WindowStillOpen, instant, job
+from windrow.jobs.run import BadRequest, Context, WindowStillOpen, instant, job
+from windrow.outcomes import NothingToDo
 from windrow.semantics.close import is_closed
 from windrow.semantics.intervals import Interval, intervals_between, on_grid
 from windrow.semantics.plan import Plan
@@ -96,9 +97,9 @@ def survey(ctx: Context, begin: datetime, end: datetime, *, everything: bool = F
         raise WindowStillOpen(f"the range reaches past what is closed: {why_open(ctx, last, seen)}")
     intervals = list(intervals_between(first.start, last.end, ctx.pipeline.interval))
     standing = publications.standing(register)
-    changes = ledger_table.summary(ctx.pipeline, ctx.places, [i.start for i in intervals])
+    changes = ledger_table.summary(ctx.home, [i.start for i in intervals])
     holes = [i for i in intervals if i.start not in standing]
-    blocked = judgements.blocked_intervals(ctx.pipeline, ctx.places, holes)
+    blocked = judgements.blocked_intervals(ctx.home, holes)
     lines = []
     for interval in intervals:
         row = standing.get(interval.start)
@@ -133,7 +134,7 @@ def plan_range(
 
 def recorded_range(ctx: Context, run: str, begin: datetime, end: datetime) -> tuple[Plan, ...]:
     """The plans that the run has recorded for the range; none if it has recorded none."""
-    recorded = plans.of_run(ctx.pipeline, ctx.places, run)
+    recorded = plans.of_run(ctx.home, run)
     if recorded and not (begin <= recorded[0].interval.start and recorded[-1].interval.end <= end):
         raise BadRequest(
             f"run {run!r} has plans from {recorded[0].interval.start} to {recorded[-1].interval.end}; another range is "

@@ -13,7 +13,8 @@ from typing import Any, Literal
 
 from windrow.io.delta import crash_points
 from windrow.io.registers import clocks, judgements, plans, publications
-from windrow.jobs.run import BadRequest, Context, NothingToDo, WindowStillOpen
+from windrow.jobs.run import BadRequest, Context, WindowStillOpen
+from windrow.outcomes import NothingToDo
 from windrow.semantics.clock import NotCaughtUp, holder
 from windrow.semantics.clock import drain as drained_watermark
 from windrow.semantics.close import closes_at, is_closed
@@ -37,7 +38,7 @@ def plan_interval(
         NothingToDo: mode is publish, and it is published.
         BadRequest: no interval starts there.
     """
-    recorded = plans.of_run(ctx.pipeline, ctx.places, run)
+    recorded = plans.of_run(ctx.home, run)
     if recorded:
         return recorded
     interval = interval_at(ctx, at)
@@ -50,7 +51,7 @@ def plan_interval(
     chosen = [interval]
     if mode == "publish" and forced is None:
         holes = publications.holes(ctx.pipeline, rows, frontier)
-        blocked = judgements.blocked_intervals(ctx.pipeline, ctx.places, holes) | {interval.start}
+        blocked = judgements.blocked_intervals(ctx.home, holes) | {interval.start}
         others = [i for i in holes if i.start not in blocked]
         chosen = sorted([interval, *others[: max(0, along - 1)]])
     return record(ctx, run, chosen, seen, rows, drained=False, asked=forced)
@@ -103,7 +104,7 @@ def record(
         )
         for interval in chosen
     )
-    recorded = plans.record(ctx.pipeline, ctx.places, made, ctx.now(), asked)
+    recorded = plans.record(ctx.home, made, ctx.now(), asked)
     crash_points.point("join.planned")
     return recorded
 
@@ -113,7 +114,7 @@ def known(ctx: Context, columns: Sequence[str] = ()) -> tuple[list[dict[str, Any
     older than those of a publication that it knows of. All must be of this file's interval length, or rows would be
     lost or doubled.
     """
-    rows = publications.repaired(ctx.pipeline, ctx.places, columns)
+    rows = publications.repaired(ctx.home, columns)
     for row in rows:
         length = row["interval_end"] - row["interval"]
         if length != ctx.pipeline.interval:
@@ -122,7 +123,7 @@ def known(ctx: Context, columns: Sequence[str] = ()) -> tuple[list[dict[str, Any
                 f"{ctx.pipeline.interval}: their borders do not fit, and rows would be missing or come twice. Put "
                 "`interval` back, or give the pipeline a new name."
             )
-    return rows, clocks.observe(ctx.pipeline, ctx.places)
+    return rows, clocks.observe(ctx.home)
 
 
 def interval_at(ctx: Context, at: datetime) -> Interval:

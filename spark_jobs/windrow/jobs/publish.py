@@ -15,8 +15,9 @@ from typing import Any
 from windrow.io.registers import judgements, plans, publications
 from windrow.io.training import candidates, publication
 from windrow.jobs import ledger
-from windrow.jobs.run import BadRequest, Context, NothingToDo, job
+from windrow.jobs.run import BadRequest, Context, job
 from windrow.jobs.spark import spark_for
+from windrow.outcomes import NothingToDo
 from windrow.semantics.balance import Balance
 from windrow.semantics.plan import Plan
 
@@ -35,7 +36,7 @@ def publish(
         NothingToDo, Superseded: every one of the intervals was published by somebody else since; the second where
             a publication was to be replaced.
     """
-    judged = judgements.of_plans(ctx.pipeline, ctx.places, planned)
+    judged = judgements.of_plans(ctx.home, planned)
     if not override and (unjudged := [plan for plan in planned if plan.id not in judged]):
         raise BadRequest(f"{unjudged[0].interval} has not been judged, or its verdict was lost: the check comes first")
     ready = [p for p in planned if override or judgements.standing(judged.get(p.id, [])) != "blocked"]
@@ -46,7 +47,7 @@ def publish(
     if missing:
         name = f"publish {ctx.pipeline.name}"
         outcomes = publication.publish_all(
-            lambda: spark_for(name, ctx.places, ctx.pipeline), ctx.pipeline, ctx.places, missing, facts, ctx.now
+            lambda: spark_for(name, ctx.places, ctx.pipeline), ctx.home, missing, facts, ctx.now
         )
         for outcome in outcomes:
             if isinstance(outcome, publication.Superseded):  # intervals do not block each other
@@ -55,7 +56,7 @@ def publish(
             rows.append(outcome)
             each(outcome)
     # all of them: one that was killed after its last commit has not come this far
-    candidates.discard(ctx.pipeline, ctx.places, [plan.id for plan in ready])
+    candidates.discard(ctx.home, [plan.id for plan in ready])
     if outdated and not rows:
         if all(plan.supersedes is None for plan in missing):
             raise NothingToDo(str(outdated[0]))
@@ -66,7 +67,7 @@ def publish(
 
 
 def _already(ctx: Context, plan: Plan) -> dict[str, Any] | None:
-    rows = publications.of_interval(ctx.pipeline, ctx.places, plan.interval.start)
+    rows = publications.of_interval(ctx.home, plan.interval.start)
     return next((row for row in rows if row["plan_id"] == plan.id), None)
 
 
@@ -77,7 +78,7 @@ def _facts(
     override: tuple[str, str] | None,
 ) -> dict[str, dict[str, Any]]:
     """What the register says about each plan besides its identity. The balance is checked here, exactly."""
-    measured = candidates.numbers_of(ctx.pipeline, ctx.places, ready)
+    measured = candidates.numbers_of(ctx.home, ready)
     facts = {}
     for plan in ready:
         numbers = measured[plan.id]
@@ -113,7 +114,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.add_argument("--run", required=True, help="key of the run whose candidates are published")
 
     def execute(ctx: Context, args: argparse.Namespace) -> Mapping[str, Any]:
-        planned = plans.of_run(ctx.pipeline, ctx.places, args.run)
+        planned = plans.of_run(ctx.home, args.run)
         if not planned:
             raise BadRequest(f"run {args.run!r} has recorded no plan; the join comes first")
         rows = publish(ctx, planned)

@@ -16,15 +16,16 @@ from windrow.io.ledger import extend, reconcile
 from windrow.io.ledger.due import Due
 from windrow.io.ledger.reconcile import Compared, Difference
 from windrow.io.registers import publications
-from windrow.jobs.run import BadRequest, Blocked, Context, NothingToDo, instant, job
+from windrow.jobs.run import BadRequest, Context, instant, job
 from windrow.jobs.spark import spark_for
+from windrow.outcomes import NeedsPerson, NothingToDo
 from windrow.schemas import RECONCILED
 from windrow.semantics.clock import watermark
 from windrow.semantics.close import frontier
 from windrow.semantics.intervals import DAY
 
 
-class NotReconciled(Blocked):
+class NotReconciled(NeedsPerson):
     """Published rows are not what a rebuild and the ledger say. Trying again does not help: a person looks."""
 
 
@@ -60,7 +61,7 @@ def reconcile_range(ctx: Context, begin: datetime, end: datetime) -> Reconciled:
     if end <= begin:
         raise BadRequest(f"the range ends at {end}, at or before it begins at {begin}")
     run = f"reconcile__{ctx.now():%Y-%m-%dT%H:%M:%S.%fZ}"
-    work = extend.extend(ctx.pipeline, ctx.places, lambda: spark_for("reconcile", ctx.places, ctx.pipeline))
+    work = extend.extend(ctx.home, lambda: spark_for("reconcile", ctx.places, ctx.pipeline))
     if work is None:
         raise NothingToDo(f"{ctx.pipeline.name}: nothing is published yet")
     starts = [start for start in sorted(work.standing) if begin <= start < end]
@@ -69,7 +70,7 @@ def reconcile_range(ctx: Context, begin: datetime, end: datetime) -> Reconciled:
     shown: list[Difference] = []
     for day in _days(same):
         spark = spark_for(f"reconcile {ctx.pipeline.name}", ctx.places, ctx.pipeline)
-        compared = reconcile.compare(spark, ctx.pipeline, ctx.places, work, day, run)
+        compared = reconcile.compare(spark, ctx.home, work, day, run)
         rows += _outcomes(work, compared)
         shown += compared.shown
     rows += [{"interval": s, "publication": work.standing[s]["number"], "outcome": "config_changed"}
@@ -80,7 +81,7 @@ def reconcile_range(ctx: Context, begin: datetime, end: datetime) -> Reconciled:
     whole = {"run": run, "pass": work.number, "reconciled_at": ctx.now()}
     blank: dict[str, Any] = dict.fromkeys(RECONCILED.names)
     told = tuple(sorted(({**blank, **row, **whole} for row in rows), key=lambda row: row["interval"]))
-    reconcile.record(ctx.pipeline, ctx.places, told)
+    reconcile.record(ctx.home, told)
     return Reconciled(told, tuple(shown[: reconcile.SHOWN]))
 
 

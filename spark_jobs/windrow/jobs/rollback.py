@@ -18,8 +18,9 @@ from windrow.io.training import versions
 from windrow.jobs.plan_intervals import asked
 from windrow.jobs.planning import interval_at
 from windrow.jobs.publish import brief
-from windrow.jobs.run import BadRequest, Context, NothingToDo, instant, job
+from windrow.jobs.run import BadRequest, Context, instant, job
 from windrow.jobs.spark import spark_for
+from windrow.outcomes import NothingToDo
 
 
 def rollback(ctx: Context, at: datetime, number: int, why: plans.Asked) -> dict[str, Any]:
@@ -31,11 +32,11 @@ def rollback(ctx: Context, at: datetime, number: int, why: plans.Asked) -> dict[
         versions.VersionGone: its rows are not there any more.
     """
     interval = interval_at(ctx, at)
-    numbers = [row["number"] for row in publications.repaired(ctx.pipeline, ctx.places) if row["interval"] == at]
+    numbers = [row["number"] for row in publications.repaired(ctx.home) if row["interval"] == at]
     if number not in numbers:
         raise BadRequest(f"{interval} has no publication {number}; it has {', '.join(map(str, numbers)) or 'none'}")
     spark = spark_for(f"rollback {ctx.pipeline.name}", ctx.places, ctx.pipeline)
-    row = versions.roll_back(spark, ctx.pipeline, ctx.places, interval, number, why, ctx.now)
+    row = versions.roll_back(spark, ctx.home, interval, number, why, ctx.now)
     if row is None:
         raise NothingToDo(f"the rows of publication {number} are those of {interval} that stand")
     return row

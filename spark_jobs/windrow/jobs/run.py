@@ -1,12 +1,7 @@
-"""How every job starts and ends: where things are, what failed, and an exit code that says what to do about it.
+"""How every job starts and ends: its arguments, its context, its result line and its exit code.
 
-    0 done    10 nothing to do    20 window still open    30 blocked by expectations
-    40 another writer was faster or holds the lock        2 bad arguments or pipeline file
-    50 a job that was to do without Spark needs it
-    60 the broker does not answer, or a topic is missing  1 anything else
-    70 a person must look: offsets were lost, or counts do not add up
-
-The last line on standard output is `WINDROW_RESULT {json}`; a failure's message goes to standard error.
+The last line on standard output is `WINDROW_RESULT {json}`; a failure's message goes to standard error. What each exit
+code means is `windrow.outcomes.ExitCode`.
 """
 
 from __future__ import annotations
@@ -21,63 +16,19 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NoReturn
 
-from windrow.config import Pipeline, PipelineInvalid, PipelineUnknown, find
-from windrow.io.delta.locks import Locked
-from windrow.io.delta.tables import WriteSkipped
-from windrow.io.landing.broker import BrokerUnreachable, TopicMissing
-from windrow.io.landing.gaps import ClockBehind, NoSuchGap
-from windrow.io.landing.offsets import OffsetsGone
-from windrow.io.registers.publications import TrainingBehind
-from windrow.io.training.candidates import LabelNotPublishable
-from windrow.io.training.publication import Superseded
-from windrow.io.training.versions import VersionGone
-from windrow.jobs.spark import NeedsSpark
+from windrow.config import Pipeline, find
+from windrow.home import Home
+from windrow.outcomes import BadInput, ExitCode, StillOpen, exit_code
 from windrow.places import Places
-from windrow.semantics.balance import BalanceBroken
-from windrow.semantics.clock import NotCaughtUp
-from windrow.semantics.lag.scenario import Unusable
-from windrow.semantics.plan import instant_text
-from windrow.transforms.content import ContentDiffers
-
-DONE, OTHER, BAD_INPUT, NOTHING_TO_DO, STILL_OPEN, BLOCKED, ANOTHER_WRITER, NOT_READY = 0, 1, 2, 10, 20, 30, 40, 60
-NEEDS_SPARK, A_PERSON = 50, 70
+from windrow.text import instant_text, parse_instant
 
 
-class NothingToDo(Exception):
-    """What was asked for is there already."""
-
-
-class WindowStillOpen(Exception):
+class WindowStillOpen(StillOpen):
     """The interval is not closed yet. Waiting helps."""
 
 
-class BadRequest(Exception):
+class BadRequest(BadInput):
     """Arguments that cannot be carried out. Trying again does not help."""
-
-
-class Blocked(Exception):
-    """Expectations failed. Trying again does not help; a person retries after a fix, or overrides."""
-
-    def __init__(self, message: str, report: str | None = None) -> None:
-        super().__init__(message)
-        self.report = report
-
-
-CODES: tuple[tuple[tuple[type[Exception], ...], int], ...] = (
-    ((NothingToDo,), NOTHING_TO_DO),
-    ((WindowStillOpen, NotCaughtUp), STILL_OPEN),
-    ((Blocked,), BLOCKED),
-    ((Locked, Superseded, WriteSkipped), ANOTHER_WRITER),
-    ((NeedsSpark,), NEEDS_SPARK),
-    ((BadRequest, PipelineInvalid, PipelineUnknown, LabelNotPublishable, NoSuchGap, Unusable, VersionGone), BAD_INPUT),
-    ((BrokerUnreachable, TopicMissing, ClockBehind), NOT_READY),
-    ((OffsetsGone, BalanceBroken, TrainingBehind, ContentDiffers), A_PERSON),
-)
-
-
-def code_of(error: Exception) -> int:
-    """The exit code of a failure."""
-    return next((code for kinds, code in CODES if isinstance(error, kinds)), OTHER)
 
 
 @dataclass(frozen=True)
@@ -87,6 +38,11 @@ class Context:
     pipeline: Pipeline
     places: Places
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+    @property
+    def home(self) -> Home:
+        """The pipeline with its places, as readers and writers of tables take it."""
+        return Home(self.pipeline, self.places)
 
 
 def context(name: str) -> Context:
@@ -109,16 +65,16 @@ def job(
     try:
         result = execute(context(args.pipeline), args)
     except Exception as error:
-        code = code_of(error)
-        if code == OTHER:
+        code = exit_code(error)
+        if code is ExitCode.FAILED:
             traceback.print_exc()
-        say = sys.stdout if code == NOTHING_TO_DO else sys.stderr
+        say = sys.stdout if code is ExitCode.NOTHING_TO_DO else sys.stderr
         print(f"{type(error).__name__}: {error}", file=say, flush=True)
         report = getattr(error, "report", None)
         _tell({"outcome": type(error).__name__, "message": str(error)[:2000], **({"report": report} if report else {})})
         return code
     _tell({"outcome": "done", **result})
-    return DONE
+    return ExitCode.DONE
 
 
 def leave(code: int) -> NoReturn:
@@ -136,14 +92,15 @@ def leave(code: int) -> NoReturn:
 
 
 def instant(text: str) -> datetime:
-    """An instant of the command line: ISO 8601 with a zone."""
+    """An instant of the command line: ISO 8601 with a zone.
+
+    Raises:
+        BadRequest: it is none, or has no zone.
+    """
     try:
-        at = datetime.fromisoformat(text.replace("Z", "+00:00"))
-    except ValueError:
-        raise BadRequest(f"{text!r} is not an instant such as 2026-11-01T00:00:00Z") from None
-    if at.tzinfo is None:
-        raise BadRequest(f"{text!r} has no time zone; write {text}Z if it is UTC")
-    return at.astimezone(UTC)
+        return parse_instant(text)
+    except ValueError as wrong:
+        raise BadRequest(str(wrong)) from None
 
 
 def _tell(result: Mapping[str, Any]) -> None:

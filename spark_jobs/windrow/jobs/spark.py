@@ -7,22 +7,19 @@ import os
 from pyspark.sql import SparkSession
 
 from windrow.config import Pipeline
+from windrow.home import Home
 from windrow.io.delta.session import leave_with_parent, session
+from windrow.outcomes import NeedsSpark
 from windrow.places import Places
 from windrow.platform import jars
-
-
-class NeedsSpark(RuntimeError):
-    """The job has come to where it needs a session, and was told to do without. With Spark it goes on there."""
-
 
 LARGE = 500_000
 """Rows of a run from which its driver compiles for long work."""
 
 
-def remember_size(pipeline: Pipeline, places: Places, rows: int) -> None:
+def remember_size(home: Home, rows: int) -> None:
     """Note how much a run reads, for the drivers that start from now on. It is about speed only."""
-    note = places.large(pipeline.name)
+    note = home.places.large(home.pipeline.name)
     if rows >= LARGE:
         note.parent.mkdir(parents=True, exist_ok=True)
         note.touch()

@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from windrow.home import Home, Table
 from windrow.io.delta import tables
 from windrow.io.ledger import table as ledger_table
 from windrow.io.registers import judgements, publications
@@ -33,21 +34,21 @@ def summarise(ctx: Context, day: date) -> Path:
         day,
         [(at, one) for at, one in found.items() if at.date() == day],
         [(at, summary.total(ones)) for at, ones in sorted(days.items())],
-        ctx.places.reports(ctx.pipeline.name),
+        ctx.home.reports,
     )
 
 
 def figures(ctx: Context, begins: datetime, ends: datetime) -> dict[datetime, Figures]:
     """Of every interval in `[begins, ends)` that is published, or judged and blocked."""
     pipeline, places = ctx.pipeline, ctx.places
-    standing = publications.standing(publications.registered(pipeline, places))
+    standing = publications.standing(publications.registered(Home(pipeline, places)))
     within = {at: row for at, row in sorted(standing.items()) if begins <= at < ends}
-    ledger = ledger_table.summary(pipeline, places, list(within))
+    ledger = ledger_table.summary(Home(pipeline, places), list(within))
     nulls = _nulls(ctx, begins, ends)
     found = {at: _published(row, ledger.get(at, {}), nulls.get(row["plan_id"])) for at, row in within.items()}
     first = max(begins, pipeline.start)
     open_ = [i for i in intervals_between(first, max(ends, first), pipeline.interval) if i.start not in standing]
-    blocked = judgements.blocked_intervals(pipeline, places, open_)
+    blocked = judgements.blocked_intervals(Home(pipeline, places), open_)
     return dict(sorted({**found, **{at: Figures(blocked=1) for at in blocked}}.items()))
 
 
@@ -70,7 +71,7 @@ def _published(row: Mapping[str, Any], ledger: Mapping[str, int], nulls: float |
 
 def _nulls(ctx: Context, begins: datetime, ends: datetime) -> dict[str, float | None]:
     rows = tables.read(
-        ctx.places.table(ctx.pipeline.name, "measures"),
+        ctx.home.table(Table.MEASURES),
         columns=["plan", "value"],
         filters=[("name", "=", NULLS), ("interval", ">=", begins), ("interval", "<", ends)],
     )

@@ -59,8 +59,8 @@ def _round(ctx: Context, planned: tuple[Plan, ...], each: Callable[[dict[str, An
 
 def override(ctx: Context, at: datetime, who: str, why: str) -> dict[str, Any]:
     """Publish the blocked candidate of an interval, on a person's word, which is recorded with it."""
-    planned = plans.last_of_interval(ctx.pipeline, ctx.places, at)
-    if planned is None or not candidates.is_made(ctx.pipeline, ctx.places, (planned,)):
+    planned = plans.last_of_interval(ctx.home, at)
+    if planned is None or not candidates.is_made(ctx.home, (planned,)):
         raise BadRequest(f"no candidate of the interval at {at}; `windrow train` makes one")
     return publish(ctx, (planned,), override=(who, why))[0]
 

@@ -18,11 +18,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from windrow.config import Pipeline
+from windrow.home import Home
 from windrow.io.registers import configs, publications
 from windrow.io.training import inputs, versions
 from windrow.jobs.run import BadRequest, Context, instant, job
 from windrow.jobs.spark import spark_for
-from windrow.places import Places
 from windrow.schemas import INTERVAL, PAIRED, ROW_ID
 from windrow.semantics.intervals import at_micros
 from windrow.semantics.plan import Plan
@@ -63,7 +63,7 @@ def chosen(
     Raises:
         BadRequest: there is none.
     """
-    rows = publications.repaired(ctx.pipeline, ctx.places)
+    rows = publications.repaired(ctx.home)
     if number is not None:
         found = [row for row in rows if row["number"] == number]
     elif at is not None:
@@ -82,22 +82,19 @@ def verify(ctx: Context, rows: Sequence[Mapping[str, Any]]) -> Iterator[Outcome]
         BadRequest: the pipeline file has changed since, and the old one is not on record.
         versions.VersionGone: the rows as they were published are not there any more.
     """
-    register = publications.registered(ctx.pipeline, ctx.places)
+    register = publications.registered(ctx.home)
     plans = {row["number"]: Plan.from_json(row["plan"]) for row in rows}
-    readable = {
-        row["number"]: (_config_of(ctx, row), versions.version_with(ctx.pipeline, ctx.places, register, row))
-        for row in rows
-    }
+    readable = {row["number"]: (_config_of(ctx, row), versions.version_with(ctx.home, register, row)) for row in rows}
     spark = spark_for(f"verify {ctx.pipeline.name}", ctx.places, ctx.pipeline)
     for _, alike in groupby(rows, key=lambda row: _facts(plans[row["number"]])):
         for some in _without_repeats(alike):
             config, _ = readable[some[0]["number"]]
             read_at = {row["number"]: readable[row["number"]][1] for row in some}
-            yield from _compare(spark, config, ctx.places, some, plans, read_at)
+            yield from _compare(spark, Home(config, ctx.places), some, plans, read_at)
 
 
 def _config_of(ctx: Context, row: Mapping[str, Any]) -> Pipeline:
-    found = configs.of_hash(ctx.pipeline, ctx.places, row["config_hash"])
+    found = configs.of_hash(ctx.home, row["config_hash"])
     if found is None:
         raise BadRequest(
             f"publication {row['number']} was made under another pipeline file ({row['config_hash'][:12]}, now "
@@ -126,22 +123,21 @@ def _without_repeats(rows: Iterable[Mapping[str, Any]]) -> list[list[Mapping[str
 
 def _compare(
     spark: SparkSession,
-    pipeline: Pipeline,
-    places: Places,
+    home: Home,
     rows: Sequence[Mapping[str, Any]],
     plans: Mapping[int, Plan],
     read_at: Mapping[int, int],
 ) -> Iterator[Outcome]:
     planned = tuple(sorted((plans[row["number"]] for row in rows), key=lambda plan: plan.interval.start))
-    read = inputs.inputs(spark, pipeline, places, planned)
-    made = inputs.joined(pipeline, planned, read).where(F.col(PAIRED))
+    read = inputs.inputs(spark, home, planned)
+    made = inputs.joined(home.pipeline, planned, read).where(F.col(PAIRED))
     published = reduce(
         lambda a, b: a.unionByName(b, allowMissingColumns=True),
-        [versions.at_version(spark, pipeline, places, starts, v) for v, starts in _by_version(rows, read_at).items()],
+        [versions.at_version(spark, home, starts, v) for v, starts in _by_version(rows, read_at).items()],
     )
-    both = compared(hashed(published, pipeline), hashed(made, pipeline))
+    both = compared(hashed(published, home.pipeline), hashed(made, home.pipeline))
     try:
-        found = {at_micros(row["_at"]): row.asDict() for row in _counted(both, pipeline).collect()}
+        found = {at_micros(row["_at"]): row.asDict() for row in _counted(both, home.pipeline).collect()}
         for row in rows:
             seen = found.get(row["interval"], {})
             ids = _row_ids(both, row["interval"]) if seen.get("_different") else ()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from windrow.outcomes import NotReady
 
-class PlatformNotReady(RuntimeError):
+
+class PlatformNotReady(NotReady):
     """A condition of this machine, not of the data: what is missing, and what to do about it."""
 
     def __init__(self, condition: str, move: str) -> None:

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from windrow.config import duration_text
 from windrow.scenarios.scenario import Scenario
 from windrow.semantics.paper.landings import Place, Rules, Sent
-from windrow.semantics.plan import instant_text
 from windrow.semantics.records import Left, Right
+from windrow.text import duration_text, instant_text
 
 
 @dataclass(frozen=True)

@@ -49,13 +49,14 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
-from windrow.config import parse_duration, parse_instant
 from windrow.config.problems import Location, near_miss
 from windrow.config.yaml_file import Tree, read_document, read_text
+from windrow.outcomes import BadInput
 from windrow.scenarios.notation import Event, Times, read_event, read_row
 from windrow.scenarios.rules import RulesReader
 from windrow.scenarios.scenario import Change, Expect, Land, Plan, Publish, Replay, Scenario, Step
 from windrow.semantics.paper.landings import Place
+from windrow.text import parse_duration, parse_instant
 
 START = "2026-11-01T00:00:00Z"
 
@@ -63,7 +64,7 @@ START = "2026-11-01T00:00:00Z"
 REFUSALS = ("open", "superseded", "behind")
 
 
-class ScenarioInvalid(ValueError):
+class ScenarioInvalid(BadInput, ValueError):
     """A scenario file that cannot be used; one line for each problem. An edit helps."""
 
 

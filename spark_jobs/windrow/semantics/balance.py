@@ -16,8 +16,10 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 
+from windrow.outcomes import NeedsPerson
 
-class BalanceBroken(Exception):
+
+class BalanceBroken(NeedsPerson):
     """Some count does not add up. Retrying the same plan gives the same: a person must look."""
 
 

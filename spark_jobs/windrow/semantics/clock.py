@@ -25,13 +25,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
+from windrow.outcomes import StillOpen
 from windrow.semantics.intervals import LATEST, shifted, utc
 
 END_OF_STREAM = LATEST
 """The watermark of a drained pipeline: nothing more will come, everything closes."""
 
 
-class NotCaughtUp(Exception):
+class NotCaughtUp(StillOpen):
     """A drain was asked for while records wait to be landed."""
 
 

@@ -15,7 +15,8 @@ from datetime import datetime
 from typing import Any
 
 from windrow.semantics.clock import PartitionClock
-from windrow.semantics.intervals import Interval, utc
+from windrow.semantics.intervals import Interval
+from windrow.text import instant_of, instant_text
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Plan:
     def from_json(cls, text: str) -> Plan:
         """The plan that `to_json` wrote; its id is the same."""
         raw = json.loads(text)
-        interval = Interval(_instant(raw["interval"]["start"]), _instant(raw["interval"]["end"]))
+        interval = Interval(instant_of(raw["interval"]["start"]), instant_of(raw["interval"]["end"]))
         clocks = (
             PartitionClock(**{**p, "newest_at": _maybe(p["newest_at"]), "clock_at": _maybe(p["clock_at"])})
             for p in raw["watermark"]
@@ -81,14 +82,5 @@ def _canonical(plan: Plan) -> str:
     return json.dumps(raw, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
-def instant_text(at: datetime) -> str:
-    """`2026-11-01T00:00:00.000000Z`: one spelling for an instant, always of the same width."""
-    return utc(at).isoformat(timespec="microseconds").replace("+00:00", "Z")
-
-
-def _instant(text: str) -> datetime:
-    return utc(datetime.fromisoformat(text.replace("Z", "+00:00")))
-
-
 def _maybe(text: str | None) -> datetime | None:
-    return None if text is None else _instant(text)
+    return None if text is None else instant_of(text)

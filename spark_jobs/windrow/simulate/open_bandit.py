@@ -24,13 +24,13 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
-from windrow.config import duration_text
 from windrow.semantics.intervals import MICROSECOND, micros
 from windrow.simulate import poison, record
 from windrow.simulate.bandit_wheel import FILES, Impression, fetch, read
 from windrow.simulate.poison import Kind
 from windrow.simulate.record import Message, Record, text
 from windrow.simulate.truth import Rules, Truth
+from windrow.text import duration_text
 
 __all__ = ["FILES", "NOTE", "Moved", "fetch", "messages", "pipeline_yaml", "recent", "records", "truth"]
 

@@ -19,12 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from windrow.config import duration_text
 from windrow.semantics.intervals import MICROSECOND, micros
 from windrow.simulate import poison, record
 from windrow.simulate.poison import KINDS, Kind
 from windrow.simulate.record import Message, Record, text
 from windrow.simulate.truth import Rules, Truth
+from windrow.text import duration_text
 
 _CHUNK = 4096
 

@@ -18,8 +18,10 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from windrow.outcomes import AnotherWriter
 
-class Locked(RuntimeError):
+
+class Locked(AnotherWriter):
     """Another process holds the lock. Trying again later helps."""
 
 

@@ -33,7 +33,8 @@ from pyspark.sql import functions as F
 from windrow.io.delta import tables
 from windrow.schemas import DATE, INTERVAL, PUBLICATION, ROW_ORDER
 from windrow.semantics.intervals import Interval
-from windrow.semantics.plan import Plan, instant_text
+from windrow.semantics.plan import Plan
+from windrow.text import instant_text
 
 _NUMBER = "_n"
 _LONGEST_TEXT = 32

@@ -17,6 +17,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import TableNotFoundError
 from pyspark.sql.types import StructType
 
+from windrow.outcomes import AnotherWriter
 from windrow.semantics.plan import Plan
 
 Filter = tuple[str, str, Any]
@@ -28,7 +29,7 @@ _CHECKPOINTS = {"delta.checkpointInterval": "10"}
 """A table is opened often, and a log of single commits slowly."""
 
 
-class WriteSkipped(RuntimeError):
+class WriteSkipped(AnotherWriter):
     """A commit of this app id and version is already in the table: the writer's view is outdated."""
 
 

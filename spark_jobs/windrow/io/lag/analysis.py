@@ -18,10 +18,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from windrow.config import Pipeline, Stream
+from windrow.home import Home
 from windrow.io.delta import scan
 from windrow.io.registers import clocks
 from windrow.io.training import inputs
-from windrow.places import Places
 from windrow.schemas import ARRIVED_AT, BATCH, EVENT_TIME, QUARANTINED, RECORD_AT
 from windrow.semantics.clock import PartitionClock
 from windrow.semantics.intervals import micros, shifted
@@ -59,8 +59,7 @@ class _Read:
     """One read of the range, for all scenarios."""
 
     spark: SparkSession
-    pipeline: Pipeline
-    places: Places
+    home: Home
     pins: Mapping[str, int]
     begin: datetime
     end: datetime
@@ -68,8 +67,7 @@ class _Read:
 
 def analyse(
     spark: SparkSession,
-    pipeline: Pipeline,
-    places: Places,
+    home: Home,
     scenarios: Sequence[Scenario],
     begin: datetime,
     end: datetime,
@@ -81,13 +79,13 @@ def analyse(
     Raises:
         Unusable: the range is empty, open or before the pipeline's start, nothing has landed, a lag hits nothing.
     """
-    seen = clocks.observe(pipeline, places)
-    _refuse(pipeline, seen.frontier(pipeline), scenarios, begin, end, sample)
-    read = _Read(spark, pipeline, places, seen.pins, begin, end)
+    seen = clocks.observe(home)
+    _refuse(home.pipeline, seen.frontier(home.pipeline), scenarios, begin, end, sample)
+    read = _Read(spark, home, seen.pins, begin, end)
     moves = _moves(read, scenarios)
     counted = _counted(moves)
     if not counted:
-        raise Unusable(f"no event of {pipeline.name} lies in or around [{begin}, {end}): there is nothing to analyse")
+        raise Unusable(f"no event of {home.pipeline.name} lies in or around [{begin}, {end}): nothing to analyse")
     plan = _plan(read, tuple(dict.fromkeys(scenarios)), counted)
     rows = _rows(read, plan, sample)
     outcomes = family(_indexed(moves, plan), rows, plan)
@@ -173,18 +171,19 @@ def _refuse(
 
 def _moves(read: _Read, scenarios: Sequence[Scenario]) -> DataFrame:
     """Every trusted event that a clock can meet: topic, epoch, partition, at, logged, offset."""
-    first, last = around(read.pipeline, scenarios, read.begin, read.end)
+    first, last = around(read.home.pipeline, scenarios, read.begin, read.end)
     at = F.col(EVENT_TIME)
     topics = []
-    for topic in read.pipeline.topics:
-        landed = scan.rows(read.spark, read.places.landing(read.pipeline.name, topic), inputs.within(first, last))
+    for topic in read.home.pipeline.topics:
+        landed = scan.rows(read.spark, read.home.landing(topic), inputs.within(first, last))
         if landed is None:
             continue
         pinned = landed.where(F.col(BATCH) <= read.pins.get(topic, 0))
         trusted = pinned.where(F.col(QUARANTINED).isNull() & (at >= F.lit(first)) & (at <= F.lit(last)))
         topics.append(trusted.select("_topic", "_epoch", "_partition", *_times(), F.col("_offset").alias("offset")))
     if not topics:
-        raise Unusable(f"nothing of {read.pipeline.name} has landed: `windrow land {read.pipeline.name}` first")
+        name = read.home.pipeline.name
+        raise Unusable(f"nothing of {name} has landed: `windrow land {name}` first")
     return reduce(DataFrame.unionByName, topics)
 
 
@@ -204,9 +203,9 @@ def _plan(read: _Read, scenarios: tuple[Scenario, ...], counted: Mapping[Place, 
     """Buckets and chunks by what the range holds on average."""
     span = micros(read.end) - micros(read.begin)
     events = sum(counted.values())
-    rows = sum(n for place, n in counted.items() if place[0] in read.pipeline.left.topics)
+    rows = sum(n for place, n in counted.items() if place[0] in read.home.pipeline.left.topics)
     return LagPlan(
-        setting_of(read.pipeline, tuple(counted)),
+        setting_of(read.home.pipeline, tuple(counted)),
         scenarios,
         micros(read.begin),
         micros(read.end),
@@ -233,18 +232,18 @@ def _indexed(moves: DataFrame, plan: LagPlan) -> DataFrame:
 
 def _rows(read: _Read, plan: LagPlan, sample: float) -> DataFrame:
     """The left rows with their labels: what `rows_of` keeps of each stream, as the join has it."""
-    keys = [f"_key_{i}" for i in range(len(read.pipeline.left.key))]
+    keys = [f"_key_{i}" for i in range(len(read.home.pipeline.left.key))]
 
     def kept(stream: Stream, lo: datetime, hi: datetime, ends_in: bool) -> DataFrame:
         files = inputs.within(lo, hi)
-        landed = inputs.landed_of(read.spark, read.pipeline, read.places, stream, read.pins, files)
+        landed = inputs.landed_of(read.spark, read.home, stream, read.pins, files)
         rows = rows_of(landed, stream, lo, hi, ends_in=ends_in).kept
-        key = [_as_left(read.pipeline, n, name).alias(keys[n]) for n, name in enumerate(stream.key)]
+        key = [_as_left(read.home.pipeline, n, name).alias(keys[n]) for n, name in enumerate(stream.key)]
         return sampled(rows.select(_place(plan), *_times(), F.col("_offset").alias("offset"), *key), keys, sample)
 
-    left = kept(read.pipeline.left, read.begin, read.end, False)
+    left = kept(read.home.pipeline.left, read.begin, read.end, False)
     sides = []
-    for number, (stream, (before, after)) in enumerate(zip(read.pipeline.label_streams, plan.widest, strict=True)):
+    for number, (stream, (before, after)) in enumerate(zip(read.home.pipeline.label_streams, plan.widest, strict=True)):
         lo = shifted(read.begin, -timedelta(microseconds=before))
         hi = shifted(read.end, timedelta(microseconds=after))
         sides.append(kept(stream, lo, hi, True).withColumn("stream", F.lit(number)))

@@ -19,10 +19,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from windrow.config import Pipeline, RightStream, Stream
+from windrow.home import Home
 from windrow.io.delta import tables
 from windrow.io.delta.session import frame_of
 from windrow.io.registers.clocks import Observation
-from windrow.places import Places
 from windrow.schemas import BATCH, EVENT_TIME, QUARANTINED, ROW_ID
 from windrow.semantics.clock import topic_clock
 from windrow.semantics.intervals import MICROSECOND
@@ -58,8 +58,7 @@ class Counted:
 
 def count(
     spark: SparkSession,
-    pipeline: Pipeline,
-    places: Places,
+    home: Home,
     seen: Observation,
     *,
     start: datetime,
@@ -69,25 +68,25 @@ def count(
     say: Callable[[str], None] = lambda what: None,
 ) -> Counted:
     """Count what lies in [start, end), up to the pins of `seen`. A stream whose topic has no clock has no delays."""
-    topics = {topic: _landed(spark, pipeline, places, seen, topic) for topic in pipeline.topics}
-    late = disorder_grid(pipeline)
-    disorder: dict[str, list[Mapping[str, int]]] = {stream.name: [] for stream in pipeline.label_streams}
+    topics = {topic: _landed(spark, home, seen, topic) for topic in home.pipeline.topics}
+    late = disorder_grid(home.pipeline)
+    disorder: dict[str, list[Mapping[str, int]]] = {stream.name: [] for stream in home.pipeline.label_streams}
     partitions: list[Mapping[str, Any]] = []
     for topic, rows in topics.items():
         say(f"how orderly {topic} arrived")
-        jumps = _jumps(rows, pipeline, topic, start, end, end + late.widest).persist()  # narrow, and read again
+        jumps = _jumps(rows, home.pipeline, topic, start, end, end + late.widest).persist()  # narrow, and read again
         partitions += [row.asDict() for row in disorder_by_partition(jumps).collect()]
-        for stream in pipeline.label_streams:
+        for stream in home.pipeline.label_streams:
             if topic in stream.topics:
                 disorder[stream.name] += _disorder(jumps, stream, seen.of_topic(topic), late)
         jumps.unpersist()
     delays, orphans = {}, {}
-    for stream in pipeline.label_streams:
+    for stream in home.pipeline.label_streams:
         say(f"how late {stream.name} came")
         if (heard := _heard_until(stream, seen)) is None:
             continue
         grid = delay_grid(stream, windows)
-        found = _label_delays(topics, pipeline, stream, grid, start, end, heard, sample).collect()
+        found = _label_delays(topics, home.pipeline, stream, grid, start, end, heard, sample).collect()
         delays[stream.name] = _delays(grid, [row.asDict() for row in found if row["bin"] >= 0])
         orphans[stream.name] = sum(row["labels"] for row in found if row["bin"] < 0)
     counted = {name: _delays(late, rows) for name, rows in disorder.items()}
@@ -119,10 +118,10 @@ def _grid(widest: timedelta, bounds: Iterable[timedelta]) -> Grid:
     return Grid(MICROSECOND * (whole // parts), bins * parts)
 
 
-def _landed(spark: SparkSession, pipeline: Pipeline, places: Places, seen: Observation, topic: str) -> DataFrame:
+def _landed(spark: SparkSession, home: Home, seen: Observation, topic: str) -> DataFrame:
     """The trusted records of a topic up to its pin, with every column that its streams name."""
-    path = places.landing(pipeline.name, topic)
-    columns = pipeline.topic_columns(topic)
+    path = home.landing(topic)
+    columns = home.pipeline.topic_columns(topic)
     meta = f"{EVENT_TIME} timestamp, _topic string, _epoch int, _partition int, _offset bigint, {QUARANTINED} string"
     if tables.opened(path) is None:
         return frame_of(spark, [], ", ".join([meta, *(f"`{name}` {kind}" for name, kind in columns.items())]))

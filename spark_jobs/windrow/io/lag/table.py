@@ -11,9 +11,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from windrow.config import Pipeline
+from windrow.home import Home, Table
 from windrow.io.delta import tables
 from windrow.io.delta.locks import held
-from windrow.places import Places
 from windrow.schemas import LAG_IMPACT
 from windrow.semantics.clock import watermark
 from windrow.semantics.close import frontier
@@ -56,25 +56,23 @@ def line(pipeline: Pipeline, scenario: Scenario, outcome: Outcome, about: Mappin
     }
 
 
-def record(pipeline: Pipeline, places: Places, lines: Sequence[Line]) -> None:
+def record(home: Home, lines: Sequence[Line]) -> None:
     """Append an analysis in one commit."""
-    with held(places.lock(pipeline.name, "lag_impact")):
-        tables.append_once(places.table(pipeline.name, "lag_impact"), LAG_IMPACT, lines)
+    with held(home.lock(Table.LAG_IMPACT)):
+        tables.append_once(home.table(Table.LAG_IMPACT), LAG_IMPACT, lines)
 
 
-def recorded(pipeline: Pipeline, places: Places, columns: Iterable[str] | None = None) -> list[Line]:
+def recorded(home: Home, columns: Iterable[str] | None = None) -> list[Line]:
     """Every line of every analysis."""
-    return tables.read(places.table(pipeline.name, "lag_impact"), columns=list(columns) if columns else None)
+    return tables.read(home.table(Table.LAG_IMPACT), columns=list(columns) if columns else None)
 
 
-def clock_over_time(pipeline: Pipeline, places: Places, begin: datetime, end: datetime) -> list[Sighting]:
+def clock_over_time(home: Home, begin: datetime, end: datetime) -> list[Sighting]:
     """What the landing runs saw from `begin` until [begin, end) was closed, in the order of observations."""
-    rows = tables.read(
-        places.table(pipeline.name, "clock"), columns=_CLOCK_COLUMNS, filters=[("landed_at", ">=", begin)]
-    )
-    seen = sightings(row for row in rows if row["topic"] in pipeline.topics)
+    rows = tables.read(home.table(Table.CLOCK), columns=_CLOCK_COLUMNS, filters=[("landed_at", ">=", begin)])
+    seen = sightings(row for row in rows if row["topic"] in home.pipeline.topics)
     for n, sighting in enumerate(seen):
-        closed_to = frontier(watermark(sighting.clocks), pipeline.after, pipeline.grace)
+        closed_to = frontier(watermark(sighting.clocks), home.pipeline.after, home.pipeline.grace)
         if closed_to is not None and closed_to >= end:
             return seen[: n + 1]
     return seen

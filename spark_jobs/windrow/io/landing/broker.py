@@ -14,14 +14,16 @@ from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, Top
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from pyspark.sql import DataFrame, SparkSession
 
+from windrow.outcomes import NotReady
+
 _TIMEOUT = 30.0
 
 
-class BrokerUnreachable(RuntimeError):
+class BrokerUnreachable(NotReady):
     """No answer from Kafka. Trying again helps once it is back; nothing was landed, the clock did not move."""
 
 
-class TopicMissing(RuntimeError):
+class TopicMissing(NotReady):
     """The pipeline reads a topic that the broker does not have."""
 
 

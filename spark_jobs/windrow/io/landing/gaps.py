@@ -19,19 +19,20 @@ from datetime import datetime
 from typing import Any
 
 from windrow.config import Pipeline
+from windrow.home import Home
 from windrow.io.registers import clocks
-from windrow.places import Places
+from windrow.outcomes import BadInput, NotReady
 from windrow.semantics.records import Gap
 
 _INSTANTS = ("newest_before", "next_after", "accepted_at")
 _SPELLING = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)/(?P<partition>\d+):(?P<start>\d+)-(?P<until>\d+)")
 
 
-class NoSuchGap(ValueError):
+class NoSuchGap(BadInput):
     """What was to be accepted is not what is lost. Trying again does not help."""
 
 
-class ClockBehind(RuntimeError):
+class ClockBehind(NotReady):
     """A plan knows more than the clock table: the clock was lost. Landing restores it from the landing commits."""
 
 
@@ -106,13 +107,13 @@ def to_text(gaps: Iterable[AcceptedGap]) -> str | None:
     return json.dumps(told, sort_keys=True) if told else None
 
 
-def as_of(pipeline: Pipeline, places: Places, pins: Mapping[str, int], lo: datetime, hi: datetime) -> tuple[Gap, ...]:
+def as_of(home: Home, pins: Mapping[str, int], lo: datetime, hi: datetime) -> tuple[Gap, ...]:
     """Gaps that were accepted by the pins and touch `[lo, hi]`.
 
     Raises:
         ClockBehind: the clock has not seen the pins.
     """
-    return known_to(clocks.observe(pipeline, places), pipeline, pins, lo, hi)
+    return known_to(clocks.observe(home), home.pipeline, pins, lo, hi)
 
 
 def known_to(

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from windrow.config import Pipeline
+from windrow.home import Home, Table
 from windrow.io.delta import crash_points, scan, tables
 from windrow.io.delta.locks import held
 from windrow.io.delta.lookup import Range
@@ -26,7 +27,6 @@ from windrow.io.landing.batches import APP_ID, Batch, committed
 from windrow.io.landing.gaps import AcceptedGap
 from windrow.io.landing.offsets import NOTHING, GivenUp, Rows, next_batch, refuse_strange
 from windrow.io.registers import clocks
-from windrow.places import Places
 from windrow.schemas import BATCH
 from windrow.semantics.balance import BalanceBroken
 from windrow.semantics.clock import advance, topic_clock
@@ -40,8 +40,7 @@ TOPICS_AT_ONCE = 4
 
 def land(
     spark: SparkSession,
-    pipeline: Pipeline,
-    places: Places,
+    home: Home,
     now: Callable[[], datetime],
     given_up: GivenUp = NOTHING,
 ) -> clocks.Observation:
@@ -53,56 +52,55 @@ def land(
         gaps.NoSuchGap: what is given up is not what is lost.
         offsets.OffsetsGone, kafka.BrokerUnreachable, kafka.TopicMissing, BalanceBroken, locks.Locked
     """
-    with held(places.lock(pipeline.name, "landing")):
-        previous = clocks.observe(pipeline, places)
+    with held(home.lock(Table.LANDING)):
+        previous = clocks.observe(home)
         landed_at = now()
-        topics = broker.describe(places.kafka, pipeline.topics)
+        topics = broker.describe(home.places.kafka, home.pipeline.topics)
         refuse_strange(given_up, previous, topics)
 
         def land_topic(name: str) -> Rows:
-            return _land_topic(spark, pipeline, places, topics[name], landed_at, previous.of_topic(name), given_up)
+            return _land_topic(spark, home, topics[name], landed_at, previous.of_topic(name), given_up)
 
         with ThreadPoolExecutor(TOPICS_AT_ONCE) as pool:
-            landed = [pool.submit(land_topic, name) for name in pipeline.topics]
+            landed = [pool.submit(land_topic, name) for name in home.pipeline.topics]
         rows = [row for topic in landed for row in topic.result()]
-        seen = clocks.record(pipeline, places, previous.number + 1, rows)
+        seen = clocks.record(home, previous.number + 1, rows)
         crash_points.point("land.after_clock")
         return seen
 
 
 def _land_topic(
     spark: SparkSession,
-    pipeline: Pipeline,
-    places: Places,
+    home: Home,
     topic: broker.Topic,
     landed_at: datetime,
     previous: Rows,
     given_up: GivenUp,
 ) -> Rows:
-    path = places.landing(pipeline.name, topic.name)
-    previous = _repaired(spark, pipeline, path, topic.name, previous)
+    path = home.landing(topic.name)
+    previous = _repaired(spark, home.pipeline, path, topic.name, previous)
     batch = next_batch(topic, landed_at, previous, given_up)
     crash_points.point("land.offsets_planned")
     if not batch.is_committed:
-        return _clock_rows(pipeline, batch, previous, counted={})
-    delivered = _commit(spark, pipeline, places, path, batch)
+        return _clock_rows(home.pipeline, batch, previous, counted={})
+    delivered = _commit(spark, home, path, batch)
     crash_points.point("land.after_commit")
-    return _clock_rows(pipeline, batch, previous, _count(spark, pipeline, path, batch, delivered))
+    return _clock_rows(home.pipeline, batch, previous, _count(spark, home.pipeline, path, batch, delivered))
 
 
-def _commit(spark: SparkSession, pipeline: Pipeline, places: Places, path: str, batch: Batch) -> int:
+def _commit(spark: SparkSession, home: Home, path: str, batch: Batch) -> int:
     """One Delta commit, read back, because one of a known version would be skipped in silence.
 
     Returns:
         how many records Kafka delivered, counted where they came in.
     """
     records = broker.read(
-        spark, places.kafka, batch.topic, {p: (start, until) for p, (start, until, _) in batch.ranges.items()}
+        spark, home.places.kafka, batch.topic, {p: (start, until) for p, (start, until, _) in batch.ranges.items()}
     )
     delivered = Observation()
     rows = decode(
         records.observe(delivered, F.count(F.lit(1)).alias("records")),
-        pipeline,
+        home.pipeline,
         batch.topic,
         epoch=batch.epoch,
         batch=batch.number,

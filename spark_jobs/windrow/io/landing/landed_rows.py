@@ -19,11 +19,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from windrow.config import Pipeline, RightStream, Stream
+from windrow.config import RightStream, Stream
 from windrow.config.conditions import columns_in
+from windrow.home import Home
 from windrow.io.delta import lookup
 from windrow.io.delta.lookup import Has, Lookup, Range, all_of, equal
-from windrow.places import Places
 from windrow.schemas import BATCH, EVENT_TIME, LANDING_META, QUARANTINED, RAW, RECORD_AT, ROW_ID
 from windrow.semantics.explain import said
 from windrow.semantics.records import Record, RowId
@@ -35,11 +35,11 @@ _UNREADABLE = ("tombstone", "too_large", "bad_utf8", "malformed")
 class LandedRows:
     """The landing tables of one pipeline, as they are now."""
 
-    def __init__(self, pipeline: Pipeline, places: Places, *, all_columns: bool = False) -> None:
+    def __init__(self, home: Home, *, all_columns: bool = False) -> None:
         self._all_columns = all_columns
         self._tables: dict[str, Lookup] = {}
-        for topic in pipeline.topics:
-            if table := lookup.opened(places.landing(pipeline.name, topic)):
+        for topic in home.pipeline.topics:
+            if table := lookup.opened(home.landing(topic)):
                 self._tables[topic] = table
 
     @property

@@ -17,6 +17,7 @@ from windrow.io.landing import broker
 from windrow.io.landing.batches import Batch
 from windrow.io.landing.gaps import AcceptedGap, Lost, NoSuchGap, of_rows
 from windrow.io.registers import clocks
+from windrow.outcomes import NeedsPerson
 
 Rows = tuple[Mapping[str, Any], ...]
 
@@ -24,7 +25,7 @@ RECORDS_PER_PARTITION = 2_000_000
 """How much of one partition a batch takes at most, so that a backlog is landed in steps that can be kept."""
 
 
-class OffsetsGone(RuntimeError):
+class OffsetsGone(NeedsPerson):
     """The broker deleted offsets before they were landed. Trying again does not help; a person decides."""
 
 

@@ -18,13 +18,13 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from windrow.config import Pipeline, RightStream, Stream
+from windrow.config import RightStream, Stream
+from windrow.home import Home
 from windrow.io.delta.lookup import Range
 from windrow.io.delta.session import frame_of
 from windrow.io.ledger.due import Due, window_of
 from windrow.io.training import inputs
 from windrow.io.training.inputs import Inputs
-from windrow.places import Places
 from windrow.schemas import BATCH, DATE, EVENT_TIME, INTERVAL, PAIRED, PUBLICATION, QUARANTINED, REASON
 from windrow.semantics.close import closes_at
 from windrow.semantics.intervals import MICROSECOND, Interval, at_micros
@@ -46,10 +46,10 @@ _STANDING = (
 class Around:
     """What one pass reads. Frames are lazy; `touched` asks Spark once, for a few instants."""
 
-    def __init__(self, spark: SparkSession, pipeline: Pipeline, places: Places, work: Due) -> None:
-        self.spark, self.pipeline, self.places, self.work = spark, pipeline, places, work
+    def __init__(self, spark: SparkSession, home: Home, work: Due) -> None:
+        self.spark, self.pipeline, self.places, self.work = spark, home.pipeline, home.places, work
         pins = [one.known.pins for one in work.seen]
-        self.floor = {topic: min((p.get(topic, 0) for p in pins), default=0) for topic in pipeline.topics}
+        self.floor = {topic: min((p.get(topic, 0) for p in pins), default=0) for topic in home.pipeline.topics}
 
     @cached_property
     def touched(self) -> list[datetime]:
@@ -182,21 +182,21 @@ class Around:
         def landed(stream: Stream, *_: datetime) -> DataFrame:
             return self._landing(stream)
 
-        return inputs.inputs_of(self.spark, self.pipeline, self.places, self.work.known.pins, lo, hi, landed)
+        return inputs.inputs_of(self.spark, Home(self.pipeline, self.places), self.work.known.pins, lo, hi, landed)
 
     def _landing(self, stream: Stream) -> DataFrame:
         """Landed rows around the touched intervals."""
         before, after = window_of(stream)
         near = [(s.start - before, s.end + after) for s in merged(self.touched, self.pipeline.interval, before + after)]
         files = [inputs.within(lo, hi) for lo, hi in near]
-        rows = inputs.landed_of(self.spark, self.pipeline, self.places, stream, self.work.known.pins, *files)
+        rows = inputs.landed_of(self.spark, Home(self.pipeline, self.places), stream, self.work.known.pins, *files)
         at = F.col(EVENT_TIME)
         return rows.where(any_of((at >= F.lit(lo)) & (at <= F.lit(hi)) for lo, hi in near))
 
     def _fresh(self, stream: Stream) -> DataFrame:
         lowest = min(self.floor[topic] for topic in stream.topics)
         files = (Range(BATCH, lowest + 1),)
-        rows = inputs.landed_of(self.spark, self.pipeline, self.places, stream, self.work.known.pins, files)
+        rows = inputs.landed_of(self.spark, Home(self.pipeline, self.places), stream, self.work.known.pins, files)
         return rows.where((F.col(BATCH) > lowest) & self._is_fresh(stream))
 
     def _is_fresh(self, stream: Stream) -> Column:

@@ -21,6 +21,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from windrow.config import Pipeline, RightStream, Stream
+from windrow.home import Home, Table
 from windrow.io.delta import tables
 from windrow.io.delta.locks import held
 from windrow.io.landing import gaps
@@ -28,7 +29,6 @@ from windrow.io.ledger.table import APP_ID, Pass, last_pass, lines, path_of
 from windrow.io.registers import clocks, publications
 from windrow.io.registers.clocks import Observation
 from windrow.io.training import inputs
-from windrow.places import Places
 from windrow.schemas import BATCH, EVENT_TIME, QUARANTINED
 from windrow.semantics.intervals import EARLIEST, LATEST, Interval, shifted
 from windrow.semantics.ledger import CONFIG_CHANGED
@@ -97,35 +97,37 @@ class Due:
         return Pass(self.number, self.known, newest, self.versions)
 
 
-def due(pipeline: Pipeline, places: Places) -> Due | None:
+def due(home: Home) -> Due | None:
     """What is to be done, or None where nothing is published or landed. The caller holds the ledger's lock."""
-    training = places.table(pipeline.name, "training")
+    training = home.table(Table.TRAINING)
     if tables.opened(training) is None:
         return None
-    with held(places.lock(pipeline.name, "training")):  # register and table at one moment
-        publications.repair(pipeline, places)
-        standing = publications.standing(publications.registered(pipeline, places))
+    with held(home.lock(Table.TRAINING)):  # register and table at one moment
+        publications.repair(home)
+        standing = publications.standing(publications.registered(home))
         table = tables.opened(training)
-    observed = clocks.observe(pipeline, places)
+    observed = clocks.observe(home)
     if table is None or not observed.rows or not standing:
         return None
-    opened = {topic: tables.opened(places.landing(pipeline.name, topic)) for topic in pipeline.topics}
+    opened = {topic: tables.opened(home.landing(topic)) for topic in home.pipeline.topics}
     landing = {topic: table for topic, table in opened.items() if table is not None}
     versions = {topic: table.version() for topic, table in landing.items()}
-    first = Interval(pipeline.start, pipeline.start + pipeline.interval)
-    known = Plan(pipeline.name, "late", first, observed.pins, pipeline.config_hash, observed.clocks)
-    last = last_pass(pipeline, places, pipeline.config_hash)
-    seen = _seen(pipeline, standing, last)
+    first = Interval(home.pipeline.start, home.pipeline.start + home.pipeline.interval)
+    known = Plan(home.pipeline.name, "late", first, observed.pins, home.pipeline.config_hash, observed.clocks)
+    last = last_pass(home, home.pipeline.config_hash)
+    seen = _seen(home.pipeline, standing, last)
     return Due(
-        number=max(0, tables.version_of(path_of(pipeline, places), APP_ID)) + 1,
+        number=max(0, tables.version_of(path_of(home), APP_ID)) + 1,
         known=known,
         standing=standing,
         training_version=table.version(),
         versions=versions,
         seen=seen,
-        incomparable=_incomparable(pipeline, places, standing),
-        near=tuple(dict.fromkeys(s for topic, landed in landing.items() for s in _near(pipeline, topic, landed, seen))),
-        stretches=tuple(dict.fromkeys(s for one in seen for s in _stretches(pipeline, observed, one, known))),
+        incomparable=_incomparable(home, standing),
+        near=tuple(
+            dict.fromkeys(s for topic, landed in landing.items() for s in _near(home.pipeline, topic, landed, seen))
+        ),
+        stretches=tuple(dict.fromkeys(s for one in seen for s in _stretches(home.pipeline, observed, one, known))),
         is_erased=_is_erased(landing, last.versions if last else {}),
     )
 
@@ -147,14 +149,12 @@ def _seen(pipeline: Pipeline, standing: Mapping[datetime, Mapping[str, Any]], la
     return (*passed, *(Seen(plan, tuple(starts)) for plan, starts in by_plan.values()))
 
 
-def _incomparable(
-    pipeline: Pipeline, places: Places, standing: Mapping[datetime, Mapping[str, Any]]
-) -> tuple[datetime, ...]:
-    mine = pipeline.config_hash
+def _incomparable(home: Home, standing: Mapping[datetime, Mapping[str, Any]]) -> tuple[datetime, ...]:
+    mine = home.pipeline.config_hash
     other = {start: row for start, row in standing.items() if row["config_hash"] != mine}
     if not other:
         return ()
-    told = lines(pipeline, places, list(other), columns=("interval", "kind"), standing=standing)
+    told = lines(home, list(other), columns=("interval", "kind"), standing=standing)
     known = set(told.filter(pl.col("kind") == CONFIG_CHANGED)["interval"])
     return tuple(sorted(set(other) - known))
 

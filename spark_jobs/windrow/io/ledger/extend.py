@@ -17,7 +17,7 @@ from deltalake import CommitProperties, Transaction, write_deltalake
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from windrow.config import Pipeline
+from windrow.home import Home, Table
 from windrow.io.delta import crash_points, tables
 from windrow.io.delta.locks import held
 from windrow.io.delta.session import frame_of
@@ -25,7 +25,6 @@ from windrow.io.ledger.affected_rows import Around, Looked
 from windrow.io.ledger.due import Due, due
 from windrow.io.ledger.table import APP_ID, Pass, last_pass, path_of
 from windrow.io.registers.clocks import Observation
-from windrow.places import Places
 from windrow.schemas import INTERVAL, LATE
 from windrow.semantics.ledger import CONFIG_CHANGED
 from windrow.semantics.plan import Plan
@@ -34,38 +33,36 @@ from windrow.transforms import ledger
 _BEGAN = "topic string, batch bigint, _watermark timestamp"
 
 
-def extend(pipeline: Pipeline, places: Places, session: Callable[[], SparkSession]) -> Due | None:
+def extend(home: Home, session: Callable[[], SparkSession]) -> Due | None:
     """Make the ledger complete up to what has landed; returns what it knows then, None where nothing is published.
 
     `session` is called only where rows must be looked at.
     """
-    with held(places.lock(pipeline.name, "late")):
-        work = due(pipeline, places)
+    with held(home.lock(Table.LATE)):
+        work = due(home)
         if work is None:
             return None
         changed = [_config_changed(work, start) for start in work.incomparable]
         if work.needs_spark:
-            _look(session(), pipeline, places, work, changed)
-        elif changed or (number := _on_record(pipeline, places, work)) is None:
-            _append(path_of(pipeline, places), work.as_pass, changed)
+            _look(session(), home, work, changed)
+        elif changed or (number := _on_record(home, work)) is None:
+            _append(path_of(home), work.as_pass, changed)
         else:
             return replace(work, number=number)
         return work
 
 
-def _look(
-    spark: SparkSession, pipeline: Pipeline, places: Places, work: Due, changed: Sequence[Mapping[str, Any]]
-) -> None:
-    around = Around(spark, pipeline, places, work)
+def _look(spark: SparkSession, home: Home, work: Due, changed: Sequence[Mapping[str, Any]]) -> None:
+    around = Around(spark, home, work)
     if not around.touched:
-        _append(path_of(pipeline, places), work.as_pass, changed)
+        _append(path_of(home), work.as_pass, changed)
         return
     looked = around.looked_at()
-    began = frame_of(spark, _began(pipeline, places, _published_at(work, around.touched)), _BEGAN)
-    told = ledger.lines(looked.both, looked.landed, looked.standing, began, pipeline).persist()
-    kept = _opened(spark, path_of(pipeline, places))
+    began = frame_of(spark, _began(home, _published_at(work, around.touched)), _BEGAN)
+    told = ledger.lines(looked.both, looked.landed, looked.standing, began, home.pipeline).persist()
+    kept = _opened(spark, path_of(home))
     rows = told.unionByName(_taken_back(kept, told, looked, work.is_erased))
-    _commit(kept, rows, path_of(pipeline, places), work.as_pass, changed)
+    _commit(kept, rows, path_of(home), work.as_pass, changed)
     told.unpersist()
     looked.release()
 
@@ -124,9 +121,9 @@ def _config_changed(work: Due, start: datetime) -> dict[str, Any]:
     return {"interval": start, "publication": number, "pass": work.number, "kind": CONFIG_CHANGED, "subject": ""}
 
 
-def _on_record(pipeline: Pipeline, places: Places, work: Due) -> int | None:
+def _on_record(home: Home, work: Due) -> int | None:
     """The newest pass, if it knew as much already."""
-    last = last_pass(pipeline, places)
+    last = last_pass(home)
     now = work.as_pass
     if last is None or (last.publication, last.known.config_hash) != (now.publication, now.known.config_hash):
         return None
@@ -139,10 +136,10 @@ def _published_at(work: Due, starts: Sequence[datetime]) -> dict[str, int]:
     return {topic: min(p.get(topic, 0) for p in pins) for topic in work.known.pins}
 
 
-def _began(pipeline: Pipeline, places: Places, floor: Mapping[str, int]) -> list[tuple[str, int, datetime | None]]:
+def _began(home: Home, floor: Mapping[str, int]) -> list[tuple[str, int, datetime | None]]:
     """W as each batch above the floor began to land: that of the observation before it was first seen."""
     alternatives: Any = [[("topic", "=", topic), ("batch", ">=", batch)] for topic, batch in floor.items()]
-    rows = tables.read(places.table(pipeline.name, "clock"), filters=alternatives)
+    rows = tables.read(home.table(Table.CLOCK), filters=alternatives)
     by_number: dict[int, list[dict[str, Any]]] = {}
     for row in rows:
         by_number.setdefault(row["observation"], []).append(row)
@@ -150,7 +147,7 @@ def _began(pipeline: Pipeline, places: Places, floor: Mapping[str, int]) -> list
     last = dict(floor)
     watermark: datetime | None = None
     for number in sorted(by_number):
-        seen = Observation(number, pipeline.topics, tuple(by_number[number]))
+        seen = Observation(number, home.pipeline.topics, tuple(by_number[number]))
         for topic, batch in seen.pins.items():
             for one in range(last.get(topic, 0) + 1, batch + 1):
                 began[topic, one] = watermark

@@ -17,13 +17,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from windrow.config import Pipeline
+from windrow.home import Home, Table
 from windrow.io.delta import tables
 from windrow.io.delta.locks import held
 from windrow.io.delta.session import frame_of
 from windrow.io.ledger.due import Due
 from windrow.io.ledger.table import path_of
 from windrow.io.training import inputs
-from windrow.places import Places
 from windrow.schemas import DATE, EVENT_TIME, INTERVAL, PAIRED, PUBLICATION, RECONCILED, ROW_ID
 from windrow.semantics.intervals import Interval, at_micros
 from windrow.semantics.plan import Plan
@@ -52,25 +52,23 @@ class Compared:
     shown: tuple[Difference, ...]
 
 
-def compare(
-    spark: SparkSession, pipeline: Pipeline, places: Places, work: Due, starts: Sequence[datetime], run: str
-) -> Compared:
+def compare(spark: SparkSession, home: Home, work: Due, starts: Sequence[datetime], run: str) -> Compared:
     """Rebuild published intervals of one config and compare them. At least one start."""
     numbers = [(start, work.standing[start]["number"]) for start in starts]
     known = frame_of(spark, numbers, f"{INTERVAL} timestamp, {PUBLICATION} bigint")
-    plans = [_plan(pipeline, work, start, run) for start in sorted(starts)]
-    counting = ledger.counting(spark.read.format("delta").load(path_of(pipeline, places)), known)
+    plans = [_plan(home.pipeline, work, start, run) for start in sorted(starts)]
+    counting = ledger.counting(spark.read.format("delta").load(path_of(home)), known)
     counts: dict[datetime, dict[str, int]] = {
         start: {"rows": 0, "ledger_lines": 0, "unexplained": 0} for start in starts
     }
     shown: list[Difference] = []
     for drained in sorted({plan.drained for plan in plans}):
         mine = tuple(plan for plan in plans if plan.drained == drained)
-        read = inputs.inputs(spark, pipeline, places, mine)
-        rebuilt = inputs.joined(pipeline, mine, read).where(F.col(PAIRED)).persist()
+        read = inputs.inputs(spark, home, mine)
+        rebuilt = inputs.joined(home.pipeline, mine, read).where(F.col(PAIRED)).persist()
         lines = counting.where(F.col("interval").isin([plan.interval.start for plan in mine])).persist()
-        published = _published(spark, pipeline, places, work, mine)
-        found = differences(published, lines, rebuilt, pipeline).persist()
+        published = _published(spark, home, work, mine)
+        found = differences(published, lines, rebuilt, home.pipeline).persist()
         for name, frame in (("rows", rebuilt), ("ledger_lines", lines), ("unexplained", found)):
             _count(counts, name, frame)
         shown += _first(found)
@@ -80,15 +78,15 @@ def compare(
     return Compared(counts, tuple(sorted(shown, key=lambda one: (one.interval, one.row))[:SHOWN]))
 
 
-def record(pipeline: Pipeline, places: Places, rows: Sequence[Mapping[str, Any]]) -> None:
+def record(home: Home, rows: Sequence[Mapping[str, Any]]) -> None:
     """Put outcomes on record, in one commit."""
-    with held(places.lock(pipeline.name, "reconciled")):
-        tables.append_once(places.table(pipeline.name, "reconciled"), RECONCILED, rows)
+    with held(home.lock(Table.RECONCILED)):
+        tables.append_once(home.table(Table.RECONCILED), RECONCILED, rows)
 
 
-def recorded(pipeline: Pipeline, places: Places) -> list[dict[str, Any]]:
+def recorded(home: Home) -> list[dict[str, Any]]:
     """Every outcome, oldest first."""
-    rows = tables.read(places.table(pipeline.name, "reconciled"))
+    rows = tables.read(home.table(Table.RECONCILED))
     return sorted(rows, key=lambda row: (row["reconciled_at"], row["interval"]))
 
 
@@ -99,8 +97,8 @@ def _plan(pipeline: Pipeline, work: Due, start: datetime, run: str) -> Plan:
     return replace(work.known, run=run, interval=interval, drained=standing.drained)
 
 
-def _published(spark: SparkSession, pipeline: Pipeline, places: Places, work: Due, plans: Sequence[Plan]) -> DataFrame:
-    path = places.table(pipeline.name, "training")
+def _published(spark: SparkSession, home: Home, work: Due, plans: Sequence[Plan]) -> DataFrame:
+    path = home.table(Table.TRAINING)
     rows = spark.read.format("delta").option("versionAsOf", work.training_version).load(path)
     starts = [plan.interval.start for plan in plans]
     days = F.col(DATE).between(F.lit(starts[0].date()), F.lit(starts[-1].date()))

@@ -19,11 +19,10 @@ from typing import Any
 
 import polars as pl
 
-from windrow.config import Pipeline
+from windrow.home import Home, Table
 from windrow.io.delta import tables
 from windrow.io.delta.tables import Filter
 from windrow.io.registers import publications
-from windrow.places import Places
 from windrow.schemas import LATE
 from windrow.semantics.ledger import AS_PUBLISHED, CONFIG_CHANGED
 from windrow.semantics.plan import Plan
@@ -58,20 +57,19 @@ class Pass:
         return cls(**{**told, "known": Plan.from_json(told["known"])})
 
 
-def path_of(pipeline: Pipeline, places: Places) -> str:
+def path_of(home: Home) -> str:
     """Location of the ledger."""
-    return places.table(pipeline.name, "late")
+    return home.table(Table.LATE)
 
 
-def last_pass(pipeline: Pipeline, places: Places, config_hash: str | None = None) -> Pass | None:
+def last_pass(home: Home, config_hash: str | None = None) -> Pass | None:
     """The newest pass, or the newest under a config; None where there is none, or its commit has left the log."""
-    found = (Pass.from_json(commit.message) for commit in tables.commits(path_of(pipeline, places)))
+    found = (Pass.from_json(commit.message) for commit in tables.commits(path_of(home)))
     return next((one for one in found if config_hash in (None, one.known.config_hash)), None)
 
 
 def lines(
-    pipeline: Pipeline,
-    places: Places,
+    home: Home,
     starts: Sequence[datetime] | None = None,
     *,
     columns: Sequence[str] = tuple(LATE.names),
@@ -85,9 +83,9 @@ def lines(
     4. A publication of another config has its `config_changed` line, one of this config has the others.
     """
     if standing is None:
-        standing = publications.standing(publications.registered(pipeline, places))
+        standing = publications.standing(publications.registered(home))
     wanted = standing if starts is None else {start: standing[start] for start in starts if start in standing}
-    table = tables.opened(path_of(pipeline, places))
+    table = tables.opened(path_of(home))
     if table is None or not wanted:
         return pl.from_arrow(LATE.empty_table()).select(columns)  # type: ignore[union-attr]
     between: list[Filter] = [("interval", ">=", min(wanted)), ("interval", "<=", max(wanted))]
@@ -97,7 +95,7 @@ def lines(
     same: list[int] = []
     other: list[int] = []
     for row in wanted.values():
-        (same if row["config_hash"] == pipeline.config_hash else other).append(row["number"])
+        (same if row["config_hash"] == home.pipeline.config_hash else other).append(row["number"])
     changed = pl.col("kind") == CONFIG_CHANGED
     compared = read.filter(~changed & pl.col("publication").is_in(same))
     newest = pl.col("pass") == pl.col("pass").max().over("publication", "subject")
@@ -106,29 +104,29 @@ def lines(
     return pl.concat([compared, incomparable]).select(columns)
 
 
-def summary(pipeline: Pipeline, places: Places, starts: Sequence[datetime]) -> dict[datetime, dict[str, int]]:
+def summary(home: Home, starts: Sequence[datetime]) -> dict[datetime, dict[str, int]]:
     """What a rebuild of these intervals would change: counts by kind, and `flips` of the label state.
 
     Complete up to the newest pass: what landed since is not in it. Intervals without a line are absent.
     """
     found: dict[datetime, Counter[str]] = {}
-    for line in lines(pipeline, places, starts, columns=("interval", "kind", *_STATES)).iter_rows(named=True):
+    for line in lines(home, starts, columns=("interval", "kind", *_STATES)).iter_rows(named=True):
         counts = found.setdefault(line["interval"], Counter())
         counts[line["kind"]] += 1
         counts["flips"] += is_flip(line)
     return {start: dict(counts) for start, counts in sorted(found.items())}
 
 
-def of_row(pipeline: Pipeline, places: Places, row_id: RowId) -> list[dict[str, Any]]:
+def of_row(home: Home, row_id: RowId) -> list[dict[str, Any]]:
     """The lines that count about one left row, published or to come, as dicts of `schemas.LATE`."""
-    table = tables.opened(path_of(pipeline, places))
+    table = tables.opened(path_of(home))
     if table is None:
         return []
     filters: list[list[Filter]] = [_is_row(row_id, ""), _is_row(row_id, "gone_")]
     found = table.to_pyarrow_table(columns=["interval"], filters=filters).to_pylist()  # one or the other
     starts = sorted({row["interval"] for row in found})
     about = (_id(row_id, ""), _id(row_id, "gone_"))
-    counting = lines(pipeline, places, starts).iter_rows(named=True) if starts else ()
+    counting = lines(home, starts).iter_rows(named=True) if starts else ()
     return [line for line in counting if any(one.items() <= line.items() for one in about)]
 
 

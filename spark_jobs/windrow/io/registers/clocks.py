@@ -12,8 +12,8 @@ from datetime import datetime
 from typing import Any
 
 from windrow.config import Pipeline
+from windrow.home import Home, Table
 from windrow.io.delta import tables
-from windrow.places import Places
 from windrow.schemas import CLOCK
 from windrow.semantics.clock import PartitionClock, watermark
 from windrow.semantics.close import frontier
@@ -55,22 +55,22 @@ class Observation:
         return tuple(row for row in self.rows if row["topic"] == topic)
 
 
-def observe(pipeline: Pipeline, places: Places) -> Observation:
+def observe(home: Home) -> Observation:
     """The newest observation."""
-    path = places.table(pipeline.name, "clock")
+    path = home.table(Table.CLOCK)
     number = tables.version_of(path, APP_ID)
     if number < 0:  # a table that was copied without its transactions still knows its observations
         number = max((row["observation"] for row in tables.read(path, ["observation"])), default=-1)
     rows = tables.read(path, filters=[("observation", "=", number)]) if number >= 0 else []
-    read = [row for row in rows if row["topic"] in pipeline.topics]
-    return Observation(number, pipeline.topics, _ordered(read))
+    read = [row for row in rows if row["topic"] in home.pipeline.topics]
+    return Observation(number, home.pipeline.topics, _ordered(read))
 
 
-def record(pipeline: Pipeline, places: Places, number: int, rows: Iterable[Mapping[str, Any]]) -> Observation:
+def record(home: Home, number: int, rows: Iterable[Mapping[str, Any]]) -> Observation:
     """Append an observation, exactly once per number. The caller holds the landing lock."""
     stamped = [{**row, "observation": number} for row in rows]
-    tables.append_once(places.table(pipeline.name, "clock"), CLOCK, stamped, app_id=APP_ID, version=number)
-    return Observation(number, pipeline.topics, _ordered(stamped))
+    tables.append_once(home.table(Table.CLOCK), CLOCK, stamped, app_id=APP_ID, version=number)
+    return Observation(number, home.pipeline.topics, _ordered(stamped))
 
 
 def _ordered(rows: Iterable[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:

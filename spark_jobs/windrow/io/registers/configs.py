@@ -12,26 +12,26 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from windrow.config import Pipeline, duration_text
+from windrow.config import Pipeline
+from windrow.home import Home, Table
 from windrow.io.delta import tables
-from windrow.places import Places
 from windrow.schemas import CONFIGS
-from windrow.semantics.plan import instant_text
+from windrow.text import duration_text, instant_text
 
 
-def keep(pipeline: Pipeline, places: Places, now: datetime) -> None:
+def keep(home: Home, now: datetime) -> None:
     """Record the pipeline under its hash unless it is recorded. The caller holds the lock of `plans`."""
-    path = places.table(pipeline.name, "configs")
-    if not tables.read(path, columns=["config_hash"], filters=[("config_hash", "=", pipeline.config_hash)]):
-        row = {"config_hash": pipeline.config_hash, "pipeline": to_text(pipeline), "recorded_at": now}
+    path = home.table(Table.CONFIGS)
+    if not tables.read(path, columns=["config_hash"], filters=[("config_hash", "=", home.pipeline.config_hash)]):
+        row = {"config_hash": home.pipeline.config_hash, "pipeline": to_text(home.pipeline), "recorded_at": now}
         tables.append_once(path, CONFIGS, [row])
 
 
-def of_hash(pipeline: Pipeline, places: Places, config_hash: str) -> Pipeline | None:
+def of_hash(home: Home, config_hash: str) -> Pipeline | None:
     """The pipeline with this hash: as it is now, as it was, or None where it is not on record."""
-    if config_hash == pipeline.config_hash:
-        return pipeline
-    path = places.table(pipeline.name, "configs")
+    if config_hash == home.pipeline.config_hash:
+        return home.pipeline
+    path = home.table(Table.CONFIGS)
     for row in tables.read(path, filters=[("config_hash", "=", config_hash)]):
         try:
             found = from_text(row["pipeline"])

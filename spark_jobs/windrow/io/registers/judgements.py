@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from windrow.config import Pipeline
+from windrow.home import Home, Table
 from windrow.io.delta import tables
 from windrow.io.delta.locks import held
-from windrow.places import Places
 from windrow.schemas import QUALITY
 from windrow.semantics.intervals import Interval
 from windrow.semantics.plan import Plan
@@ -16,26 +15,26 @@ from windrow.semantics.plan import Plan
 Standing = Literal["passed", "warned", "blocked"]
 
 
-def record(pipeline: Pipeline, places: Places, rows: Sequence[Mapping[str, Any]]) -> None:
+def record(home: Home, rows: Sequence[Mapping[str, Any]]) -> None:
     """Append judged measures in one commit."""
-    with held(places.lock(pipeline.name, "quality")):
-        tables.append_once(places.table(pipeline.name, "quality"), QUALITY, rows)
+    with held(home.lock(Table.QUALITY)):
+        tables.append_once(home.table(Table.QUALITY), QUALITY, rows)
 
 
-def of_plans(pipeline: Pipeline, places: Places, plans: Sequence[Plan]) -> dict[str, list[dict[str, Any]]]:
+def of_plans(home: Home, plans: Sequence[Plan]) -> dict[str, list[dict[str, Any]]]:
     """The last judgement of each plan that has one, by plan id."""
-    rows = tables.read(places.table(pipeline.name, "quality"), filters=tables.of_plans("plan", plans))
+    rows = tables.read(home.table(Table.QUALITY), filters=tables.of_plans("plan", plans))
     newest = {plan: max(r["judged_at"] for r in rows if r["plan"] == plan) for plan in {r["plan"] for r in rows}}
     return {plan: [r for r in rows if r["plan"] == plan and r["judged_at"] == at] for plan, at in newest.items()}
 
 
-def blocked_intervals(pipeline: Pipeline, places: Places, among: Sequence[Interval]) -> set[Any]:
+def blocked_intervals(home: Home, among: Sequence[Interval]) -> set[Any]:
     """Starts of those intervals whose last judgement blocked them."""
     if not among:
         return set()
     columns = ["interval", "severity", "verdict", "judged_at"]
     rows = tables.read(
-        places.table(pipeline.name, "quality"), columns=columns, filters=[("interval", "in", [i.start for i in among])]
+        home.table(Table.QUALITY), columns=columns, filters=[("interval", "in", [i.start for i in among])]
     )
     newest: dict[Any, Any] = {}
     for row in rows:

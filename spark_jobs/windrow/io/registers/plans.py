@@ -10,11 +10,10 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from windrow.config import Pipeline
+from windrow.home import Home, Table
 from windrow.io.delta import tables
 from windrow.io.delta.locks import held
 from windrow.io.registers import configs
-from windrow.places import Places
 from windrow.schemas import PLANS
 from windrow.semantics.plan import Plan
 
@@ -26,22 +25,22 @@ class Asked(NamedTuple):
     who: str
 
 
-def of_run(pipeline: Pipeline, places: Places, run: str) -> tuple[Plan, ...]:
+def of_run(home: Home, run: str) -> tuple[Plan, ...]:
     """The recorded plans of a run, oldest interval first; none if it has recorded none."""
-    rows = tables.read(places.table(pipeline.name, "plans"), filters=[("run", "=", run)])
+    rows = tables.read(home.table(Table.PLANS), filters=[("run", "=", run)])
     return tuple(sorted((Plan.from_json(row["plan"]) for row in rows), key=lambda plan: plan.interval.start))
 
 
-def last_of_interval(pipeline: Pipeline, places: Places, start: datetime) -> Plan | None:
+def last_of_interval(home: Home, start: datetime) -> Plan | None:
     """The plan of an interval that was recorded last."""
-    rows = tables.read(places.table(pipeline.name, "plans"), filters=[("interval", "=", start)])
+    rows = tables.read(home.table(Table.PLANS), filters=[("interval", "=", start)])
     last = max(rows, key=lambda row: row["recorded_at"], default=None)
     return Plan.from_json(last["plan"]) if last else None
 
 
-def asked_for(pipeline: Pipeline, places: Places, plans: Sequence[Plan]) -> dict[str, dict[str, Any]]:
+def asked_for(home: Home, plans: Sequence[Plan]) -> dict[str, dict[str, Any]]:
     """By plan id what a publication says about its origin: `kind`, and of a rebuild `reason` and `asked_by`."""
-    rows = tables.read(places.table(pipeline.name, "plans"), filters=tables.of_plans("plan_id", plans))
+    rows = tables.read(home.table(Table.PLANS), filters=tables.of_plans("plan_id", plans))
     known = {row["plan_id"]: (row.get("reason"), row.get("asked_by")) for row in rows}
     return {
         plan.id: {"kind": "rebuild" if reason else "train", "reason": reason, "asked_by": who}
@@ -50,16 +49,14 @@ def asked_for(pipeline: Pipeline, places: Places, plans: Sequence[Plan]) -> dict
     }
 
 
-def record(
-    pipeline: Pipeline, places: Places, plans: Iterable[Plan], now: datetime, asked: Asked | None = None
-) -> tuple[Plan, ...]:
+def record(home: Home, plans: Iterable[Plan], now: datetime, asked: Asked | None = None) -> tuple[Plan, ...]:
     """Record the plans of a run in one commit; if the run has some already, those stand."""
     plans = tuple(plans)
-    with held(places.lock(pipeline.name, "plans")):
-        recorded = of_run(pipeline, places, plans[0].run)
+    with held(home.lock(Table.PLANS)):
+        recorded = of_run(home, plans[0].run)
         if recorded:
             return recorded
-        configs.keep(pipeline, places, now)
+        configs.keep(home, now)
         rows = [
             {
                 "run": plan.run,
@@ -72,5 +69,5 @@ def record(
             }
             for plan in plans
         ]
-        tables.append_once(places.table(pipeline.name, "plans"), PLANS, rows)
+        tables.append_once(home.table(Table.PLANS), PLANS, rows)
         return plans

@@ -12,38 +12,39 @@ from datetime import datetime
 from typing import Any
 
 from windrow.config import Pipeline
+from windrow.home import Home, Table
 from windrow.io.delta import tables
 from windrow.io.delta.locks import held
-from windrow.places import Places
+from windrow.outcomes import NeedsPerson
 from windrow.schemas import PUBLICATIONS
 from windrow.semantics.intervals import Interval, intervals_between
 
 APP_ID = "windrow.publish"
 
 
-class TrainingBehind(RuntimeError):
+class TrainingBehind(NeedsPerson):
     """The training table lacks what its register has. Trying again does not help; a person must look."""
 
 
 _INSTANTS = ("interval", "interval_end", "published_at")
 
 
-def registered(pipeline: Pipeline, places: Places, columns: Sequence[str] = ()) -> list[dict[str, Any]]:
+def registered(home: Home, columns: Sequence[str] = ()) -> list[dict[str, Any]]:
     """Every publication, by number; `columns`: these alone, the number among them, for who reads a long register."""
-    return sorted(_read(pipeline, places, columns=columns), key=lambda row: row["number"])
+    return sorted(_read(home, columns=columns), key=lambda row: row["number"])
 
 
-def repaired(pipeline: Pipeline, places: Places, columns: Sequence[str] = ()) -> list[dict[str, Any]]:
+def repaired(home: Home, columns: Sequence[str] = ()) -> list[dict[str, Any]]:
     """Every publication, after what a killed run committed and did not register was registered (rule 20)."""
-    if last_number(pipeline, places) != _last_registered(pipeline, places):
-        with held(places.lock(pipeline.name, "training")):
-            repair(pipeline, places)
-    return registered(pipeline, places, columns)
+    if last_number(home) != _last_registered(home):
+        with held(home.lock(Table.TRAINING)):
+            repair(home)
+    return registered(home, columns)
 
 
-def last_number(pipeline: Pipeline, places: Places) -> int:
+def last_number(home: Home) -> int:
     """The newest publication's number, as the training table knows it; 0 where nothing is published."""
-    return max(0, tables.version_of(places.table(pipeline.name, "training"), APP_ID))
+    return max(0, tables.version_of(home.table(Table.TRAINING), APP_ID))
 
 
 def standing(rows: list[dict[str, Any]]) -> dict[datetime, dict[str, Any]]:
@@ -51,19 +52,19 @@ def standing(rows: list[dict[str, Any]]) -> dict[datetime, dict[str, Any]]:
     return {row["interval"]: row for row in sorted(rows, key=lambda row: row["number"])}
 
 
-def published(pipeline: Pipeline, places: Places, interval: datetime) -> dict[str, Any] | None:
+def published(home: Home, interval: datetime) -> dict[str, Any] | None:
     """The standing publication of one interval, or None."""
-    return max(of_interval(pipeline, places, interval), key=lambda row: row["number"], default=None)
+    return max(of_interval(home, interval), key=lambda row: row["number"], default=None)
 
 
-def of_interval(pipeline: Pipeline, places: Places, interval: datetime) -> list[dict[str, Any]]:
+def of_interval(home: Home, interval: datetime) -> list[dict[str, Any]]:
     """Every publication of one interval."""
-    return _read(pipeline, places, [("interval", "=", interval)])
+    return _read(home, [("interval", "=", interval)])
 
 
-def of_intervals(pipeline: Pipeline, places: Places, starts: Sequence[datetime]) -> list[dict[str, Any]]:
+def of_intervals(home: Home, starts: Sequence[datetime]) -> list[dict[str, Any]]:
     """Every publication of some intervals."""
-    return _read(pipeline, places, [("interval", "in", list(starts))])
+    return _read(home, [("interval", "in", list(starts))])
 
 
 def last_version(rows: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> int | None:
@@ -84,18 +85,16 @@ def holes(pipeline: Pipeline, rows: list[dict[str, Any]], frontier: datetime | N
     return [i for i in intervals_between(pipeline.start, frontier, pipeline.interval) if i.start not in known]
 
 
-def _read(
-    pipeline: Pipeline, places: Places, filters: Sequence[tables.Filter] = (), columns: Sequence[str] = ()
-) -> list[dict[str, Any]]:
+def _read(home: Home, filters: Sequence[tables.Filter] = (), columns: Sequence[str] = ()) -> list[dict[str, Any]]:
     """Rows of the register; a column that it had not yet when a row was written is None."""
-    rows = tables.read(places.table(pipeline.name, "publications"), columns, filters)
+    rows = tables.read(home.table(Table.PUBLICATIONS), columns, filters)
     return [{**dict.fromkeys(columns or PUBLICATIONS.names), **row} for row in rows]
 
 
-def register(pipeline: Pipeline, places: Places, row: Mapping[str, Any]) -> None:
+def register(home: Home, row: Mapping[str, Any]) -> None:
     """Add one publication, once. The caller holds the training lock."""
     tables.append_once(
-        places.table(pipeline.name, "publications"),
+        home.table(Table.PUBLICATIONS),
         PUBLICATIONS,
         [row],
         app_id=APP_ID,
@@ -103,7 +102,7 @@ def register(pipeline: Pipeline, places: Places, row: Mapping[str, Any]) -> None
     )
 
 
-def repair(pipeline: Pipeline, places: Places) -> int:
+def repair(home: Home) -> int:
     """Register what the training table holds and the register lacks; returns the last publication's number.
 
     The caller holds the training lock.
@@ -111,14 +110,14 @@ def repair(pipeline: Pipeline, places: Places) -> int:
     Raises:
         TrainingBehind: the register has publications that the training table does not know of.
     """
-    training = places.table(pipeline.name, "training")
-    last = last_number(pipeline, places)
-    known = _last_registered(pipeline, places)
+    training = home.table(Table.TRAINING)
+    last = last_number(home)
+    known = _last_registered(home)
     if last < known:
         raise TrainingBehind(
             f"{training} knows of publication {last}, its register of {known}: the training table was lost, reset or "
             "restored from an older copy. Nothing was published. Restore the table with its _delta_log; or move "
-            f"{places.table(pipeline.name, 'publications')} away too, and every interval is published again."
+            f"{home.table(Table.PUBLICATIONS)} away too, and every interval is published again."
         )
     if last > known:
         missing = []
@@ -133,13 +132,13 @@ def repair(pipeline: Pipeline, places: Places) -> int:
                 "their commits are still in the log. Restore the publications table from a backup."
             )
         for row in reversed(missing):
-            register(pipeline, places, row)
+            register(home, row)
     return last
 
 
-def _last_registered(pipeline: Pipeline, places: Places) -> int:
+def _last_registered(home: Home) -> int:
     """The register's last publication, 0 before the first; also where it was copied without its transactions."""
-    register = places.table(pipeline.name, "publications")
+    register = home.table(Table.PUBLICATIONS)
     known = tables.version_of(register, APP_ID)
     return known if known >= 0 else max((row["number"] for row in tables.read(register, ["number"])), default=0)
 

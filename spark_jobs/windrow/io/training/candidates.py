@@ -19,12 +19,13 @@ from pyspark.sql.types import StructType
 
 from windrow.config import Pipeline
 from windrow.config.column_types import parse_type
+from windrow.home import Home, Table
 from windrow.io.delta import crash_points, footers, lookup, scan, tables
 from windrow.io.delta.locks import held
 from windrow.io.delta.lookup import Range
 from windrow.io.registers.clocks import Observation
 from windrow.io.training import inputs
-from windrow.places import Places
+from windrow.outcomes import BadInput
 from windrow.schemas import ELEMENT_TYPES, INTERVAL, MEASURES, PAIRED, PLAN, PUBLICATION, ROW_ORDER, TRAINING_TYPES
 from windrow.semantics.balance import Balance, LeftBalance, RightBalance
 from windrow.semantics.intervals import at_micros
@@ -39,34 +40,33 @@ class CandidatesGone(RuntimeError):
     """There is no candidates table any more."""
 
 
-class LabelNotPublishable(ValueError):
+class LabelNotPublishable(BadInput):
     """A label expression has a type that not every reader knows. The pipeline file must change."""
 
 
-def is_made(pipeline: Pipeline, places: Places, plans: Sequence[Plan]) -> bool:
+def is_made(home: Home, plans: Sequence[Plan]) -> bool:
     """Whether the candidates and the measures of these plans are all there."""
-    known = {row["plan"] for row in measures_of(pipeline, places, plans)}
+    known = {row["plan"] for row in measures_of(home, plans)}
     return known >= {plan.id for plan in plans}
 
 
-def measures_of(pipeline: Pipeline, places: Places, plans: Sequence[Plan]) -> list[dict[str, Any]]:
+def measures_of(home: Home, plans: Sequence[Plan]) -> list[dict[str, Any]]:
     """Rows of `measures` of these plans."""
     filters = tables.of_plans("plan", plans)
-    return tables.read(places.table(pipeline.name, "measures"), filters=filters) if plans else []
+    return tables.read(home.table(Table.MEASURES), filters=filters) if plans else []
 
 
-def numbers_of(pipeline: Pipeline, places: Places, plans: Sequence[Plan]) -> dict[str, dict[str, Any]]:
+def numbers_of(home: Home, plans: Sequence[Plan]) -> dict[str, dict[str, Any]]:
     """Measures by name, by plan id."""
     numbers: dict[str, dict[str, Any]] = {plan.id: {} for plan in plans}
-    for row in measures_of(pipeline, places, plans):
+    for row in measures_of(home, plans):
         numbers[row["plan"]][row["name"]] = row["value"]
     return numbers
 
 
 def make(
     spark: SparkSession,
-    pipeline: Pipeline,
-    places: Places,
+    home: Home,
     plans: tuple[Plan, ...],
     landing: Mapping[str, float | None],
     numbers: Mapping[str, int],
@@ -77,28 +77,28 @@ def make(
     `landing`: measures of the landing balance (see `landing_measures`). `numbers`: by plan id, the publication number
     that is foreseen for it. `rows_expected`: about how many left rows they have.
     """
-    with held(places.lock(pipeline.name, "candidates")):
-        read = inputs.inputs(spark, pipeline, places, plans)
-        path = places.table(pipeline.name, "candidates")
+    with held(home.lock(Table.CANDIDATES)):
+        read = inputs.inputs(spark, home, plans)
+        path = home.table(Table.CANDIDATES)
         app_id = f"windrow.join/{plans[0].id}"
         if tables.version_of(path, app_id) < 1:
             crash_points.point("join.before_commit")
-            rows = inputs.joined(pipeline, plans, read)
-            _refuse_unreadable(rows, pipeline)
-            write(_as_published(rows, pipeline, plans, numbers), path, app_id, plans, rows_expected)
+            rows = inputs.joined(home.pipeline, plans, read)
+            _refuse_unreadable(rows, home.pipeline)
+            write(_as_published(rows, home.pipeline, plans, numbers), path, app_id, plans, rows_expected)
         crash_points.point("join.after_commit")
-        if not is_made(pipeline, places, plans):
-            written = of_plans(spark, pipeline, places, [plan.id for plan in plans])
-            nulls = _nulls_of(pipeline, places, plans)
-            measured = _measures(pipeline, plans, read, written, landing, nulls)
-            tables.append_once(places.table(pipeline.name, "measures"), MEASURES, measured)
+        if not is_made(home, plans):
+            written = of_plans(spark, home, [plan.id for plan in plans])
+            nulls = _nulls_of(home, plans)
+            measured = _measures(home.pipeline, plans, read, written, landing, nulls)
+            tables.append_once(home.table(Table.MEASURES), MEASURES, measured)
         read.release()
         crash_points.point("join.after_measures")
 
 
-def of_plans(spark: SparkSession, pipeline: Pipeline, places: Places, plan_ids: Sequence[str]) -> DataFrame:
+def of_plans(spark: SparkSession, home: Home, plan_ids: Sequence[str]) -> DataFrame:
     """Candidate rows of some plans, `_paired` and not."""
-    path = places.table(pipeline.name, "candidates")
+    path = home.table(Table.CANDIDATES)
     rows = scan.rows(spark, path, *[_of(plan_id) for plan_id in plan_ids])
     if rows is None:
         raise CandidatesGone(
@@ -109,9 +109,9 @@ def of_plans(spark: SparkSession, pipeline: Pipeline, places: Places, plan_ids: 
     return rows.where(F.col(PLAN).isin(list(plan_ids))).withColumn(PAIRED, paired)
 
 
-def files_of(pipeline: Pipeline, places: Places, plans: Sequence[Plan]) -> tuple[dict[str, list[Path]], dict[str, str]]:
+def files_of(home: Home, plans: Sequence[Plan]) -> tuple[dict[str, list[Path]], dict[str, str]]:
     """The candidates' files by plan id, without a session; and the table's columns, name → type in Spark's words."""
-    path = places.table(pipeline.name, "candidates")
+    path = home.table(Table.CANDIDATES)
     table = lookup.opened(path)
     if table is None:
         return {plan.id: [] for plan in plans}, {}
@@ -124,10 +124,10 @@ def _of(plan_id: str) -> tuple[Range]:
     return (Range(PLAN, plan_id, plan_id),)
 
 
-def discard(pipeline: Pipeline, places: Places, plan_ids: Sequence[str]) -> None:
+def discard(home: Home, plan_ids: Sequence[str]) -> None:
     """Take published candidates out of the table; their files go with the next vacuum."""
-    with held(places.lock(pipeline.name, "candidates")):
-        table = tables.opened(places.table(pipeline.name, "candidates"))
+    with held(home.lock(Table.CANDIDATES)):
+        table = tables.opened(home.table(Table.CANDIDATES))
         if table is not None and plan_ids:
             names = ", ".join(f"'{plan_id}'" for plan_id in plan_ids)
             table.delete(f"{PLAN} in ({names})")
@@ -230,18 +230,18 @@ def _measures(
     return rows
 
 
-def _nulls_of(pipeline: Pipeline, places: Places, plans: Sequence[Plan]) -> dict[str, dict[str, int]]:
+def _nulls_of(home: Home, plans: Sequence[Plan]) -> dict[str, dict[str, int]]:
     """By plan id, nulls of the left columns that the footers of its files tell; rows without their pair count as any.
 
     A leaf of a nested column is null also where the column is not, so they tell only if there is none.
     """
-    files, columns = files_of(pipeline, places, plans)
+    files, columns = files_of(home, plans)
     if PAIRED in columns:
         return {}
     told = {}
     for plan_id, paths in files.items():
         by_file = [footers.nulls_of(path) for path in paths]
-        known = [name for name in pipeline.left.columns if all(name in nulls for nulls in by_file)]
+        known = [name for name in home.pipeline.left.columns if all(name in nulls for nulls in by_file)]
         told[plan_id] = {name: sum(nulls[name] for nulls in by_file) for name in known}
     return told
 

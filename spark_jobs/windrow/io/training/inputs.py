@@ -12,11 +12,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from windrow.config import Pipeline, Stream
+from windrow.home import Home
 from windrow.io.delta import lookup, scan
 from windrow.io.delta.lookup import Condition, Has, Range
 from windrow.io.delta.session import schema_of
 from windrow.io.landing import gaps
-from windrow.places import Places
 from windrow.schemas import BATCH, EVENT_TIME, QUARANTINED, RECORD_AT
 from windrow.semantics.clock import PartitionClock, watermark
 from windrow.semantics.close import frontier, is_closed
@@ -49,7 +49,7 @@ class Inputs:
             side.release()
 
 
-def inputs(spark: SparkSession, pipeline: Pipeline, places: Places, plans: tuple[Plan, ...]) -> Inputs:
+def inputs(spark: SparkSession, home: Home, plans: tuple[Plan, ...]) -> Inputs:
     """Rows for plans that share their pins. Intervals between the plans' are left out.
 
     Labels are read once for all intervals, from `start - before` to `end + after`.
@@ -59,16 +59,15 @@ def inputs(spark: SparkSession, pipeline: Pipeline, places: Places, plans: tuple
     wanted = any_of(_inside(stretch) for stretch in _stretches(plans))
 
     def landed(stream: Stream, begin: datetime, end: datetime) -> DataFrame:
-        rows = landed_of(spark, pipeline, places, stream, pins, within(begin, end))
-        return rows.where(wanted) if stream is pipeline.left else rows
+        rows = landed_of(spark, home, stream, pins, within(begin, end))
+        return rows.where(wanted) if stream is home.pipeline.left else rows
 
-    return inputs_of(spark, pipeline, places, pins, lo, hi, landed)
+    return inputs_of(spark, home, pins, lo, hi, landed)
 
 
 def inputs_of(
     spark: SparkSession,
-    pipeline: Pipeline,
-    places: Places,
+    home: Home,
     pins: Mapping[str, int],
     lo: datetime,
     hi: datetime,
@@ -78,27 +77,27 @@ def inputs_of(
 
     `landed`: landing rows of a stream, at least those that are wanted of a stretch of event time.
     """
-    sides = [rows_of(landed(pipeline.left, lo, hi), pipeline.left, lo, hi, ends_in=False)]
+    sides = [rows_of(landed(home.pipeline.left, lo, hi), home.pipeline.left, lo, hi, ends_in=False)]
     doubtful = {}
-    for stream in pipeline.right:
+    for stream in home.pipeline.right:
         begin, end = lo - stream.window.before, hi + stream.window.after
         sides.append(rows_of(landed(stream, begin, end), stream, begin, end, ends_in=True))
         if stream.role == "label":
-            files = doubtful_files(pipeline, begin, end)
-            if any(scan.can_hold(places.landing(pipeline.name, topic), *files) for topic in stream.topics):
-                landing = landed_of(spark, pipeline, places, stream, pins, *files)
-                rows = doubtful_rows(landing, stream, pipeline, begin, end)
+            files = doubtful_files(home.pipeline, begin, end)
+            if any(scan.can_hold(home.landing(topic), *files) for topic in stream.topics):
+                landing = landed_of(spark, home, stream, pins, *files)
+                rows = doubtful_rows(landing, stream, home.pipeline, begin, end)
                 if not rows.isEmpty():
                     doubtful[stream.name] = rows
     left, *rights = looked_through(sides)
-    lost = gaps.as_of(pipeline, places, pins, lo - pipeline.before, hi + pipeline.after)
+    lost = gaps.as_of(home, pins, lo - home.pipeline.before, hi + home.pipeline.after)
     return Inputs(left, {side.stream.name: side for side in rights}, doubtful, lost)
 
 
-def most_rows(pipeline: Pipeline, places: Places, plans: Sequence[Plan]) -> int:
+def most_rows(home: Home, plans: Sequence[Plan]) -> int:
     """About how many left rows the plans have, by the statistics of landed files, whose rows are taken as even."""
     spans = [Range(EVENT_TIME, stretch.start, stretch.end) for stretch in _stretches(plans)]
-    tables = [lookup.opened(places.landing(pipeline.name, topic)) for topic in pipeline.left.topics]
+    tables = [lookup.opened(home.landing(topic)) for topic in home.pipeline.left.topics]
     return sum(table.rows_within(span) for table in tables if table is not None for span in spans)
 
 
@@ -161,8 +160,7 @@ def _inside(interval: Interval):  # type: ignore[no-untyped-def]
 
 def landed_of(
     spark: SparkSession,
-    pipeline: Pipeline,
-    places: Places,
+    home: Home,
     stream: Stream,
     pins: Mapping[str, int],
     *either: Sequence[Condition],
@@ -172,7 +170,7 @@ def landed_of(
     for topic in stream.topics:
         pin = pins.get(topic, 0)
         files = [(*conditions, Range(BATCH, most=pin)) for conditions in either]
-        rows = scan.rows(spark, places.landing(pipeline.name, topic), *files)
+        rows = scan.rows(spark, home.landing(topic), *files)
         if rows is not None:
             found.append(rows.where(F.col(BATCH) <= pin))
     payload = ", ".join(f"`{name}` {kind}" for name, kind in stream.columns.items())

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
@@ -29,12 +29,12 @@ from deltalake import DeltaTable
 from deltalake.transaction import AddAction, RemoveAction
 from pyspark.sql import SparkSession
 
-from windrow.config import Pipeline
+from windrow.home import Home, Table
 from windrow.io.delta import staging, tables
 from windrow.io.delta.locks import held
 from windrow.io.registers import publications
 from windrow.io.training import candidates
-from windrow.places import Places
+from windrow.outcomes import BadInput
 from windrow.schemas import ARRIVED_AT, BATCH, DATE, EVENT_TIME, INTERVAL, PLAN, ROW_ORDER
 from windrow.semantics.balance import BalanceBroken
 from windrow.semantics.plan import Plan
@@ -45,11 +45,9 @@ SHORTEST = timedelta(days=7)
 HOUR = timedelta(hours=1)
 STATISTICS = 32
 """Columns that Delta keeps statistics of, where the table does not say."""
-LARGE = ("training", "candidates")
-SMALL = ("clock", "plans", "measures", "quality", "publications", "late", "lag_impact", "configs", "reconciled")
 
 
-class RetentionUnsafe(ValueError):
+class RetentionUnsafe(BadInput, ValueError):
     """Files would be deleted that a running job or a reader of a past version may still need."""
 
 
@@ -79,27 +77,27 @@ def require_safe(retention: timedelta) -> None:
         )
 
 
-def compact(spark: SparkSession, pipeline: Pipeline, places: Places, now: datetime) -> dict[str, int]:
+def compact(spark: SparkSession, home: Home, now: datetime) -> dict[str, int]:
     """Put what is closed for an hour into few files; returns how many files went, by table."""
     gone: dict[str, int] = {}
-    for topic in pipeline.topics:
-        path = places.landing(pipeline.name, topic)
+    for topic in home.pipeline.topics:
+        path = home.landing(topic)
         pieces = _landed(path, now - HOUR)
-        gone[f"landing/{topic}"] = sum(_rewrite(spark, pipeline, places, path, "landing", piece) for piece in pieces)
-    path = places.table(pipeline.name, "training")
+        gone[f"landing/{topic}"] = sum(_rewrite(spark, home, path, Table.LANDING, piece) for piece in pieces)
+    path = home.table(Table.TRAINING)
     pieces = _published(path, now - HOUR)
-    gone["training"] = sum(_rewrite(spark, pipeline, places, path, "training", piece) for piece in pieces)
+    gone["training"] = sum(_rewrite(spark, home, path, Table.TRAINING, piece) for piece in pieces)
     return gone
 
 
-def _rewrite(spark: SparkSession, pipeline: Pipeline, places: Places, path: str, lock: str, piece: Piece) -> int:
+def _rewrite(spark: SparkSession, home: Home, path: str, lock: Table, piece: Piece) -> int:
     """The same rows, again: in row order, in as many files as they need. Returns how many files fewer there are."""
-    with held(places.lock(pipeline.name, lock)):
+    with held(home.lock(lock)):
         table = tables.opened(path)
         there = {file["path"]: file["size_bytes"] for file in _files(path)}
         if table is None or not piece.paths <= there.keys():  # somebody was faster; the next run looks again
             return 0
-        folder = places.home / "staging" / pipeline.name / f"compact-{os.getpid()}"
+        folder = home.places.home / "staging" / home.pipeline.name / f"compact-{os.getpid()}"
         try:
             _stage(spark, path, piece, folder)
             coming = _additions(path, piece, table, sorted(folder.glob("*.parquet")))
@@ -195,24 +193,24 @@ def _hour(at: datetime) -> datetime:
     return at.replace(minute=0, second=0, microsecond=0)
 
 
-def discard_outdated(pipeline: Pipeline, places: Places) -> int:
+def discard_outdated(home: Home) -> int:
     """Take candidates out whose plan no commit will accept any more: their interval has a newer publication."""
-    table = tables.opened(places.table(pipeline.name, "candidates"))
+    table = tables.opened(home.table(Table.CANDIDATES))
     staged = sorted({entry[PLAN] for entry in table.partitions()}) if table is not None else []
     if not staged:
         return 0
-    recorded = tables.read(places.table(pipeline.name, "plans"), columns=["plan"], filters=[("plan_id", "in", staged)])
-    standing = publications.standing(publications.registered(pipeline, places))
+    recorded = tables.read(home.table(Table.PLANS), columns=["plan"], filters=[("plan_id", "in", staged)])
+    standing = publications.standing(publications.registered(home))
     outdated = [
         plan.id
         for plan in (Plan.from_json(row["plan"]) for row in recorded)
         if (now := standing.get(plan.interval.start)) is not None and now["number"] != plan.supersedes
     ]
-    candidates.discard(pipeline, places, outdated)
+    candidates.discard(home, outdated)
     return len(outdated)
 
 
-def vacuum(pipeline: Pipeline, places: Places, retention: timedelta) -> dict[str, int]:
+def vacuum(home: Home, retention: timedelta) -> dict[str, int]:
     """Delete files that no version of the last `retention` needs; returns how many, by table.
 
     Raises:
@@ -220,12 +218,12 @@ def vacuum(pipeline: Pipeline, places: Places, retention: timedelta) -> dict[str
     """
     require_safe(retention)
     hours = int(retention / HOUR)
-    landing = ((f"landing/{topic}", "landing") for topic in pipeline.topics)
-    named: Iterable[tuple[str, str]] = (*landing, *((name, name) for name in (*LARGE, *SMALL)))
+    landing = [(f"landing/{topic}", home.landing(topic), Table.LANDING) for topic in home.pipeline.topics]
+    others = [(str(table), home.table(table), table) for table in Table if table is not Table.LANDING]
     gone = {}
-    for name, lock in named:
-        table = tables.opened(places.table(pipeline.name, name))
+    for name, path, lock in (*landing, *others):
+        table = tables.opened(path)
         if table is not None:
-            with held(places.lock(pipeline.name, lock)):
+            with held(home.lock(lock)):
                 gone[name] = len(table.vacuum(retention_hours=hours, dry_run=False, full=True))
     return gone

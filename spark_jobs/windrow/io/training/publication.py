@@ -23,12 +23,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, StructField, StructType
 
-from windrow.config import Pipeline
+from windrow.home import Home, Table
 from windrow.io.delta import crash_points, staging, tables
 from windrow.io.delta.locks import held
 from windrow.io.registers import plans, publications
 from windrow.io.training import candidates
-from windrow.places import Places
+from windrow.outcomes import AnotherWriter
 from windrow.schemas import DATE, EVENT_TIME, INTERVAL, PAIRED, PLAN, PUBLICATION, TRAINING_META
 from windrow.semantics.balance import BalanceBroken
 from windrow.semantics.intervals import Interval
@@ -38,7 +38,7 @@ AT_ONCE = 100
 """Intervals whose files one Spark job writes."""
 
 
-class Superseded(RuntimeError):
+class Superseded(AnotherWriter):
     """The interval was published by somebody else since this plan was made. A new plan is needed."""
 
 
@@ -48,8 +48,7 @@ Session = Callable[[], SparkSession]
 
 def publish_all(
     spark: Session,
-    pipeline: Pipeline,
-    places: Places,
+    home: Home,
     planned: Sequence[Plan],
     facts: Mapping[str, Mapping[str, Any]],
     now: Callable[[], datetime],
@@ -59,18 +58,18 @@ def publish_all(
     Args:
         facts: by plan id: counts, balance, verdict, report and who overrode, as columns of `publications`.
     """
-    asked = plans.asked_for(pipeline, places, planned)
-    standing = _Standing(pipeline, places, [plan.interval.start for plan in planned])
+    asked = plans.asked_for(home, planned)
+    standing = _Standing(home, [plan.interval.start for plan in planned])
     waiting = list(planned)
     while waiting:
-        first = publications.last_number(pipeline, places) + 1
+        first = publications.last_number(home) + 1
         numbers = {plan: first + n for n, plan in enumerate(waiting[:AT_ONCE])}
         with ExitStack() as held_files:
-            staged = _staged(spark, pipeline, places, numbers, facts, held_files)
+            staged = _staged(spark, home, numbers, facts, held_files)
             for plan, number in numbers.items():
                 known = {**facts[plan.id], **asked[plan.id]}
                 try:
-                    row = _publish(spark, pipeline, places, plan, known, now, standing, staged.get(plan.id))
+                    row = _publish(spark, home, plan, known, now, standing, staged.get(plan.id))
                 except Superseded as refused:
                     waiting.remove(plan)
                     yield refused
@@ -83,25 +82,24 @@ def publish_all(
 
 def _staged(
     spark: Session,
-    pipeline: Pipeline,
-    places: Places,
+    home: Home,
     numbers: Mapping[Plan, int],
     facts: Mapping[str, Mapping[str, Any]],
     held_files: ExitStack,
 ) -> dict[str, staging.Staged]:
     """The files of those plans that have rows, by plan id."""
     filled = {plan: number for plan, number in numbers.items() if facts[plan.id]["rows"]}
-    found = _own_files(pipeline, places, filled)
+    found = _own_files(home, filled)
     if others := {plan: number for plan, number in filled.items() if plan.id not in found}:
-        root = places.home / "staging" / pipeline.name
-        rows = _rows(spark(), pipeline, places, others)
+        root = home.places.home / "staging" / home.pipeline.name
+        rows = _rows(spark(), home, others)
         found |= held_files.enter_context(staging.staged(rows, others, root))
     return found
 
 
-def _own_files(pipeline: Pipeline, places: Places, numbers: Mapping[Plan, int]) -> dict[str, staging.Staged]:
+def _own_files(home: Home, numbers: Mapping[Plan, int]) -> dict[str, staging.Staged]:
     """The files of those candidates that can be published as they are, by plan id."""
-    files, columns = candidates.files_of(pipeline, places, list(numbers))
+    files, columns = candidates.files_of(home, list(numbers))
     published = {name: columns[name] for name in _columns(columns) if name in columns}
     own = (staging.own(plan, number, files[plan.id], published) for plan, number in numbers.items())
     return {staged.plan.id: staged for staged in own if staged}
@@ -109,8 +107,7 @@ def _own_files(pipeline: Pipeline, places: Places, numbers: Mapping[Plan, int]) 
 
 def _publish(
     spark: Session,
-    pipeline: Pipeline,
-    places: Places,
+    home: Home,
     plan: Plan,
     facts: Mapping[str, Any],
     now: Callable[[], datetime],
@@ -123,8 +120,8 @@ def _publish(
         Superseded: the interval has a newer publication than the plan knows.
     """
     crash_points.point("publish.before_lock")
-    with held(places.lock(pipeline.name, "training")):
-        number = publications.repair(pipeline, places) + 1
+    with held(home.lock(Table.TRAINING)):
+        number = publications.repair(home) + 1
         standing = known.of(plan.interval.start, number - 1)
         if standing is not None and standing["plan_id"] == plan.id:
             return standing
@@ -147,13 +144,13 @@ def _publish(
             "published_at": now(),
         }
 
-        if tables.opened(places.table(pipeline.name, "training")) is None:
-            _create(pipeline, places)
+        if tables.opened(home.table(Table.TRAINING)) is None:
+            _create(home)
 
         def rows() -> DataFrame:
-            return _rows(spark(), pipeline, places, {plan: number})
+            return _rows(spark(), home, {plan: number})
 
-        row = commit(pipeline, places, plan.interval, row, rows, staged)
+        row = commit(home, plan.interval, row, rows, staged)
         known.add(row)
         return row
 
@@ -161,8 +158,8 @@ def _publish(
 class _Standing:
     """The standing publications of some intervals, read again whenever a number is out that is not known here."""
 
-    def __init__(self, pipeline: Pipeline, places: Places, starts: Sequence[datetime]) -> None:
-        self._read = lambda: publications.standing(publications.of_intervals(pipeline, places, starts))
+    def __init__(self, home: Home, starts: Sequence[datetime]) -> None:
+        self._read = lambda: publications.standing(publications.of_intervals(home, starts))
         self._rows: dict[datetime, Row] = {}
         self._last: int | None = None
 
@@ -178,8 +175,7 @@ class _Standing:
 
 
 def commit(
-    pipeline: Pipeline,
-    places: Places,
+    home: Home,
     interval: Interval,
     row: Row,
     rows: Callable[[], DataFrame],
@@ -193,21 +189,21 @@ def commit(
     Raises:
         BalanceBroken: there are not as many staged rows as the register is to say. Nothing was committed.
     """
-    path = places.table(pipeline.name, "training")
+    path = home.table(Table.TRAINING)
     crash_points.point("publish.before_commit")
     if not _swap_files(DeltaTable(path), path, interval, row, staged):
         _replace_rows(path, interval, row, rows())
     crash_points.point("publish.after_commit")
     row = {**row, "training_version": _read_back(path, row)}
-    publications.register(pipeline, places, row)
+    publications.register(home, row)
     crash_points.point("publish.after_register")
     return row
 
 
-def _rows(spark: SparkSession, pipeline: Pipeline, places: Places, numbers: Mapping[Plan, int]) -> DataFrame:
+def _rows(spark: SparkSession, home: Home, numbers: Mapping[Plan, int]) -> DataFrame:
     """The training rows of some candidates, with their publication numbers."""
     by_plan = F.create_map(*[F.lit(x) for plan, number in numbers.items() for x in (plan.id, number)])
-    staged = candidates.of_plans(spark, pipeline, places, [plan.id for plan in numbers]).where(F.col(PAIRED))
+    staged = candidates.of_plans(spark, home, [plan.id for plan in numbers]).where(F.col(PAIRED))
     added = {
         PUBLICATION: F.element_at(by_plan, F.col(PLAN)).cast("bigint"),
         DATE: F.to_date(INTERVAL),
@@ -280,15 +276,15 @@ def _has_statistics(kind: str) -> bool:
     return kind in ("string", "tinyint", "smallint", "int", "bigint", "date", "timestamp") or kind.startswith("decimal")
 
 
-def _create(pipeline: Pipeline, places: Places) -> None:
+def _create(home: Home) -> None:
     """An empty table first: partitioned by UTC date, with statistics where readers filter."""
-    candidate = tables.opened(places.table(pipeline.name, "candidates"))
+    candidate = tables.opened(home.table(Table.CANDIDATES))
     assert candidate is not None, "its rows are about to be published"
     known = {field.name: field for field in tables.spark_schema(candidate)}
     fields = [known.get(name, StructField(name, DateType())) for name in _columns(known)]
-    key = [key for key in pipeline.left.key if _has_statistics(pipeline.left.columns[key])]
+    key = [key for key in home.pipeline.left.key if _has_statistics(home.pipeline.left.columns[key])]
     DeltaTable.create(
-        places.table(pipeline.name, "training"),
+        home.table(Table.TRAINING),
         Schema.from_json(StructType(fields).json()),
         partition_by=[DATE],
         configuration={

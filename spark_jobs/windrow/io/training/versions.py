@@ -17,24 +17,22 @@ from deltalake.exceptions import DeltaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from windrow.config import Pipeline
+from windrow.home import Home, Table
 from windrow.io.delta import staging
 from windrow.io.delta.locks import held
 from windrow.io.registers import plans, publications
 from windrow.io.training import publication
-from windrow.places import Places
+from windrow.outcomes import BadInput
 from windrow.schemas import DATE, INTERVAL, PUBLICATION
 from windrow.semantics.balance import BalanceBroken
 from windrow.semantics.intervals import Interval
 
 
-class VersionGone(RuntimeError):
+class VersionGone(BadInput):
     """Rows of an earlier publication were vacuumed, or the log of their version was cleaned. A retry does not help."""
 
 
-def version_with(
-    pipeline: Pipeline, places: Places, register: Sequence[Mapping[str, Any]], row: Mapping[str, Any]
-) -> int:
+def version_with(home: Home, register: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> int:
     """A version of the training table that holds a publication's rows and can still be read.
 
     The current one where the publication stands; else the one that it made, or the last before it was replaced.
@@ -42,7 +40,7 @@ def version_with(
     Raises:
         VersionGone: there is none.
     """
-    path, interval = places.table(pipeline.name, "training"), Interval(row["interval"], row["interval_end"])
+    path, interval = home.table(Table.TRAINING), Interval(row["interval"], row["interval_end"])
     last = publications.last_version(register, row)
     tries = [DeltaTable(path).version()] if last is None else [row["training_version"], last]
     for version in tries:
@@ -54,19 +52,16 @@ def version_with(
     )
 
 
-def at_version(
-    spark: SparkSession, pipeline: Pipeline, places: Places, starts: Sequence[datetime], version: int
-) -> DataFrame:
+def at_version(spark: SparkSession, home: Home, starts: Sequence[datetime], version: int) -> DataFrame:
     """The training rows of some intervals, as a version of the table has them."""
-    table = spark.read.format("delta").option("versionAsOf", version).load(places.table(pipeline.name, "training"))
+    table = spark.read.format("delta").option("versionAsOf", version).load(home.table(Table.TRAINING))
     days = sorted({start.date() for start in starts})
     return table.where(F.col(DATE).isin(days) & F.col(INTERVAL).isin([F.lit(start) for start in starts]))
 
 
 def roll_back(
     spark: SparkSession,
-    pipeline: Pipeline,
-    places: Places,
+    home: Home,
     interval: Interval,
     number: int,
     why: plans.Asked,
@@ -79,17 +74,17 @@ def roll_back(
         VersionGone: its rows are not there any more.
         BalanceBroken: that version does not hold as many rows as were published.
     """
-    with held(places.lock(pipeline.name, "training")):
-        new = publications.repair(pipeline, places) + 1
-        register = publications.of_intervals(pipeline, places, [interval.start])
+    with held(home.lock(Table.TRAINING)):
+        new = publications.repair(home) + 1
+        register = publications.of_intervals(home, [interval.start])
         earlier = next((row for row in register if row["number"] == number), None)
         if earlier is None:
             raise LookupError(f"{interval} has no publication {number}")
         standing = max(register, key=lambda row: row["number"])
         if number in (standing["number"], standing["rolled_back_to"]):
             return None
-        version = version_with(pipeline, places, register, earlier)
-        rows = at_version(spark, pipeline, places, [interval.start], version)
+        version = version_with(home, register, earlier)
+        rows = at_version(spark, home, [interval.start], version)
         if (found := rows.count()) != earlier["rows"]:
             raise BalanceBroken(
                 f"{interval}: version {version} of the training table holds {found} rows of it, and publication "
@@ -106,7 +101,7 @@ def roll_back(
             "published_at": now(),
         }
         numbered = rows.withColumn(PUBLICATION, F.lit(new).cast("bigint"))
-        return publication.commit(pipeline, places, interval, row, lambda: numbered)
+        return publication.commit(home, interval, row, lambda: numbered)
 
 
 def _is_readable(path: str, interval: Interval, version: int) -> bool:

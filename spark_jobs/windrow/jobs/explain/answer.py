@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from windrow.config import Pipeline, RightStream
+from windrow.home import Table
 from windrow.io.delta import lookup, tables
 from windrow.io.delta.lookup import Range, all_of, equal
 from windrow.io.landing.landed_rows import LandedRows, Row, row_id_of
@@ -43,13 +44,13 @@ def explain(ctx: Context, asked: Question) -> dict[str, Any]:
     Raises:
         BadRequest: no row, or more than one, answers to the question.
     """
-    landed = LandedRows(ctx.pipeline, ctx.places, all_columns=asked.columns)
+    landed = LandedRows(ctx.home, all_columns=asked.columns)
     row = find(ctx, landed, asked)
     register = _publications(ctx, interval_at(ctx.pipeline, row[EVENT_TIME]))
     standing = register[-1] if register else None
     plan = Plan.from_json(standing["plan"]) if standing else None
     case = case_of(ctx, landed, row, asked.near, plan.pins if plan else {})
-    seen = clocks.observe(ctx.pipeline, ctx.places)
+    seen = clocks.observe(ctx.home)
     vector, pins = (plan.watermark, plan.pins) if plan else (seen.clocks, seen.pins)
     spec = case.spec(vector, bool(plan and plan.drained), gaps_at(ctx, case, pins))
     computed = row_at(case.records, spec, case.left, pins)
@@ -72,7 +73,7 @@ def explain(ctx: Context, asked: Question) -> dict[str, Any]:
         "duplicates": _duplicates(ctx.pipeline, case, spec, pins),
         "publications": [_publication(ctx, case, one, published) for one in register],
         "expectations": _expectations(ctx, plan or last_plan(ctx, case)),
-        "late": ledger_table.of_row(ctx.pipeline, ctx.places, case.left.row_id),
+        "late": ledger_table.of_row(ctx.home, case.left.row_id),
         "agrees": _agrees(case, published, computed, plan),
         "looked": {**landed.looked, **({"training": training} if training else {})},
     }
@@ -82,16 +83,16 @@ def _publications(ctx: Context, interval: Interval | None) -> list[dict[str, Any
     """Every publication of the row's interval, by number; what a killed run did not register is registered."""
     if interval is None:
         return []
-    training, register = (ctx.places.table(ctx.pipeline.name, name) for name in ("training", "publications"))
+    training, register = (ctx.home.table(table) for table in (Table.TRAINING, Table.PUBLICATIONS))
     if tables.version_of(training, publications.APP_ID) > tables.version_of(register, publications.APP_ID):
-        publications.repaired(ctx.pipeline, ctx.places)
-    rows = publications.of_interval(ctx.pipeline, ctx.places, interval.start)
+        publications.repaired(ctx.home)
+    rows = publications.of_interval(ctx.home, interval.start)
     return sorted(rows, key=lambda row: row["number"])
 
 
 def _published(ctx: Context, case: Case, all_columns: bool) -> tuple[Row | None, dict[str, int] | None]:
     """The row as readers see it, and how many files of the training table were opened for it."""
-    table = lookup.opened(ctx.places.table(ctx.pipeline.name, "training"))
+    table = lookup.opened(ctx.home.table(Table.TRAINING))
     if table is None or case.interval is None:
         return None, None
     at, start = case.left.event_at, case.interval.start
@@ -180,7 +181,7 @@ def _lateness(
 
 
 def _watermark_before(ctx: Context, topic: str, batch: int) -> datetime | None:
-    path = ctx.places.table(ctx.pipeline.name, "clock")
+    path = ctx.home.table(Table.CLOCK)
     held = tables.read(path, ["observation"], [("topic", "=", topic), ("batch", "=", batch)])
     number = min((row["observation"] for row in held), default=0) - 1
     rows = tables.read(path, filters=[("observation", "=", number)]) if number >= 0 else []
@@ -268,7 +269,7 @@ def _expectations(ctx: Context, plan: Plan | None) -> list[dict[str, Any]]:
     if plan is None:
         return []
     names = ("expectation", "metric", "value", "bound", "severity", "verdict", "report", "judged_at")
-    rows = judgements.of_plans(ctx.pipeline, ctx.places, [plan]).get(plan.id, [])
+    rows = judgements.of_plans(ctx.home, [plan]).get(plan.id, [])
     return [{name: row[name] for name in names} for row in rows]
 
 

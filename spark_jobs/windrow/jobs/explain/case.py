@@ -99,6 +99,6 @@ def gaps_at(ctx: Context, case: Case, pins: Mapping[str, int]) -> tuple[Gap, ...
         return ()
     lo, hi = shifted(case.interval.start, -ctx.pipeline.before), shifted(case.interval.end, ctx.pipeline.after)
     try:
-        return gaps.as_of(ctx.pipeline, ctx.places, pins, lo, hi)
+        return gaps.as_of(ctx.home, pins, lo, hi)
     except gaps.ClockBehind:
         return ()

@@ -72,7 +72,7 @@ def _unpublished(ctx: Context, case: Case, seen: clocks.Observation) -> tuple[st
             f"{mark.isoformat() if mark else 'nothing'}{lacks}, held by {who}"
         )
     plan = last_plan(ctx, case)
-    judged = judgements.of_plans(p, ctx.places, [plan]).get(plan.id, []) if plan else []
+    judged = judgements.of_plans(ctx.home, [plan]).get(plan.id, []) if plan else []
     failed = [row for row in judged if judgements.blocks(row)]
     if failed:
         names = ", ".join(f"{row['expectation']}({row['metric']})" for row in failed)
@@ -81,4 +81,4 @@ def _unpublished(ctx: Context, case: Case, seen: clocks.Observation) -> tuple[st
 
 
 def last_plan(ctx: Context, case: Case) -> Plan | None:
-    return plans.last_of_interval(ctx.pipeline, ctx.places, case.interval.start) if case.interval else None
+    return plans.last_of_interval(ctx.home, case.interval.start) if case.interval else None

@@ -72,7 +72,7 @@ def _by_id(ctx: Context, landed: LandedRows, said: re.Match[str]) -> list[Row]:
     rows = landed.by_id(ctx.pipeline.left, topic, int(said["epoch"]) if said["epoch"] else None, partition, offset)
     if rows:
         return rows
-    here = [c for c in clocks.observe(ctx.pipeline, ctx.places).clocks if (c.topic, c.partition) == (topic, partition)]
+    here = [c for c in clocks.observe(ctx.home).clocks if (c.topic, c.partition) == (topic, partition)]
     if not here:
         raise BadRequest(f"{topic}/{partition} has not been landed; `windrow clock {ctx.pipeline.name}` shows what has")
     clock = here[-1]

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
+from windrow.outcomes import BadInput
 from windrow.semantics.intervals import MICROSECOND, is_length, shifted, utc
 
 ZERO = timedelta(0)
@@ -34,7 +35,7 @@ PolicyKind = Literal["slowest", "fastest_side", "newest_partition", "idle_timeou
 LagKind = Literal["constant", "pause", "drain"]
 
 
-class Unusable(ValueError):
+class Unusable(BadInput, ValueError):
     """What was asked for cannot be analysed. Trying again does not help; the message says what would."""
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from windrow.config import duration_text, parse_duration, parse_instant
+from windrow.text import duration_text, parse_duration, parse_instant
 
 
 @pytest.mark.parametrize(
@@ -82,14 +82,14 @@ def test_an_instant_with_a_zone_is_utc(text: str, at: datetime) -> None:
     [
         ("2026-11-01T00:00:00", "has no time zone; write 2026-11-01T00:00:00Z if UTC is meant"),
         ("2026-11-01", "has no time zone; write 2026-11-01T00:00:00Z if UTC is meant"),
-        ("2026-11-01T00:00:00.0000001Z", "is no instant; write 2026-11-01T00:00:00Z"),
-        ("2026-02-29T00:00:00Z", "is no instant: day is out of range for month"),
-        ("2026-11-01T24:30:00Z", "is no instant"),
+        ("2026-11-01T00:00:00.0000001Z", "is not an instant; write 2026-11-01T00:00:00Z"),
+        ("2026-02-29T00:00:00Z", "is not an instant: day is out of range for month"),
+        ("2026-11-01T24:30:00Z", "is not an instant"),
         ("1969-12-31T23:59:59Z", "only the years 1970 to 2199 can be meant"),
         ("2200-01-01T00:00:00Z", "only the years 1970 to 2199 can be meant"),
-        ("0001-01-01T00:00:00+02:00", "is no instant"),
-        ("yesterday", "'yesterday' is no instant; write 2026-11-01T00:00:00Z"),
-        ("1761955200", "is no instant"),
+        ("0001-01-01T00:00:00+02:00", "is not an instant"),
+        ("yesterday", "'yesterday' is not an instant; write 2026-11-01T00:00:00Z"),
+        ("1761955200", "is not an instant"),
     ],
 )
 def test_what_is_no_instant_says_what_would_be_one(text: str, says: str) -> None:

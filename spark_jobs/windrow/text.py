@@ -1,7 +1,11 @@
-"""Durations and instants as people write them in a pipeline file.
+"""Instants and durations as text: as people write them, as programs store them, as people read them.
 
-A duration always has a unit (`10m`, `1h30m`, `500ms`, `0s`) and a fixed length: a day is 24 hours.
-An instant always has a zone, and is UTC from here on: a naive one is refused, never guessed.
+    written by people   `2026-11-01T00:00:00Z`, `1h30m`      parse_instant, parse_duration, duration_text
+    stored, for programs `2026-11-01T00:00:00.000000Z`       instant_text, instant_of
+    read by people       `2026-11-01 00:00:00Z`, `2h 05m 10s` shown_instant, shown_duration
+
+A duration always has a unit and a fixed length: a day is 24 hours. An instant always has a zone, and is UTC from here
+on: a naive one is refused, never guessed.
 """
 
 from __future__ import annotations
@@ -75,14 +79,14 @@ def parse_instant(text: str) -> datetime:
     text = text.strip()
     found = _INSTANT.fullmatch(text)
     if not found:
-        raise ValueError(f"{short(text)} is no instant; write 2026-11-01T00:00:00Z")
+        raise ValueError(f"{short(text)} is not an instant; write 2026-11-01T00:00:00Z")
     if not found["zone"]:
         whole = f"{text}Z" if found["time"] else f"{text}T00:00:00Z"
         raise ValueError(f"{short(text)} has no time zone; write {whole} if UTC is meant")
     try:
         return in_range(datetime.fromisoformat(text.upper().replace(" Z", "Z")).astimezone(UTC))
     except (ValueError, OverflowError) as wrong:
-        raise ValueError(f"{short(text)} is no instant: {wrong}; write 2026-11-01T00:00:00Z") from None
+        raise ValueError(f"{short(text)} is not an instant: {wrong}; write 2026-11-01T00:00:00Z") from None
 
 
 def in_range(at: datetime) -> datetime:
@@ -90,3 +94,63 @@ def in_range(at: datetime) -> datetime:
     if not _FIRST <= at < _LAST:
         raise ValueError("only the years 1970 to 2199 can be meant")
     return at
+
+
+def instant_text(at: datetime) -> str:
+    """An instant as every stored text has it: UTC with microseconds, so that texts sort like instants.
+
+    >>> instant_text(datetime(2026, 11, 1, tzinfo=UTC))
+    '2026-11-01T00:00:00.000000Z'
+    """
+    return _utc(at).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def instant_of(text: str) -> datetime:
+    """The instant that `instant_text` wrote."""
+    return _utc(datetime.fromisoformat(text.replace("Z", "+00:00")))
+
+
+def short_instant_text(at: datetime) -> str:
+    """An instant without fractions, as file names of reports, run keys and messages about intervals have it.
+
+    >>> short_instant_text(datetime(2026, 11, 1, 0, 10, tzinfo=UTC))
+    '2026-11-01T00:10:00Z'
+    """
+    return f"{_utc(at):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def shown_instant(at: datetime | None, missing: str = "-") -> str:
+    """An instant as people read it; fractions only where there are any.
+
+    >>> shown_instant(datetime(2026, 11, 1, 0, 10, tzinfo=UTC)), shown_instant(None)
+    ('2026-11-01 00:10:00Z', '-')
+    """
+    if at is None:
+        return missing
+    text = f"{_utc(at):%Y-%m-%d %H:%M:%S}"
+    return f"{text}.{at:%f}".rstrip("0") + "Z" if at.microsecond else f"{text}Z"
+
+
+def shown_duration(length: timedelta | None, *, exact: bool = False, missing: str = "") -> str:
+    """A duration as people read it: the parts that are not zero, fractions of a second only where `exact`.
+
+    >>> shown_duration(timedelta(hours=2, minutes=5)), shown_duration(-timedelta(seconds=7, microseconds=500_000))
+    ('2h 5m', '-7s')
+    >>> shown_duration(timedelta(seconds=3, microseconds=500_000), exact=True), shown_duration(timedelta(0))
+    ('3.5s', '0s')
+    """
+    if length is None:
+        return missing
+    seconds, micros = divmod(abs(length) // timedelta(microseconds=1), 1_000_000)
+    counts = ((seconds // 86400, "d"), (seconds // 3600 % 24, "h"), (seconds // 60 % 60, "m"))
+    parts = [f"{count}{unit}" for count, unit in counts if count]
+    fraction = f".{micros:06d}".rstrip("0") if exact and micros else ""
+    if seconds % 60 or fraction or not parts:
+        parts.append(f"{seconds % 60}{fraction}s")
+    return ("-" if length < timedelta(0) else "") + " ".join(parts)
+
+
+def _utc(at: datetime) -> datetime:
+    if at.tzinfo is None:
+        raise ValueError(f"{at} has no time zone")
+    return at.astimezone(UTC)

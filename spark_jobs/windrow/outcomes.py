@@ -1,0 +1,100 @@
+"""How a run can end: one exit code per kind of outcome, for jobs, the `windrow` command and Airflow.
+
+Every error that a person can act on is a `Condition` and names its exit code where it is defined; any other exception
+ends with FAILED and a traceback. No number has two meanings.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import ClassVar
+
+
+class ExitCode(IntEnum):
+    """What a process ended with, and whether trying again can help."""
+
+    DONE = 0
+    """The work is done."""
+    FAILED = 1
+    """Unexpected: the traceback says more. A retry may help."""
+    BAD_INPUT = 2
+    """Wrong arguments or pipeline file. An edit helps, a retry does not."""
+    NOTHING_TO_DO = 10
+    """What was asked for is there already."""
+    STILL_OPEN = 20
+    """The window is not closed yet. Waiting helps."""
+    BLOCKED = 30
+    """Expectations blocked an interval. A person fixes the cause, or overrides."""
+    ANOTHER_WRITER = 40
+    """Somebody else holds the lock or was faster. A retry helps, unless the plan is outdated (`Superseded`)."""
+    NEEDS_SPARK = 50
+    """The job was told to do without Spark and needs it. Run with Spark, it goes on there."""
+    NOT_READY = 60
+    """The broker or another part does not answer, a topic is missing, a port is taken. A retry helps once it is up."""
+    NEEDS_PERSON = 70
+    """Offsets were lost, or figures do not agree. A person must look; a retry finds the same."""
+
+
+class Condition(Exception):
+    """An error that a person can act on: the message says the condition, the values and the next move."""
+
+    code: ClassVar[ExitCode] = ExitCode.FAILED
+
+
+class BadInput(Condition):
+    """Arguments or a file that cannot be carried out."""
+
+    code = ExitCode.BAD_INPUT
+
+
+class NothingToDo(Condition):
+    """What was asked for is there already."""
+
+    code = ExitCode.NOTHING_TO_DO
+
+
+class StillOpen(Condition):
+    """An interval or a partition is not as far as the request needs."""
+
+    code = ExitCode.STILL_OPEN
+
+
+class Blocked(Condition):
+    """Expectations failed; `report` is the path of the page that says which."""
+
+    code = ExitCode.BLOCKED
+
+    def __init__(self, message: str, report: str | None = None) -> None:
+        super().__init__(message)
+        self.report = report
+
+
+class AnotherWriter(Condition):
+    """Another process works on the same table, or was faster."""
+
+    code = ExitCode.ANOTHER_WRITER
+
+
+class NeedsSpark(Condition):
+    """The job has come to where it needs a session, and was told to do without."""
+
+    code = ExitCode.NEEDS_SPARK
+
+
+class NotReady(Condition):
+    """Something outside of the data is missing or does not answer."""
+
+    code = ExitCode.NOT_READY
+
+
+class NeedsPerson(Condition):
+    """What is on record does not agree; nothing is changed until a person has looked."""
+
+    code = ExitCode.NEEDS_PERSON
+
+
+def exit_code(error: BaseException) -> ExitCode:
+    """Exit code of an error; a refused connection is NOT_READY, what is not a `Condition` is FAILED."""
+    if isinstance(error, Condition):
+        return error.code
+    return ExitCode.NOT_READY if isinstance(error, ConnectionError) else ExitCode.FAILED
