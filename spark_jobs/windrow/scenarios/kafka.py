@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from windrow.scenarios.scenario import Scenario
-from windrow.semantics.paper.landings import Place, Rules, Sent
+from windrow.semantics.paper.landings import PartitionId, Rules, Sent
 from windrow.semantics.records import Left, Right
 from windrow.text import duration_text, instant_text
 
@@ -30,7 +30,7 @@ def why_only_on_paper(scenario: Scenario) -> str | None:
     return None
 
 
-def record_of(place: Place, sent: Sent) -> KafkaRecord:
+def record_of(place: PartitionId, sent: Sent) -> KafkaRecord:
     """What is sent, as JSON, in microseconds of UTC."""
     assert sent.event_at is not None
     value = {"at": instant_text(sent.event_at), **sent.values, "value": "no number" if sent.defect else 1}

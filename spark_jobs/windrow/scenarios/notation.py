@@ -23,7 +23,7 @@ from typing import Any
 
 from windrow.semantics.intervals import MICROSECOND
 from windrow.semantics.ledger import Line
-from windrow.semantics.paper.landings import Place
+from windrow.semantics.paper.landings import PartitionId
 from windrow.semantics.reference import JoinedRow
 
 _CLOCK = re.compile(r"(-?)(\d+):(\d\d)(?::(\d\d(?:\.\d{1,6})?))?")
@@ -81,7 +81,8 @@ class Event:
     is_lost: bool = False
 
     @property
-    def place(self) -> Place:
+    def partition_id(self) -> PartitionId:
+        """Topic and partition that it is sent to."""
         return (self.topic, self.partition)
 
 

@@ -54,8 +54,8 @@ from windrow.config.yaml_file import Tree, read_document, read_text
 from windrow.outcomes import BadInput
 from windrow.scenarios.notation import Event, Times, read_event, read_row
 from windrow.scenarios.rules import RulesReader
-from windrow.scenarios.scenario import Change, Expect, Land, Plan, Publish, Replay, Scenario, Step
-from windrow.semantics.paper.landings import Place
+from windrow.scenarios.scenario import Change, Expect, Land, Publish, RecordPlans, Replay, Scenario, Step
+from windrow.semantics.paper.landings import PartitionId
 from windrow.text import parse_duration, parse_instant
 
 START = "2026-11-01T00:00:00Z"
@@ -153,7 +153,7 @@ class _Reader(RulesReader):
                 events.append(event)
         now = tree.get("now")
         now_at = self.checked((*here, "now"), lambda: self.times.at(str(now))) if now is not None else None
-        unseen: dict[Place, int] = {}
+        unseen: dict[PartitionId, int] = {}
         for place, count in self.mapping(tree.get("lag"), (*here, "lag")).items():
             topic, _, p = place.partition("/")
             number = self.checked((*here, "lag", place), partial(int, p or 0))
@@ -176,9 +176,9 @@ class _Reader(RulesReader):
         self.note((*here, "partitions"), "must name one topic and its partitions, such as {labels: 3}")
         return Change("", 1)
 
-    def plan(self, tree: Mapping[str, Tree], here: Location) -> Plan:
+    def plan(self, tree: Mapping[str, Tree], here: Location) -> RecordPlans:
         of = tree.get("of")
-        return Plan(str(tree.get("plan")), self.range(str(of), (*here, "of")) if of is not None else None)
+        return RecordPlans(str(tree.get("plan")), self.range(str(of), (*here, "of")) if of is not None else None)
 
     def publish(self, tree: Mapping[str, Tree], here: Location) -> Publish:
         what = str(tree.get("publish") or "closed")

@@ -8,18 +8,18 @@ from datetime import datetime
 from typing import Any
 
 from windrow.scenarios.notation import Event, Row, say_line, say_row
-from windrow.scenarios.scenario import Change, Expect, Land, Plan, Publish, Replay, Scenario
+from windrow.scenarios.scenario import Change, Expect, Land, Publish, RecordPlans, Replay, Scenario
 from windrow.scenarios.timeline import Windows, beside
 from windrow.semantics.clock import NotCaughtUp
 from windrow.semantics.intervals import interval_of, intervals_between
 from windrow.semantics.paper.landings import Sent
-from windrow.semantics.paper.model import Model, Superseded, WindowStillOpen
+from windrow.semantics.paper.model import Model, NotClosed, Outdated
 from windrow.semantics.records import Record
 from windrow.semantics.reference import landed_once, side_of
 
 REFUSALS: Mapping[type[Exception], str] = {
-    WindowStillOpen: "open",
-    Superseded: "superseded",
+    NotClosed: "open",
+    Outdated: "superseded",
     NotCaughtUp: "behind",
 }
 """A refusal, and the word that a scenario has for it."""
@@ -73,7 +73,7 @@ class Rehearsal:
             self.model.recreate(step.topic)
         elif isinstance(step, Change):
             self.model.add_partitions(step.topic, step.partitions or 1)
-        elif isinstance(step, Plan):
+        elif isinstance(step, RecordPlans):
             self.model.plan(step.run, self._intervals(step.intervals))
         elif isinstance(step, Publish):
             yield from self._publish(f"step {n}", step)
@@ -82,7 +82,7 @@ class Rehearsal:
 
     def _land(self, step: Land) -> None:
         for event in step.events:
-            row_id = self.model.produce(event.place, sent(event, self.scenario))
+            row_id = self.model.produce(event.partition_id, sent(event, self.scenario))
             self.names[row_id] = event.name
         logged = [event.logged_at or event.at for event in step.events]
         self.now = step.now_at or max([self.now, *logged])

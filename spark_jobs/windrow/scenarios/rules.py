@@ -27,7 +27,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
 }
 
 
-class Topics(NamedTuple):
+class TopicSettings(NamedTuple):
     """What the streams say about their topics."""
 
     partitions: dict[str, int]
@@ -51,7 +51,7 @@ class RulesReader(Fields):
         key = tuple(self.texts(tree.get("key"), (*here, "key"))) or ("key",)
         left_tree = self.mapping(tree.get("left"), (*here, "left"))
         self.known(left_tree, SIDE, (*here, "left"))
-        topics = Topics({}, {}, set())
+        topics = TopicSettings({}, {}, set())
         left = Left(**self.side(left_tree, (*here, "left"), "served", key, topics))
         rights = []
         for n, item in enumerate(self.sequence(tree.get("right") or [{}], (*here, "right"))):
@@ -90,7 +90,7 @@ class RulesReader(Fields):
         here: Location,
         default: str,
         key: tuple[str, ...],
-        topics: Topics,
+        topics: TopicSettings,
     ) -> dict[str, Any]:
         """What left and right streams share. The first stream that names a topic says its partitions."""
         name = str(tree.get("name") or default)

@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 
 from windrow.scenarios.notation import Event, Row, Times
-from windrow.semantics.paper.landings import Place, Rules
+from windrow.semantics.paper.landings import PartitionId, Rules
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Land:
 
     events: tuple[Event, ...]
     now_at: datetime | None = None
-    unseen: Mapping[Place, int] = field(default_factory=dict)
+    unseen: Mapping[PartitionId, int] = field(default_factory=dict)
     is_unanswered: bool = False
     is_killed: bool = False
 
@@ -58,7 +58,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Plan:
+class RecordPlans:
     """A run records its plans; None of intervals: all that are closed and unpublished."""
 
     run: str
@@ -93,7 +93,7 @@ class Expect:
 Streams = tuple[tuple[str, tuple[str, ...]], ...]
 """(stream, its topics), the left one first"""
 
-Step = Land | Replay | Change | Plan | Publish | Expect
+Step = Land | Replay | Change | RecordPlans | Publish | Expect
 
 
 @dataclass(frozen=True)

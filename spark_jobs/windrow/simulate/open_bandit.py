@@ -27,9 +27,9 @@ from typing import Any
 from windrow.semantics.intervals import MICROSECOND, micros
 from windrow.simulate import poison, record
 from windrow.simulate.bandit_wheel import FILES, Impression, fetch, read
-from windrow.simulate.poison import Kind
-from windrow.simulate.record import Message, Record, text
-from windrow.simulate.truth import Rules, Truth
+from windrow.simulate.poison import PoisonKind
+from windrow.simulate.record import Message, SimulatedRecord, text
+from windrow.simulate.truth import JoinRules, Truth
 from windrow.text import duration_text
 
 __all__ = ["FILES", "NOTE", "Moved", "fetch", "messages", "pipeline_yaml", "recent", "records", "truth"]
@@ -53,11 +53,11 @@ _MEDIAN_S, _SIGMA, _MOST_S = 40.0, 1.1, 540.0
 _LATE = 6
 _RETRIED_IMPRESSIONS, _RETRIED_CLICKS = 200, 10
 """One of so many is sent twice."""
-_POISON_SHOWN: tuple[Kind, ...] = (
+_POISON_SHOWN: tuple[PoisonKind, ...] = (
     "bad_json", "tombstone", "wrong_type", "time_missing", "far_ahead", "deep_nesting", "bad_utf8",
     "trailing_garbage", "null_key",
 )  # fmt: skip
-_POISON_CLICKS: tuple[Kind, ...] = (
+_POISON_CLICKS: tuple[PoisonKind, ...] = (
     "bad_json", "tombstone", "wrong_type", "time_missing", "far_ahead", "bad_utf8", "null_key",
 )  # fmt: skip
 
@@ -104,9 +104,9 @@ class Moved:
         return self.start + self.span + self.after + timedelta(minutes=_LATE)
 
     @property
-    def rules(self) -> Rules:
+    def rules(self) -> JoinRules:
         """The join rules of `pipeline_yaml`."""
-        return Rules(self.start, self.interval, self.after, self.click_out_of_orderness)
+        return JoinRules(self.start, self.interval, self.after, self.click_out_of_orderness)
 
 
 def recent(now: datetime) -> Moved:
@@ -125,7 +125,7 @@ def truth(moved: Moved, wheel: Path, until: datetime | None = None) -> Truth:
     return Truth(lambda: made, moved.rules, until)
 
 
-def records(moved: Moved, wheel: Path) -> tuple[Record, ...]:
+def records(moved: Moved, wheel: Path) -> tuple[SimulatedRecord, ...]:
     """Every record, in produce order."""
     shown = [_shown(moved, one) for file in moved.files for one in read(wheel, file)]
     clicked = [row for row in shown if row.kind == "clicked impression"]
@@ -142,10 +142,10 @@ def records(moved: Moved, wheel: Path) -> tuple[Record, ...]:
     return tuple(sorted(made, key=lambda one: (one.produced_us, one.again, one.id)))
 
 
-def _shown(moved: Moved, one: Impression) -> Record:
+def _shown(moved: Moved, one: Impression) -> SimulatedRecord:
     origin, week = _WEEK_US
     us = micros(moved.start) + (micros(one.shown_at) - origin) * (moved.span // MICROSECOND) // week
-    return Record(
+    return SimulatedRecord(
         side="left",
         topic=moved.impressions_topic,
         partition=_hash(one.impression_id, "partition") % moved.impression_partitions,
@@ -171,11 +171,11 @@ def _shown(moved: Moved, one: Impression) -> Record:
     )
 
 
-def _click(moved: Moved, row: Record, delay_us: int) -> Record:
+def _click(moved: Moved, row: SimulatedRecord, delay_us: int) -> SimulatedRecord:
     assert row.event_us is not None
     assert isinstance(row.body, dict)
     us, name = row.event_us + delay_us, f"click-{row.id}"
-    return Record(
+    return SimulatedRecord(
         side="right",
         topic=moved.clicks_topic,
         partition=_hash(name, "partition") % moved.click_partitions,
@@ -197,7 +197,7 @@ def _click(moved: Moved, row: Record, delay_us: int) -> Record:
     )
 
 
-def _again(moved: Moved, one: Record) -> Record:
+def _again(moved: Moved, one: SimulatedRecord) -> SimulatedRecord:
     """A producer's retry, at the next partition, no later than the out-of-orderness allows."""
     assert one.event_us is not None
     latest = one.event_us + _disorder(moved, one.side)
@@ -208,7 +208,7 @@ def _again(moved: Moved, one: Record) -> Record:
     )
 
 
-def _poisoned(moved: Moved, shown: list[Record], clicks: list[Record]) -> Iterator[Record]:
+def _poisoned(moved: Moved, shown: list[SimulatedRecord], clicks: list[SimulatedRecord]) -> Iterator[SimulatedRecord]:
     """Poison beside good records, over the first four fifths; a broken click of one real impression."""
     for kinds, good in ((_POISON_SHOWN, shown), (_POISON_CLICKS, clicks)):
         in_time = sorted(good, key=lambda one: (one.event_us or 0, one.id))
@@ -224,7 +224,7 @@ def _poisoned(moved: Moved, shown: list[Record], clicks: list[Record]) -> Iterat
                 yield _spoiled(kind, beside)
 
 
-def _spoiled(kind: Kind, good: Record, named_after: Record | None = None) -> Record:
+def _spoiled(kind: PoisonKind, good: SimulatedRecord, named_after: SimulatedRecord | None = None) -> SimulatedRecord:
     """A good record, spoiled; its key is nobody's, unless it is named after a row."""
     assert isinstance(good.body, dict)
     left = good.side == "left"
@@ -241,7 +241,7 @@ def _spoiled(kind: Kind, good: Record, named_after: Record | None = None) -> Rec
         identity="impression_id" if left else "click_id",
         key="impression_id",
     )
-    times: dict[Kind, int | None] = {"far_ahead": poison.FAR_AHEAD_US, "time_missing": None}
+    times: dict[PoisonKind, int | None] = {"far_ahead": poison.FAR_AHEAD_US, "time_missing": None}
     return good._replace(
         id=nobody,
         key=None if kind in ("null_key", "tombstone") else (key,),

@@ -11,12 +11,12 @@ from typing import Any, Literal
 
 from windrow.simulate.record import Fate, encode, text
 
-Kind = Literal[
+PoisonKind = Literal[
     "bad_json", "tombstone", "wrong_type", "time_missing", "far_ahead", "nan", "infinity", "deep_nesting",
     "bad_utf8", "control_characters", "trailing_garbage", "null_key", "before_start", "too_large",
 ]  # fmt: skip
 
-KINDS: dict[Kind, str] = {
+KINDS: dict[PoisonKind, str] = {
     "bad_json": "a record cut in the middle",
     "tombstone": "no value at all",
     "wrong_type": "a text where a number belongs",
@@ -41,7 +41,7 @@ _NESTED = 1_100
 _LARGE = 9 * 1024 * 1024
 
 
-def fate(kind: Kind, side: str) -> Fate:
+def fate(kind: PoisonKind, side: str) -> Fate:
     """What must become of a poisoned record."""
     if kind == "null_key" and side == "left":
         return "landed"
@@ -50,7 +50,9 @@ def fate(kind: Kind, side: str) -> Fate:
     return "quarantined"
 
 
-def spoil(kind: Kind, body: dict[str, Any], *, event_time: str, number: str, identity: str, key: str) -> bytes | None:
+def spoil(
+    kind: PoisonKind, body: dict[str, Any], *, event_time: str, number: str, identity: str, key: str
+) -> bytes | None:
     """The bytes of a good body, spoiled.
 
     `event_time`, `number` (a value or a vector), `identity` (a text) and `key` name the columns that are hit.

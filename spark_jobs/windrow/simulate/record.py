@@ -1,6 +1,6 @@
 """A simulated Kafka record, with what must become of it.
 
-A `Record` is what a generator makes: the facts (key, event time, fate) beside the body. A `Message` is what
+A `SimulatedRecord` is what a generator makes: the facts (key, event time, fate) beside the body. A `Message` is what
 the broker gets. The truth is computed from records, so it never reads back what was encoded.
 """
 
@@ -13,15 +13,15 @@ from typing import Any, Literal, NamedTuple
 
 from windrow.semantics.intervals import at_micros
 
-Side = Literal["left", "right"]
+SideName = Literal["left", "right"]
 Fate = Literal["landed", "filtered", "quarantined", "before_start", "lost"]
 """What must become of a record: `filtered` lands and moves clocks but is no label; `lost` never leaves."""
 
 
-class Record(NamedTuple):
+class SimulatedRecord(NamedTuple):
     """One record of a side. Times are microseconds since 1970; `key` is None where a part of it is null."""
 
-    side: Side
+    side: SideName
     topic: str
     partition: int
     id: str
@@ -58,7 +58,7 @@ def encode(body: dict[str, Any] | bytes | None) -> bytes | None:
     return json.dumps(body, separators=(",", ":")).encode() if isinstance(body, dict) else body
 
 
-def messages(records: Iterable[Record]) -> Iterator[Message]:
+def messages(records: Iterable[SimulatedRecord]) -> Iterator[Message]:
     """The messages of records, in the same order; `lost` records make none."""
     for record in records:
         if record.fate != "lost":

@@ -21,9 +21,9 @@ import numpy as np
 
 from windrow.semantics.intervals import MICROSECOND, micros
 from windrow.simulate import poison, record
-from windrow.simulate.poison import KINDS, Kind
-from windrow.simulate.record import Message, Record, text
-from windrow.simulate.truth import Rules, Truth
+from windrow.simulate.poison import KINDS, PoisonKind
+from windrow.simulate.record import Message, SimulatedRecord, text
+from windrow.simulate.truth import JoinRules, Truth
 from windrow.text import duration_text
 
 _CHUNK = 4096
@@ -65,7 +65,7 @@ class Traffic:
     idle_engagement_partition: int | None = None
     silent: tuple[datetime, datetime] | None = None
     """Engagements with an event time in `[from, to)` are lost before Kafka."""
-    poison: Mapping[Kind, float] = field(default_factory=dict)
+    poison: Mapping[PoisonKind, float] = field(default_factory=dict)
     """Share of the rows, by kind, that have poison behind them on each topic; a share makes at least one."""
     stamp_ahead: bool = False
     """Whether `far_ahead` poison also carries a CreateTime of 2099."""
@@ -126,9 +126,9 @@ class Traffic:
         return self.start + self.span + latest + max(self.out_of_orderness, self.label_out_of_orderness)
 
     @property
-    def rules(self) -> Rules:
+    def rules(self) -> JoinRules:
         """The join rules of the pipeline file that fits."""
-        return Rules(self.start, self.interval, self.after, self.label_out_of_orderness, before=self.before)
+        return JoinRules(self.start, self.interval, self.after, self.label_out_of_orderness, before=self.before)
 
 
 def messages(traffic: Traffic) -> Iterator[Message]:
@@ -141,7 +141,7 @@ def truth(traffic: Traffic, until: datetime | None = None) -> Truth:
     return Truth(lambda: records(traffic), traffic.rules, until)
 
 
-def records(traffic: Traffic) -> Iterator[Record]:
+def records(traffic: Traffic) -> Iterator[SimulatedRecord]:
     """Every record, in produce order, `lost` ones included. Nothing is kept but what is on its way."""
     flow = _Flow(traffic)
     for first in range(0, traffic.rows, _CHUNK):
@@ -196,14 +196,14 @@ class _Flow:
         self.label_partitions = [p for p in range(t.engagement_partitions) if p != t.idle_engagement_partition]
         self.silent = None if t.silent is None else (micros(t.silent[0]), micros(t.silent[1]))
         self.poison = _poisoned_rows(t)
-        self.waiting: list[Kind] = []
+        self.waiting: list[PoisonKind] = []
         """Poison that waits for the next label to stand beside."""
-        self.heap: list[tuple[int, int, Record]] = []
+        self.heap: list[tuple[int, int, SimulatedRecord]] = []
         self.sequence = 0
         self.boundaries = 0
         self.poisoned = 0
 
-    def until(self, us: int | None) -> Iterator[Record]:
+    def until(self, us: int | None) -> Iterator[SimulatedRecord]:
         """Everything that is produced before an instant: nothing that is still to come can be earlier."""
         while self.heap and (us is None or self.heap[0][0] < us):
             yield heapq.heappop(self.heap)[2]
@@ -240,7 +240,7 @@ class _Flow:
         exponent = min(self.median + self.traffic.delay_sigma * normal, 700.0)
         return max(1, int(min(exp(exponent), self.delay_max)))
 
-    def _engage(self, name: str, row: Record, us: int, action: str, uniform: float, *, retry: bool) -> None:
+    def _engage(self, name: str, row: SimulatedRecord, us: int, action: str, uniform: float, *, retry: bool) -> None:
         assert row.key is not None
         body = {
             "event_id": name, "user_id": row.key[0], "item_id": row.key[1], "action": action,
@@ -256,12 +256,12 @@ class _Flow:
         self.waiting.clear()
 
     def _record(
-        self, side: record.Side, name: str, key: tuple[object, ...], us: int, uniform: float, kind: str,
+        self, side: record.SideName, name: str, key: tuple[object, ...], us: int, uniform: float, kind: str,
         body: dict[str, Any],
-    ) -> Record:  # fmt: skip
+    ) -> SimulatedRecord:  # fmt: skip
         left = side == "left"
         partitions = self.partitions if left else self.label_partitions
-        return Record(
+        return SimulatedRecord(
             side=side,
             topic=self.traffic.served_topic if left else self.traffic.engagements_topic,
             partition=partitions[body["user_id"] % len(partitions)],
@@ -276,7 +276,7 @@ class _Flow:
             stamp_us=us,
         )
 
-    def _send(self, made: Record, *, retry: bool, uniform: float) -> None:
+    def _send(self, made: SimulatedRecord, *, retry: bool, uniform: float) -> None:
         self._push(made)
         if retry:
             assert made.event_us is not None
@@ -286,7 +286,7 @@ class _Flow:
             later = made.produced_us + int(uniform * (made.event_us + jitter - made.produced_us))
             self._push(made._replace(again=True, produced_us=later, partition=other))
 
-    def _spoil(self, kind: Kind, good: Record) -> None:
+    def _spoil(self, kind: PoisonKind, good: SimulatedRecord) -> None:
         """Put poison behind a good record: same partition, same times, a name of its own."""
         assert isinstance(good.body, dict)
         assert good.key is not None
@@ -302,7 +302,7 @@ class _Flow:
         event_time = "served_at" if left else "engaged_at"
         number = "features" if left and self.traffic.features else "item_id"
         value = poison.spoil(kind, body, event_time=event_time, number=number, identity=identity, key="user_id")
-        times: dict[Kind, int | None] = {
+        times: dict[PoisonKind, int | None] = {
             "far_ahead": poison.FAR_AHEAD_US, "before_start": poison.LONG_AGO_US, "time_missing": None,
         }  # fmt: skip
         fate = poison.fate(kind, good.side)
@@ -320,15 +320,15 @@ class _Flow:
             )
         )
 
-    def _push(self, made: Record) -> None:
+    def _push(self, made: SimulatedRecord) -> None:
         self.sequence += 1
         heapq.heappush(self.heap, (made.produced_us, self.sequence, made))
 
 
-def _poisoned_rows(traffic: Traffic) -> dict[int, list[Kind]]:
+def _poisoned_rows(traffic: Traffic) -> dict[int, list[PoisonKind]]:
     """Which rows have poison behind them: in the first four fifths, so that labels follow to stand beside."""
     rng = np.random.Generator(np.random.PCG64([traffic.seed, 0, 1]))
-    rows: dict[int, list[Kind]] = {}
+    rows: dict[int, list[PoisonKind]] = {}
     for kind in KINDS:
         share = traffic.poison.get(kind, 0.0)
         many = max(1, round(share * traffic.rows)) if share else 0

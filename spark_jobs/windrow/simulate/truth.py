@@ -25,13 +25,13 @@ from operator import itemgetter
 from typing import Literal, NamedTuple
 
 from windrow.semantics.intervals import MICROSECOND, at_micros, micros
-from windrow.simulate.record import Record
+from windrow.simulate.record import SimulatedRecord
 
 State = Literal["positive", "negative", "unknown"]
 
 
 @dataclass(frozen=True)
-class Rules:
+class JoinRules:
     """What the pipeline file says about the join; `out_of_orderness` is that of the one label stream."""
 
     start: datetime
@@ -115,8 +115,8 @@ class Truth:
     (by idling) in the middle of the stream.
     """
 
-    records: Callable[[], Iterable[Record]]
-    rules: Rules
+    records: Callable[[], Iterable[SimulatedRecord]]
+    rules: JoinRules
     until: datetime | None = None
 
     def rows(self) -> Iterator[Expected]:
@@ -146,7 +146,7 @@ class Truth:
                 intervals[self._interval_at(record.event_us)].duplicate += 1
         return Counts(dict(produced), dict(fates), dict(kinds), dict(sorted(intervals.items())))
 
-    def _kept(self) -> Iterator[tuple[int, Record]]:
+    def _kept(self) -> Iterator[tuple[int, SimulatedRecord]]:
         """Records up to `until` with their offsets in a topic that began empty."""
         end = None if self.until is None else micros(self.until)
         offsets: Counter[tuple[str, int]] = Counter()
@@ -158,7 +158,7 @@ class Truth:
             if record.fate != "lost":
                 offsets[where] += 1
 
-    def _judged(self) -> Iterator[tuple[Expected | None, Record]]:
+    def _judged(self) -> Iterator[tuple[Expected | None, SimulatedRecord]]:
         """Every record, with its training row where it is the first of a left event."""
         retried = self._labels.left_again
         for offset, record in self._kept():
@@ -172,7 +172,7 @@ class Truth:
             at, interval_at = at_micros(record.event_us), self._interval_at(record.event_us)
             yield Expected(record.id, at, interval_at, partition, first, labels, state, reason), record
 
-    def _state(self, left: Record) -> tuple[tuple[str, ...], State, str | None]:
+    def _state(self, left: SimulatedRecord) -> tuple[tuple[str, ...], State, str | None]:
         assert left.event_us is not None
         if left.key is None:
             return (), "unknown", "null_key"
