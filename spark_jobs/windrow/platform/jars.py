@@ -40,8 +40,8 @@ _SETS = {"spark": 11, "kafka": 46}
 _NEEDED_BYTES = 600 * 1024 * 1024
 
 FOR_LARGE = "-XX:+UseG1GC"
-"""JVM options of a driver with large intervals, instead of `spark.driver.extraJavaOptions` of spark-defaults.conf. Those
-switch the optimising JIT compiler off, which helps a short driver, but two million rows take far longer without it."""
+"""JVM options of a driver with large intervals, instead of `spark.driver.extraJavaOptions` of spark-defaults.conf.
+Those switch the optimising JIT compiler off: that helps a short driver, but two million rows take far longer."""
 
 Progress = Callable[[str], None]
 """Gets lines for people."""

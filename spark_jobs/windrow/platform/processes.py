@@ -1,8 +1,8 @@
 """Background processes: they outlive the command that starts them, and `stop` ends all of them.
 
 A process is identified by its pid *and* by its start time or the mark in its environment, so that a pid which the
-system has reused is never signalled. Each process leads its own session, so that Ctrl-C in a terminal does not reach it. It is
-stopped with all its descendants, orphans included: they carry the same mark.
+system has reused is never signalled. Each process leads its own session, so that Ctrl-C in a terminal does
+not reach it. It is stopped with all its descendants, orphans included: they carry the same mark.
 
     <folder>/<name>.pid    {"pid": …, "created": …, "started_at": …}, written as soon as the process exists
     <folder>/<name>.log    its standard output and error, appended

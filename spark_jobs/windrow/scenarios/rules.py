@@ -1,4 +1,4 @@
-"""The rules of a scenario: what a pipeline file would say, in small numbers. The format stands in `reading`."""
+"""The rules of a scenario: the content of a pipeline file in small numbers. `reading` documents the format."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
 
 
 class TopicSettings(NamedTuple):
-    """What the streams say about their topics."""
+    """Settings of the topics, collected from the streams."""
 
     partitions: dict[str, int]
     disorder: dict[str, timedelta]
@@ -36,9 +36,10 @@ class TopicSettings(NamedTuple):
 
 
 class RulesReader(Fields):
-    """Reads `rules`."""
+    """Reads the field `rules`."""
 
     def rules(self, tree: Mapping[str, Tree]) -> tuple[Rules, tuple[str, ...], Streams]:
+        """The rules, the key columns, and the topics of each stream."""
         here: Location = ("rules",)
         self.known(tree, RULES, here)
         interval = self.length(tree, "interval", here, "1")
@@ -82,6 +83,7 @@ class RulesReader(Fields):
         return Rules(spec, topics.partitions, topics.disorder, policy, frozenset(topics.stamped)), key, streams
 
     def idle(self, text: str) -> IdlePolicy:
+        """The policy of a partition that idles after this time."""
         return IdlePolicy("caught_up", self.times.length(text))
 
     def side(
@@ -92,7 +94,7 @@ class RulesReader(Fields):
         key: tuple[str, ...],
         topics: TopicSettings,
     ) -> dict[str, Any]:
-        """What left and right streams share. The first stream that names a topic says its partitions."""
+        """Arguments that `Left` and `Right` share. The first stream of a topic sets its partitions and disorder."""
         name = str(tree.get("name") or default)
         named = tuple(self.texts(tree.get("topic"), (*here, "topic"))) or (name,)
         for topic in named:
