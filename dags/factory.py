@@ -3,13 +3,13 @@
     <name>.land         every `land_every`: land all topics of the pipeline, advance its clock
     <name>.training     per interval: wait for its window → join → check → publish
     <name>.rebuild      a form: plan → (not in a dry run) join → check → publish
-    <name>.override     a form: publish a blocked interval on a person's word
+    <name>.override     a form: publish a blocked interval by a person's decision
     <name>.reconcile    daily: late ledger → live result plus ledger = rebuild; the day's summary
-    <name>.lag_impact   daily, and a form: what lag would have cost, and which window is right
+    <name>.lag_impact   daily, and a form: what lag would have cost, and which window would be right
     <name>.maintenance  daily: compaction, vacuum, old reports
 
-A file that cannot be used makes no DAGs here and takes no other pipeline down; pipeline_errors.py shows it as
-an import error. Nothing is computed here but the DAGs, and no engine is imported.
+A file that cannot be used makes no DAGs and does not affect other pipelines; pipeline_errors.py shows it as an import
+error. At import only the DAGs are computed, and no engine is imported.
 """
 
 from __future__ import annotations
@@ -38,13 +38,14 @@ LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 RETENTION = timedelta(days=30)
 DEFAULTS = {"owner": "windrow", "retries": 2, "retry_delay": timedelta(seconds=30)}
 AT_MOST = timedelta(hours=12)
-"""No job runs longer. Vacuum counts on it: it spares what any job that can still run may read."""
+"""No job runs longer. Vacuum relies on it: it keeps every file that a running job may still read."""
 
 
 def land_dag(pipeline: Pipeline) -> DAG:
-    """Lands whatever the pipeline's `start` is: what comes before it is counted, and labels may.
+    """Land all topics of the pipeline, whatever its `start`: labels before it may belong to later rows.
 
-    Below a minute one run keeps its JVM warm and lands many times: starting it costs more than landing.
+    With `land_every` below a minute, one run lands many times in one JVM, because starting a JVM takes longer than
+    landing.
     """
     is_warm = pipeline.land_every < MINUTE
     warm = ["--for", duration_text(WARM), "--every", duration_text(pipeline.land_every)]
@@ -53,18 +54,20 @@ def land_dag(pipeline: Pipeline) -> DAG:
         "land",
         f"Land the topics of {pipeline.name} into Delta and advance its clock",
         manuals.land_manual(pipeline),
-        schedule=DeltaTriggerTimetable(max(pipeline.land_every, MINUTE)),  # one at a time: a long run delays the next
+        schedule=DeltaTriggerTimetable(max(pipeline.land_every, MINUTE)),  # a long run delays the next one
     ) as dag:
         _spark(pipeline, "land", arguments=warm if is_warm else [])
     return dag
 
 
 def training_dag(pipeline: Pipeline) -> DAG:
-    """One active scheduled run: windows close in order, so a run that waits holds no closed one up.
+    """Wait, join, check and publish, one run per interval.
 
-    Backfill runs count apart, therefore join and publish are single in the whole DAG. `weight_rule` puts the
-    later task first: what has begun is published before the next interval is joined. "manual" is among the run types
-    only because Airflow shows the backfill form behind a button that it disables without; the timetable refuses them.
+    One scheduled run is active at a time: windows close in order, so that a waiting run does not delay a closed
+    interval. Backfill runs are counted separately, therefore `join` and `publish` run at most once at a time in the
+    whole DAG. `weight_rule` prefers later tasks: a joined interval is published before the next one is joined. "manual"
+    is an allowed run type only because Airflow disables the button of the backfill form without it; the timetable
+    refuses manual runs.
     """
     delay = delay_of(pipeline)
     asset = asset_of(pipeline)
@@ -93,7 +96,7 @@ def training_dag(pipeline: Pipeline) -> DAG:
             pipeline,
             "publish",
             run_key="{{ planned_run(dag_run, ti) }}",
-            without_first=True,  # the candidate's own files are published
+            without_first=True,  # publishing moves the candidate's own files, rarely with Spark
             outlets=[asset],
             max_active_tis_per_dag=1,
         )
@@ -102,16 +105,17 @@ def training_dag(pipeline: Pipeline) -> DAG:
 
 
 def rebuild_dag(pipeline: Pipeline) -> DAG:
-    """One rebuild at a time. All tasks work under the key of `plan`, whichever of them is cleared.
+    """Plan a range, and publish it again. One rebuild runs at a time.
 
-    Intervals do not block each other: what passed is published although another interval of the range was
-    blocked. `rebuilt` then says so: a red `check` leaves the run red.
+    All tasks work under the run key of `plan`, whichever of them is cleared. Intervals do not block each other: those
+    that passed are published although others of the range were blocked. `rebuilt` makes the run fail where `check`
+    failed.
     """
     planned = "{{ planned_run(dag_run, ti, 'plan') }}"
     with _dag(
         pipeline,
         "rebuild",
-        f"Publish a range of {pipeline.name} anew, with everything that has landed since",
+        f"Publish a range of {pipeline.name} again, with everything that has landed since",
         manuals.rebuild_manual(pipeline),
         params=forms.rebuild_form(pipeline),
     ) as dag:
@@ -129,7 +133,7 @@ def rebuild_dag(pipeline: Pipeline) -> DAG:
             ],
             execution_timeout=AT_MOST,
         )
-        go = ShortCircuitOperator(
+        is_no_dry_run = ShortCircuitOperator(
             task_id="is_no_dry_run", python_callable=_is_no_dry_run, op_args=["{{ params.dry_run }}"]
         )
         join = _spark(pipeline, "join", run_key=planned, arguments=["--planned"])
@@ -140,21 +144,21 @@ def rebuild_dag(pipeline: Pipeline) -> DAG:
             run_key=planned,
             without_first=True,
             outlets=[asset_of(pipeline)],
-            trigger_rule="all_done_min_one_success",  # join is done; check has judged, whatever it says
+            trigger_rule="all_done_min_one_success",  # after join, and after check even if it has blocked intervals
         )
         rebuilt = EmptyOperator(task_id="rebuilt")
-        plan >> go >> join >> check >> publish >> rebuilt
+        plan >> is_no_dry_run >> join >> check >> publish >> rebuilt
         join >> publish
         check >> rebuilt
     return dag
 
 
 def override_dag(pipeline: Pipeline) -> DAG:
-    """Who decides is the signed-in user who sent the form, and cannot be typed."""
+    """Publish a blocked interval. The decision is recorded under the signed-in user who sent the form."""
     with _dag(
         pipeline,
         "override",
-        f"Publish a blocked interval of {pipeline.name} on a person's word, on record",
+        f"Publish a blocked interval of {pipeline.name} by a person's decision, on record",
         manuals.override_manual(pipeline),
         params=forms.override_form(pipeline),
     ) as dag:
@@ -173,7 +177,7 @@ def override_dag(pipeline: Pipeline) -> DAG:
 
 
 def reconcile_dag(pipeline: Pipeline) -> DAG:
-    """The summary is made of the ledger, whatever reconcile finds."""
+    """Complete the late ledger, then compare. The summary is made from the ledger, whatever reconcile finds."""
     with _dag(
         pipeline,
         "reconcile",
@@ -189,13 +193,13 @@ def reconcile_dag(pipeline: Pipeline) -> DAG:
 
 
 def lag_impact_dag(pipeline: Pipeline) -> DAG:
-    """The form may stay empty, as it is in a scheduled run."""
+    """Analyse lag. All fields of the form are optional; a scheduled run has none."""
     names = ("sides", "partitions", "lags", "pauses", "drains", "policies", "windows", "graces", "sample")
     given = ["{{ '--%s=' ~ params.%s if params.%s else '' }}" % (name, name, name) for name in names]  # noqa: UP031
     with _dag(
         pipeline,
         "lag_impact",
-        f"What lag would have cost {pipeline.name}, and which window is right",
+        f"What lag would have cost {pipeline.name}, and which window would be right",
         manuals.lag_impact_manual(pipeline),
         schedule=CronTriggerTimetable("20 3 * * *", timezone="UTC"),
         params=forms.lag_impact_form(),
@@ -205,11 +209,11 @@ def lag_impact_dag(pipeline: Pipeline) -> DAG:
 
 
 def maintenance_dag(pipeline: Pipeline) -> DAG:
-    """Changes no row, and nothing that a running job reads."""
+    """Compact and vacuum. No row changes, and no file that a running job reads is deleted."""
     with _dag(
         pipeline,
         "maintenance",
-        f"Compact and vacuum the tables of {pipeline.name}, and take its old reports away",
+        f"Compact and vacuum the tables of {pipeline.name}, and delete its old reports",
         manuals.maintenance_manual(pipeline, RETENTION),
         schedule=CronTriggerTimetable("20 4 * * *", timezone="UTC"),
         params=forms.maintenance_form(RETENTION),
@@ -219,24 +223,24 @@ def maintenance_dag(pipeline: Pipeline) -> DAG:
 
 
 def asset_of(pipeline: Pipeline) -> Asset:
-    """What a published interval updates, so that other DAGs can follow."""
+    """The asset that a published interval updates, so that other DAGs can depend on it."""
     name = f"{pipeline.name}.training"
     return Asset(name=name, uri=f"windrow://tables/{pipeline.name}/training", group="windrow")
 
 
 def delay_of(pipeline: Pipeline) -> timedelta:
-    """From an interval's end to the moment at which, with nothing late, its window is closed."""
+    """Time from an interval's end until its window is closed, if no data is late."""
     slowest = max(pipeline.out_of_orderness(topic) for topic in pipeline.topics)
     return pipeline.after + pipeline.grace + slowest
 
 
 def poke_every(pipeline: Pipeline) -> timedelta:
-    """Landing moves the clock; looking much more often than it lands shows nothing new."""
+    """How often to look at a window. Only landing moves the clock, so looking much more often shows nothing new."""
     return min(max(pipeline.land_every / 8, timedelta(seconds=5)), timedelta(seconds=30))
 
 
 def _dag(pipeline: Pipeline, what: str, description: str, manual: str, **more: Any) -> DAG:
-    """What the DAGs have in common: one run at a time, by schedule (if any) or by hand, no catching up."""
+    """A DAG with the common settings: one run at a time, by schedule (if any) or manually, no catch-up."""
     common: dict[str, Any] = {
         "schedule": None,
         "start_date": LONG_AGO,
@@ -264,7 +268,7 @@ def _python(pipeline: Pipeline, job: str, **more: Any) -> PythonJobOperator:
 
 
 def _range() -> list[str]:
-    """The form's from and to, where they are given. `=` keeps a value that begins with a dash a value."""
+    """The form's `from` and `to`, where given. With `=`, a value that begins with a dash is not read as an option."""
     return ["{{ '--%s=' ~ params['%s'] if params['%s'] else '' }}" % (end, end, end) for end in ("from", "to")]  # noqa: UP031
 
 
@@ -284,7 +288,7 @@ MAKERS: tuple[Callable[[Pipeline], DAG], ...] = (
 
 
 def make_dags() -> dict[str, DAG]:
-    """All DAGs, or in a worker only those of the pipeline that it works for."""
+    """All DAGs by id; in a worker only those of the pipeline whose task it runs."""
     wanted = (get_parsing_context().dag_id or "").rpartition(".")[0]
     dags: dict[str, DAG] = {}
     for pipeline in usable(Places.from_env(os.environ), wanted):

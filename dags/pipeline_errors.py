@@ -1,7 +1,7 @@
-"""Shows pipeline files that cannot be used as one import error, `file:line: field: what would be right` each.
+"""Raise one import error for all unusable pipeline files, with a line `file:line: field: what would be right` each.
 
-Airflow takes down every DAG of a file that has an import error. This file has no DAG, so the error is shown
-where people look for it, and the pipelines that are right, made by factory.py, go on.
+Airflow disables every DAG of a file with an import error. This file has no DAG: the error is shown where people look
+for it, while the DAGs of usable files, which factory.py makes, keep running.
 """
 
 import os
@@ -11,8 +11,8 @@ from windrow_airflow.pipeline_files import problems
 
 
 class PipelineFilesWrong(Exception):
-    """The last line of the import error, the one that people read."""
+    """Raised at import; its message is the last line of the import error, which people read."""
 
 
 if wrong := problems(Places.from_env(os.environ)):
-    raise PipelineFilesWrong("no DAGs are made of these:\n" + "\n".join(wrong))
+    raise PipelineFilesWrong("no DAGs are made from these pipeline files:\n" + "\n".join(wrong))

@@ -1,6 +1,6 @@
-"""What Airflow's own processes must know of Windrow: the timetable, the links, the pages, and how writes take turns.
+"""Windrow's Airflow plugin: the timetable, task links, pages, and a middleware that serialises writes on SQLite.
 
-Imported into every Airflow process, so it stays light: no pyspark, no Great Expectations, no delta-rs.
+Every Airflow process imports it, so it imports no pyspark, Great Expectations or delta-rs.
 """
 
 from airflow.configuration import conf
@@ -12,6 +12,8 @@ from windrow_airflow.window_timetable import WindowTimetable
 
 
 class WindrowPlugin(AirflowPlugin):
+    """The attributes that Airflow reads from a plugin."""
+
     name = "windrow"
     timetables = [WindowTimetable]  # noqa: RUF012 - the names and types are Airflow's
     operator_extra_links = [ReportLink(), TableLink()]  # noqa: RUF012

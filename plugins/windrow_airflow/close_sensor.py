@@ -1,10 +1,10 @@
-"""Waits until an interval's window is closed by the data's clock: rows wait, they are never given up.
+"""Wait until an interval's window is closed by the data's clock, however long that takes.
 
-The run started when the window should have closed by the wall clock, so usually the first look, here in the
-worker, is the last. Where data lags the task defers: no worker slot, no Spark, no timeout.
+The run starts when the window should have closed by the wall clock, so usually it is closed at the first look, in the
+worker. Where data lags, the task defers: it holds no worker slot, needs no Spark and has no timeout.
 
-An interval that another run has already published needs none of what follows: the rest of the run is skipped,
-and the run succeeds. A backfilled or cleared run publishes anew and skips nothing.
+If another run has already published the interval, the rest of the run is skipped and the run succeeds. A backfilled or
+cleared run publishes again and skips nothing.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from windrow.semantics.intervals import Interval
 from windrow_airflow.close_trigger import WindowCloseTrigger
 from windrow_airflow.instants import plain
 from windrow_airflow.run_identity import PUBLISH, mode
-from windrow_airflow.window import Window, look, utc_now
+from windrow_airflow.window import WindowState, look, utc_now
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
 
 class WindowCloseSensor(BaseSensorOperator):
-    """One look in the worker, then deferred until the run's data interval is closed."""
+    """Looks once in the worker, then defers until the run's data interval is closed."""
 
     def __init__(self, *, pipeline: str, every: timedelta = timedelta(seconds=15), **kwargs: Any) -> None:
         super().__init__(poke_interval=every, **kwargs)
@@ -35,6 +35,7 @@ class WindowCloseSensor(BaseSensorOperator):
         self.every = every
 
     def execute(self, context: Context) -> str:
+        """Return a sentence about the window, or defer or skip."""
         window = self._look(context)
         if not window.is_closed and not self._is_over(window, context):
             self.log.info(window.describe(utc_now()))
@@ -42,23 +43,23 @@ class WindowCloseSensor(BaseSensorOperator):
         return self._end(window, context)
 
     def resume(self, context: Context, event: dict[str, Any]) -> str:
-        """Back from the triggerer: look again, because the event is a hint and the tables are the truth."""
+        """Continue after the trigger: look again, because only the tables are authoritative, not the event."""
         self.log.info(event["message"])
         window = self._look(context)
         if not window.is_closed and not self._is_over(window, context):
             self._wait(window.interval, context)
         return self._end(window, context)
 
-    def _look(self, context: Context) -> Window:
+    def _look(self, context: Context) -> WindowState:
         begin, end = context.get("data_interval_start"), context.get("data_interval_end")
         if begin is None or end is None:
-            raise AirflowFailException("this run has no data interval: only scheduled and backfill runs work here")
+            raise AirflowFailException("this run has no data interval: only scheduled and backfill runs can publish")
         try:
             return look(self.pipeline, Interval(plain(begin), plain(end)))
         except PipelineInvalid as invalid:
             raise AirflowFailException(str(invalid)) from None
 
-    def _is_over(self, window: Window, context: Context) -> bool:
+    def _is_over(self, window: WindowState, context: Context) -> bool:
         return window.published is not None and mode(context["dag_run"]) == PUBLISH
 
     def _wait(self, interval: Interval, context: Context) -> NoReturn:
@@ -74,12 +75,12 @@ class WindowCloseSensor(BaseSensorOperator):
         )
         raise AssertionError("defer does not return")
 
-    def _end(self, window: Window, context: Context) -> str:
+    def _end(self, window: WindowState, context: Context) -> str:
         sentence = window.describe(utc_now())
         self.log.info(sentence)
         if self._is_over(window, context):
-            self.log.info("Another run published it: the rest is skipped. To publish anew, backfill or clear.")
+            self.log.info("Another run has published it: the rest is skipped. To publish it again, backfill or clear.")
             raise DownstreamTasksSkipped(tasks=sorted(self.downstream_task_ids))
         if window.published is not None:
-            self.log.info("This run was backfilled or cleared: it plans anew, and publishes again.")
+            self.log.info("This run was backfilled or cleared: it makes a new plan and publishes again.")
         return sentence

@@ -1,8 +1,8 @@
-"""The deferred half of the wait: looks at the window every few seconds, in a thread, and says what holds it.
+"""The deferred half of the wait: look at the window every few seconds, in a thread, and log what holds it.
 
-Holds no worker slot and never blocks the triggerer's loop. Whoever else publishes the interval ends the wait
-too. A look that fails (a table being written for the first time, a pipeline file being edited) is logged and
-repeated: nothing about the data follows from it.
+It holds no worker slot and never blocks the triggerer's event loop. The wait also ends when another run publishes the
+interval. A look that fails (a table is being created, a pipeline file is being edited) is logged and repeated, because
+such a failure means nothing about the data.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from windrow.semantics.intervals import Interval
 from windrow_airflow.window import look, utc_now
 
-SAY_AGAIN_AFTER = timedelta(minutes=5)
+LOG_AGAIN_AFTER = timedelta(minutes=5)
+"""An unchanged state is logged again after this time."""
 
 
 class WindowCloseTrigger(BaseTrigger):
-    """Fires once, when the interval is closed or, where that ends the wait, published."""
+    """Fires once: when the interval is closed or, with `until_published`, published."""
 
     def __init__(self, pipeline: str, start: str, end: str, poke_seconds: float, until_published: bool) -> None:
         super().__init__()
@@ -44,21 +45,22 @@ class WindowCloseTrigger(BaseTrigger):
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Yield one event, with whether the interval is closed and a sentence about it."""
         interval = Interval(datetime.fromisoformat(self.start), datetime.fromisoformat(self.end))
-        said, said_at = "", datetime.min.replace(tzinfo=UTC)
+        logged, logged_at = "", datetime.min.replace(tzinfo=UTC)
         while True:
             now = utc_now()
             try:
                 window = await asyncio.to_thread(look, self.pipeline, interval)
             except Exception as failed:
-                sentence = state = f"cannot look at the window of {interval}, will look again: {failed}"
+                sentence = state = f"cannot look at the window of {interval}, next try in a few seconds: {failed}"
             else:
                 if window.is_closed or (self.until_published and window.published is not None):
                     yield TriggerEvent({"closed": window.is_closed, "message": window.describe(now)})
                     return
-                # As of the landing: that it grows older by the second is no news.
+                # Compared as of the landing, because its growing age alone is not worth a line.
                 sentence, state = window.describe(now), window.describe(window.landed_at or now)
-            if state != said or now - said_at >= SAY_AGAIN_AFTER:
+            if state != logged or now - logged_at >= LOG_AGAIN_AFTER:
                 self.log.info(sentence)
-                said, said_at = state, now
+                logged, logged_at = state, now
             await asyncio.sleep(self.poke_seconds)

@@ -1,8 +1,8 @@
-"""The forms that people fill in: what is wrong with them is said before a run exists, not by a job an hour later.
+"""Forms of the DAGs that people trigger. Wrong input is refused before a run exists, not by a job an hour later.
 
-Airflow checks a form against these schemas when a run is triggered, from the UI, the API and the command alike.
-What a schema cannot say (a range that ends before it begins, an instant off the grid, the future) is refused by the
-first task, which needs no Spark.
+Airflow validates a form against these schemas when a run is triggered, from the UI, the API or the command. What a
+schema cannot express (a range that ends before it begins, an instant off the grid, the future) is refused by the first
+task, which needs no Spark.
 """
 
 from __future__ import annotations
@@ -16,74 +16,74 @@ from windrow.config import Pipeline
 from windrow.text import duration_text
 
 INSTANT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?(Z|[+-][0-9]{2}:[0-9]{2})$"
-"""With a zone: an instant that leaves it to the reader's zone is not one."""
+"""An instant with its zone, which is never guessed."""
 DURATIONS = r"^[0-9a-z., ]{0,500}$"
 
 
 def rebuild_form(pipeline: Pipeline) -> dict[str, Param]:
-    """from, to, reason, dry run, all."""
+    """Fields `from`, `to`, `reason`, `dry_run` and `all`."""
     length = duration_text(pipeline.interval)
     return {
-        "from": _instant(f"Start of the first interval, UTC. Intervals are {length} long, from midnight on."),
-        "to": _instant("End of the last interval, UTC, itself not included. The range must be closed already."),
-        "reason": _reason("Why it is published anew. Recorded with every publication, beside your name."),
+        "from": _instant(f"Start of the first interval, UTC. Intervals are {length} long, counted from midnight."),
+        "to": _instant("End of the last interval, UTC, not included. The range must be closed."),
+        "reason": _reason("Why it is published again. Recorded with every publication, together with your name."),
         "dry_run": Param(
             True,
             type="boolean",
             title="Dry run",
-            description="Only plan: list what would be replaced, what not and why, and what it would change.",
+            description="Only plan: list what would be replaced, what would not and why, and what would change.",
         ),
         "all": Param(
             False,
             type="boolean",
             title="All",
-            description="Also intervals that cannot change, because nothing has landed since and the file is the same.",
+            description="Also intervals that cannot change: nothing has landed since, and the file is the same.",
         ),
     }
 
 
 def override_form(pipeline: Pipeline) -> dict[str, Param]:
-    """interval, reason. Who decides is the signed-in user, and no field."""
+    """Fields `interval` and `reason`. The decision is recorded under the signed-in user, who cannot be typed in."""
     length = duration_text(pipeline.interval)
     return {
         "interval": _instant(f"Start of the blocked interval of {length}, UTC, as the log of check names it."),
-        "reason": _reason("Why its rows are right as they are. Recorded with the publication, beside your name."),
+        "reason": _reason("Why its rows are right as they are. Recorded with the publication, with your name."),
     }
 
 
 def lag_impact_form() -> dict[str, Param]:
-    """Everything may stay empty: then it is the last closed day, with the scenarios that the job has by itself."""
+    """All fields are optional; empty means the last closed day and the job's default scenarios."""
     return {
-        "from": _instant("Start of the range, UTC. Empty: the last day that is closed.", optional=True),
+        "from": _instant("Start of the range, UTC. Empty: the last closed day.", optional=True),
         "to": _instant("End of the range, UTC, not included. Empty: that day's end.", optional=True),
-        "sides": _list("Where lag is injected: left, right, or names of streams or topics. Empty: each side."),
+        "sides": _list("Where lag is injected: left, right, or names of streams or topics. Empty: each side in turn."),
         "partitions": _list("Partitions of the side that lag. Empty: all of them.", pattern=r"^[0-9, ]{0,500}$"),
         "lags": _list("Constant lags, for example 1m, 10m, 1h.", pattern=DURATIONS),
-        "pauses": _list("The side stands still this long, then catches up.", pattern=DURATIONS),
-        "drains": _list("The side stands still this long, then works its backlog off slowly.", pattern=DURATIONS),
+        "pauses": _list("The side stops for this long, then catches up at once.", pattern=DURATIONS),
+        "drains": _list("The side stops for this long, then works off its backlog slowly.", pattern=DURATIONS),
         "policies": _list("Clocks to compare. Empty: all."),
-        "windows": _list("Windows (`after`) to judge recall at, beside the pipeline's own.", pattern=DURATIONS),
+        "windows": _list("Windows (`after`) for recall, in addition to the pipeline's own.", pattern=DURATIONS),
         "graces": _list("Graces to compare. Empty: the pipeline's own.", pattern=DURATIONS),
         "sample": Param(
             None,
             type=["null", "number"],
             exclusiveMinimum=0,
             maximum=1,
-            description="Share of the keys to look at, above 0 and at most 1; all events of a key stay together.",
+            description="Share of the keys to analyse, above 0 and at most 1; all events of a key stay together.",
         ),
     }
 
 
 def maintenance_form(retention: timedelta) -> dict[str, Param]:
-    """How long old files stay."""
+    """Field `retention`: how long old files are kept."""
     return {
         "retention": Param(
             duration_text(retention),
             type="string",
             pattern=r"^[0-9]{1,4}[dh]$",
             title="Retention",
-            description="Files that no table version of this time needs are deleted. Below 7d it is refused: a "
-            "running job, or somebody who reads a past version, may still need them.",
+            description="Files that no table version of this time needs are deleted. Less than 7d is refused: a "
+            "running job, or a reader of a past version, may still need them.",
         ),
     }
 

@@ -1,8 +1,10 @@
-"""Instants between Airflow and Windrow: Airflow's are pendulum's, whose differences are not `timedelta`s."""
+"""Airflow's instants as standard ones: Airflow's are pendulum's, whose differences are not `timedelta`s."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
+
+from windrow.text import short_instant_text
 
 
 def plain(at: datetime) -> datetime:
@@ -12,5 +14,5 @@ def plain(at: datetime) -> datetime:
 
 
 def argument(at: datetime) -> str:
-    """An instant as the jobs' arguments spell it."""
-    return f"{plain(at):%Y-%m-%dT%H:%M:%SZ}"
+    """An instant as an argument of a job."""
+    return short_instant_text(plain(at))

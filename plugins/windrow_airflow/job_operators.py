@@ -1,12 +1,12 @@
-"""Run one of the project's jobs: with spark-submit where it needs Spark, as plain Python where it does not.
+"""Run one of the project's jobs: with spark-submit if it needs Spark, otherwise as plain Python.
 
-A job that mostly does not need it is run as plain Python first, and goes on with spark-submit where it says so.
+A job that rarely needs Spark is run as plain Python first, and again with spark-submit if it asks for that.
 
-Both read the job's result line, translate its exit code by one table (`job_outcome`) and, when the task is
-killed or times out, end the whole process tree. A job that finds its table locked is tried again later, deferred:
-whoever works on it may take hours, and waiting for that uses up neither a worker slot nor a retry. Paths, master and
-brokers come from the environment when the task runs, never from the DAG file, so nothing about a machine and nothing
-secret stands in a rendered template.
+Both operators read the job's result line, translate its exit code by one table (`job_outcome`) and end the whole
+process tree when the task is killed or times out. A job whose table is locked is retried later, deferred: another
+writer may take hours, and waiting uses neither a worker slot nor a retry. Paths, master and brokers come from the
+environment when the task runs, never from the DAG file, so that rendered templates contain nothing about a machine and
+no secret.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ if TYPE_CHECKING:
 SPARK_CONNECTION = "windrow_spark"
 _WATCHED = Path(__file__).with_name("watched_job.py")
 GRACE_SECONDS = 3.0
-"""Airflow follows its SIGTERM with SIGKILL after 5 s: the tree must be gone before."""
+"""Airflow sends SIGKILL 5 s after SIGTERM: the process tree must have ended by then."""
 TRY_LOCK_AGAIN = timedelta(seconds=30)
 
 
 class _Job:
-    """What both operators share: the command before, the outcome after."""
+    """What both operators share: the command line of a job, and its outcome."""
 
     template_fields: Sequence[str] = ("run_key", "arguments")
-    """An argument that renders to nothing is left out."""
+    """Arguments that render to an empty text are left out."""
 
     job: str
     pipeline: str
@@ -71,7 +71,7 @@ class _Job:
         return str(script), [self.job, self.pipeline, *run, *filter(None, self.arguments)]
 
     def _start(self, places: Places, **more: str) -> subprocess.Popen[str]:
-        """The job as plain Python, in a session of its own."""
+        """Start the job as plain Python, in its own session."""
         script, arguments = self._command(places)
         command = [sys.executable, str(_WATCHED), script, *arguments]
         self.log.info("Command: %s", " ".join(command))  # type: ignore[attr-defined]
@@ -86,7 +86,7 @@ class _Job:
         )
 
     def _wait(self, process: subprocess.Popen[str], reader: ResultReader) -> int:
-        """Show what it prints, and return its exit code."""
+        """Log its output, and return its exit code."""
         assert process.stdout is not None
         for line in reader.lines(process.stdout):
             self.log.info(line.rstrip())  # type: ignore[attr-defined]
@@ -105,20 +105,20 @@ class _Job:
     def _wait_for_lock(self, message: str) -> NoReturn:
         from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 
-        self.log.info("%s Trying again in %s, without using up a retry.", message, TRY_LOCK_AGAIN)  # type: ignore[attr-defined]
+        self.log.info("%s Next try in %s, without using up a retry.", message, TRY_LOCK_AGAIN)  # type: ignore[attr-defined]
         self.defer(trigger=TimeDeltaTrigger(TRY_LOCK_AGAIN), method_name="try_again")  # type: ignore[attr-defined]
         raise AssertionError("defer does not return")
 
     def try_again(self, context: Context, event: Any = None) -> dict[str, Any]:
-        """Back from the triggerer."""
+        """Continue after the trigger."""
         return self.execute(context)  # type: ignore[attr-defined, no-any-return]
 
 
 class SparkJobOperator(_Job, SparkSubmitOperator):
     """`spark-submit spark_jobs/run_job.py <job> <pipeline> [--run KEY] <arguments>`.
 
-    The connection `windrow_spark` names the master and must exist; everything else Spark needs stands in the one
-    spark-defaults.conf that the set-up wrote. Returns the job's result with the run key it worked under.
+    The connection `windrow_spark` names the master and must exist; all other Spark settings are in the
+    spark-defaults.conf that the set-up wrote. Returns the job's result and its run key.
     """
 
     template_fields: Sequence[str] = _Job.template_fields
@@ -153,7 +153,7 @@ class SparkJobOperator(_Job, SparkSubmitOperator):
             code = self._wait(self._plain, self._reader)
             if code != ExitCode.NEEDS_SPARK:
                 return self._settle(code, self._reader.result, self.outlets, context)
-            self.log.info("With Spark now: %s", self._reader.result.get("message"))
+            self.log.info("Going on with Spark: %s", self._reader.result.get("message"))
         home = _spark_home()
         self._spark_binary = str(home / "bin" / "spark-submit")
         self.env_vars = {
@@ -184,8 +184,8 @@ class SparkJobOperator(_Job, SparkSubmitOperator):
         hook = super()._get_hook()
         log_lines, submit = hook._process_spark_submit_log, hook.submit
         hook._process_spark_submit_log = lambda itr: log_lines(self._reader.lines(itr))  # type: ignore[method-assign]
-        # A session of its own: signals to a terminal or a supervisor reach the job through on_kill only. What
-        # a job prints is shown even where it is not UTF-8.
+        # Its own session: signals to a terminal or a supervisor reach the job only through on_kill. Output that is not
+        # UTF-8 is logged all the same.
         hook.submit = functools.partial(submit, start_new_session=True, errors="replace")  # type: ignore[method-assign]
         return hook
 
@@ -195,7 +195,7 @@ class SparkJobOperator(_Job, SparkSubmitOperator):
 
 
 class PythonJobOperator(_Job, BaseOperator):
-    """`python spark_jobs/run_job.py <job> …` in a process of its own, for a job that needs no Spark."""
+    """`python spark_jobs/run_job.py <job> …` in its own process, for a job that needs no Spark."""
 
     template_fields: Sequence[str] = _Job.template_fields
     operator_extra_links = (ReportLink(), TableLink())
@@ -224,7 +224,7 @@ class PythonJobOperator(_Job, BaseOperator):
 
 
 class RebuildPlanOperator(PythonJobOperator):
-    """The job `plan`, whose list people read before they let it happen: in the log, and as a page behind a link."""
+    """The job `plan`. Its list of what would be replaced is logged and written as a page, for people to read first."""
 
     def execute(self, context: Context) -> dict[str, Any]:
         result = super().execute(context)
@@ -237,10 +237,10 @@ class RebuildPlanOperator(PythonJobOperator):
 
 
 def end_tree(process: subprocess.Popen[str]) -> None:
-    """End a process and everything it started: asked first, so that the JVM cleans up, then killed.
+    """End a process and all its descendants: terminate first, so that the JVM can clean up, then kill.
 
-    Only looks and signals, never waits for the process: to take its exit status away from whoever runs it
-    would turn a killed job into a successful one.
+    It never waits for the process itself: that would take the exit status from the operator that runs it, and a killed
+    job would count as successful.
     """
     try:
         root = psutil.Process(process.pid)
@@ -266,7 +266,7 @@ def _is_alive(process: psutil.Process) -> bool:
 
 
 def _environment(places: Places) -> dict[str, str]:
-    """What every job finds in its environment, beside what Airflow's processes have."""
+    """Environment variables of every job, in addition to those of Airflow's processes."""
     return {
         "WINDROW_HOME": str(places.home),
         "WINDROW_TASK_PID": str(os.getpid()),
@@ -283,15 +283,17 @@ def _present(name: str) -> list[str]:
 
 
 def _spark_home() -> Path:
-    """Where the pip package pyspark stands, found without importing it."""
+    """Folder of the pip package pyspark, found without importing it."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or not spec.submodule_search_locations:
-        raise AirflowFailException("pyspark is not installed beside Airflow: install the project's own environment")
+        raise AirflowFailException(
+            "pyspark is not installed in Airflow's environment: use the project's own (`make setup`)"
+        )
     return Path(spec.submodule_search_locations[0])
 
 
 def _require_connection() -> None:
-    """Without it the Spark provider would quietly submit to YARN."""
+    """Refuse to run without the connection: the Spark provider would silently submit to YARN."""
     try:
         BaseHook.get_connection(SPARK_CONNECTION)
     except AirflowNotFoundException:

@@ -1,18 +1,18 @@
 """What a job's exit code (`windrow.outcomes.ExitCode`) means to Airflow, for jobs with Spark and without.
 
     0   done                         success, the result is the task's XCom
-    10  nothing to do                skipped, and what follows with it
+    10  nothing to do                skipped, with all later tasks
     20  window still open            failed, retried
     30  blocked by expectations      failed for good, naming what failed and the report
     40  locked                       tried again later, deferred, without using up a retry
     40  superseded                   failed for good: the plan is outdated, a clear makes a new one
-    40  else                         failed, retried
+    40  any other                    failed, retried
     50  needs Spark                  the task goes on with spark-submit
     2   wrong arguments or file      failed for good
     70  a person must look           failed for good: offsets were lost, or counts do not add up
-    else                             failed, retried
+    any other                        failed, retried
 
-A job's last word is a line `WINDROW_RESULT {json}`; the last such line counts.
+A job reports its result as a line `WINDROW_RESULT {json}`; the last such line counts.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MARK = "WINDROW_RESULT "
 
 
 class ResultReader:
-    """Lets a job's output through, line by line, and keeps the last result that came by."""
+    """Passes on a job's output line by line, and keeps the last result in it."""
 
     def __init__(self) -> None:
         self.result: dict[str, Any] = {}
@@ -41,7 +41,7 @@ class ResultReader:
             yield line
 
     def _keep(self, line: str) -> None:
-        # Driver and JVM write into one pipe: the mark may stand behind the start of another line.
+        # Driver and JVM write into one pipe: the mark may follow the start of another line.
         _, mark, text = line.partition(MARK)
         if not mark:
             return
@@ -54,35 +54,35 @@ class ResultReader:
 
 
 def is_locked(code: int, result: Mapping[str, Any]) -> bool:
-    """Whether the job did nothing but wait for somebody else's lock."""
+    """Whether the job did nothing, because another process held its lock."""
     return code == ExitCode.ANOTHER_WRITER and result.get("outcome") == "Locked"
 
 
 def raise_for(job: str, code: int, result: Mapping[str, Any]) -> NoReturn:
-    """The exception that an exit code other than 0 stands for."""
-    said = _said(result)
+    """Raise the Airflow exception for an exit code other than 0."""
+    detail = _detail(result)
     if code == ExitCode.NOTHING_TO_DO:
-        raise AirflowSkipException(f"{job}: nothing to do{said}")
+        raise AirflowSkipException(f"{job}: nothing to do{detail}")
     if code == ExitCode.BLOCKED:
         raise AirflowFailException(
-            f"{job}: blocked by expectations{said}. The interval stays invisible, a retry judges the same "
-            "rows: fix the cause and clear join with what follows, or override with a reason."
+            f"{job}: blocked by expectations{detail}. The interval stays invisible, a retry judges the same "
+            "rows: fix the cause and clear join with downstream, or override with a reason."
         )
     if code == ExitCode.BAD_INPUT:
-        raise AirflowFailException(f"{job}: wrong arguments or pipeline file{said}. An edit helps, a retry does not.")
+        raise AirflowFailException(f"{job}: wrong arguments or pipeline file{detail}. An edit helps, a retry does not.")
     if code == ExitCode.NEEDS_PERSON:
-        raise AirflowFailException(f"{job}: a person must look{said}. A retry does not help.")
+        raise AirflowFailException(f"{job}: a person must look{detail}. A retry does not help.")
     if code == ExitCode.STILL_OPEN:
-        raise AirflowException(f"{job}: the window is still open{said}. A retry helps once the clock has moved.")
+        raise AirflowException(f"{job}: the window is still open{detail}. A retry helps once the clock has moved.")
     if code == ExitCode.ANOTHER_WRITER and result.get("outcome") == "Superseded":
-        raise AirflowFailException(f"{job}: another run was faster{said}. A retry carries out the same outdated plan.")
+        raise AirflowFailException(f"{job}: another run was faster{detail}. A retry would repeat the outdated plan.")
     if code == ExitCode.ANOTHER_WRITER:
-        raise AirflowException(f"{job}: another writer holds the table or was faster{said}. A retry helps.")
+        raise AirflowException(f"{job}: another writer holds the table or was faster{detail}. A retry helps.")
     ended = f"was ended by signal {-code}" if code < 0 else f"failed with exit code {code}"
-    raise AirflowException(f"{job}: {ended}{said}. The cause is in the log above.")
+    raise AirflowException(f"{job}: {ended}{detail}. The cause is in the log above.")
 
 
-def _said(result: Mapping[str, Any]) -> str:
+def _detail(result: Mapping[str, Any]) -> str:
     if not result:
         return ""
     text = result.get("message") or json.dumps(result, ensure_ascii=False, default=str)

@@ -1,11 +1,11 @@
-"""People's writes to an Airflow on SQLite take turns, so that none waits for another for ever.
+"""Serialise the writing requests of people where Airflow runs on SQLite, to avoid a deadlock.
 
-Airflow notes every writing request in its audit log from the event loop. Where that note waits for SQLite's lock,
-and a request of the same process holds it, the holder cannot go on either: it needs the event loop to commit. Both
-stand still until SQLite gives up, a minute later, and every reader with them. The form that unpauses a DAG and
-triggers it sends two such requests at once.
+Airflow writes an audit log entry for every writing request from the event loop. If that write waits for SQLite's lock
+while another request of the same process holds it, the holder cannot commit either, because it needs the event loop.
+Both, and all readers, hang until SQLite gives up after a minute. The form that unpauses and triggers a DAG sends two
+such requests at once.
 
-Airflow on another database needs none of this, and gets none of it.
+On another database the middleware is not installed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class OneWriteAtATime:
-    """ASGI middleware: a request that may write starts when the one before it has answered; readers never wait."""
+    """ASGI middleware: a request that may write starts after the previous one has ended; readers never wait."""
 
     def __init__(self, app: Any) -> None:
         self._app = app
@@ -32,7 +32,11 @@ class OneWriteAtATime:
 
 
 def middlewares(database: str) -> list[dict[str, Any]]:
-    """What Airflow installs, as its plugins name it. `database`: the URL of the metadata database."""
+    """The middlewares as Airflow's plugins declare them.
+
+    Args:
+        database: URL of the metadata database.
+    """
     if not database.startswith("sqlite"):
         return []
     return [{"name": "One write at a time", "middleware": OneWriteAtATime, "args": [], "kwargs": {}}]

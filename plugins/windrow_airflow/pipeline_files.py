@@ -1,6 +1,6 @@
-"""Every pipeline file, each on its own: the usable ones as pipelines, the others as sentences.
+"""All pipeline files, independently of each other: pipelines of the usable ones, problems of the others.
 
-One wrong file, or one name used twice, hides no other pipeline: of two files with a name the first stands, in
+A wrong file or a duplicate name does not hide other pipelines. Of two files with the same name the first one counts, in
 the order dags/pipelines, then the folders of WINDROW_PIPELINES.
 """
 
@@ -14,23 +14,23 @@ from windrow.places import Places
 
 
 def usable(places: Places, wanted: str = "") -> Iterator[Pipeline]:
-    """The pipelines that DAGs can be made of; with `wanted` only the one of that name."""
+    """Yield the usable pipelines; with `wanted` only the one of that name."""
     for name, path in _found(places.pipelines).items():
         if wanted not in ("", name):
             continue
         try:
             yield load(path, places.expectations)
         except PipelineInvalid:
-            continue  # `problems` says so
+            continue  # reported by `problems`
 
 
 def names(places: Places) -> set[str]:
-    """Names of all files, usable or not."""
+    """Names of all pipelines, usable or not."""
     return set(_found(places.pipelines))
 
 
 def problems(places: Places) -> list[str]:
-    """What is wrong, a line `file:line: field: …` each."""
+    """All problems, each as a line `file:line: field: …`."""
     wrong = []
     try:
         discover(places.pipelines)
@@ -48,7 +48,7 @@ def _found(folders: Iterable[Path]) -> dict[str, Path]:
     folders = tuple(folders)
     try:
         return discover(folders)
-    except PipelineInvalid:  # a name twice: look into each folder on its own, the first one of a name stands
+    except PipelineInvalid:  # a duplicate name: read each folder separately; the first file of a name counts
         found: dict[str, Path] = {}
         for folder in folders:
             try:

@@ -1,9 +1,9 @@
-"""Which run this is, as the jobs understand it: a retry carries out its plan again, a clear makes a new one.
+"""Run key and mode of an Airflow run, for the jobs: a retry repeats its plan, a clear makes a new one.
 
-    scheduled, never cleared   publish     skips what is published, takes older closed intervals along
-    backfilled or cleared      republish   its own interval, a new publication even where there is one
+    scheduled, never cleared   publish     skips published intervals, includes older closed unpublished ones
+    backfilled or cleared      republish   only its own interval, published again if it was published before
 
-The run key has the clear number in it and no try number: a retry is the same run, a clear is another one.
+The run key contains the clear number but not the try number: a retry is the same run, a clear is another one.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ PUBLISH, REPUBLISH = "publish", "republish"
 
 
 def mode(dag_run: DagRunProtocol) -> str:
-    """What a run does about an interval that is already published."""
+    """How a run treats an interval that is already published: PUBLISH skips it, REPUBLISH replaces it."""
     scheduled = str(getattr(dag_run.run_type, "value", dag_run.run_type)) == "scheduled"
     return PUBLISH if scheduled and not dag_run.clear_number else REPUBLISH
 
 
 def run_key(dag_run: DagRunProtocol) -> str:
-    """The key under which a run records its plan."""
+    """Key under which a run records its plan."""
     return f"{dag_run.run_id}#{dag_run.clear_number}" if dag_run.clear_number else dag_run.run_id
 
 
 def planned_run(dag_run: DagRunProtocol, ti: Any, planner: str = "join") -> str:
-    """The run key that this run's planning task, `join` or in a rebuild `plan`, planned under.
+    """The run key under which the planning task of this run (`join`, in a rebuild `plan`) recorded its plan.
 
-    Clearing check or publish alone counts as a clear of the run, but the candidate is still the join's: the
-    edge that must hold is that check judges, and publish publishes, what was joined.
+    Clearing check or publish alone changes the clear number of the run, but the candidate is still that of the join:
+    check must judge, and publish must publish, what was joined.
     """
     planned = ti.xcom_pull(task_ids=planner)
     return planned["run"] if planned else run_key(dag_run)

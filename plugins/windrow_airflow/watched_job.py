@@ -1,9 +1,9 @@
-"""Run a script, and leave when the task that started it is gone: nobody would see what it goes on to do.
+"""Run a script, and exit when the task that started it is gone, because nobody would see its result.
 
     python watched_job.py SCRIPT ARGUMENTS…
 
-A task that is killed hard cannot end its job. Jobs with Spark watch for themselves, because there the task's child is
-spark-submit. Standard library only: this runs before the script's own imports.
+A task that is killed with SIGKILL cannot end its job. Jobs with Spark watch by themselves, because there the child of
+the task is spark-submit. Standard library only: this runs before the script's own imports.
 """
 
 import os
@@ -16,7 +16,7 @@ GONE = 137
 
 
 def watch(parent: int) -> None:
-    """End this process when its parent is another one."""
+    """End this process as soon as `parent` is no longer its parent."""
     while os.getppid() == parent:
         time.sleep(0.5)
     os._exit(GONE)

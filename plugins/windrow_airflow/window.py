@@ -1,7 +1,7 @@
-"""What is known about one interval's window right now: published, closed, or open and who holds it up.
+"""State of an interval's window: published, closed, or open and held by a partition.
 
-One look reads the publications register and the newest observation of the clock; it starts no Spark and asks
-no broker. Whether the interval is closed is decided by `windrow.semantics.close` and nowhere else.
+A look reads the publications and the newest observation of the clock, without Spark or the broker.
+`windrow.semantics.close` decides whether the interval is closed.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from windrow.places import Places
 from windrow.semantics.clock import PartitionClock, holder, watermark
 from windrow.semantics.close import closes_at, frontier, is_closed
 from windrow.semantics.intervals import Interval
+from windrow.text import shown_duration, shown_instant
 
 
 @dataclass(frozen=True)
-class Window:
-    """One look at an interval. `published` is its newest publication; `landed_at` the newest landing."""
+class WindowState:
+    """State of an interval at one look. `published`: its newest publication; `landed_at`: the newest landing."""
 
     pipeline: Pipeline
     interval: Interval
@@ -32,13 +33,13 @@ class Window:
 
     @property
     def is_closed(self) -> bool:
-        """Rule 4, by the clocks of this look."""
+        """Whether the clocks of this look close the interval (rule 4)."""
         at = frontier(watermark(self.clocks), self.pipeline.after, self.pipeline.grace)
         return is_closed(self.interval, at)
 
     @property
     def closes_at(self) -> datetime:
-        """The watermark that closes the interval."""
+        """Watermark at which the interval closes."""
         return closes_at(self.interval, self.pipeline.after, self.pipeline.grace)
 
     @property
@@ -47,74 +48,71 @@ class Window:
         return holder(self.clocks)
 
     def describe(self, now: datetime) -> str:
-        """One line for the log: where the clock is, which partition holds it, and what is missing."""
-        known = f" It is published as number {self.published['number']}." if self.published is not None else ""
+        """A line for the log: the clock, the partition that holds it, and what is missing."""
+        note = f" It is published as number {self.published['number']}." if self.published is not None else ""
         if self.is_closed:
             reached = _at(watermark(self.clocks))
-            return f"{self.interval} is closed: watermark {reached}, needed {_at(self.closes_at)}.{known}"
+            return f"{self.interval} is closed: watermark {reached}, needed {_at(self.closes_at)}.{note}"
         held = self.holder
         if held is None:
             return (
                 f"{self.interval} is open: nothing has been landed yet, so there is no clock. "
-                f"Is the DAG {self.pipeline.name}.land on, and is the broker up?{known}"
+                f"Is the DAG {self.pipeline.name}.land on, and is the broker up?{note}"
             )
         return (
             f"{self.interval} is open: it closes at watermark {_at(self.closes_at)}, "
             f"which is at {_at(held.clock_at)}{_short_of(held.clock_at, self.closes_at)}. "
-            f"Held by {held.topic}/{held.partition}: {self._missing(held)}.{self._stale(now)}{known}"
+            f"Held by {held.topic}/{held.partition}: {self._missing(held)}.{self._stale(now)}{note}"
         )
 
     def _missing(self, held: PartitionClock) -> str:
         if held.lag:
             return f"{held.lag} records behind (next offset {held.next_offset} of {held.end_offset}); land them"
-        newest = f"newest event {_at(held.newest_at)}" if held.newest_at else "no event ever"
+        newest = f"newest event {_at(held.newest_at)}" if held.newest_at else "no event yet"
         if self.pipeline.idle.mode == "wait":
-            return f"caught up, {newest}, and `idle: wait` lets only events move it; new events are missing"
+            return f"caught up, {newest}; with `idle: wait` only new events move it"
         return (
             f"caught up, {newest}; new events move it, "
-            f"or idling once a landing is {_length(self.pipeline.idle.after)} past what is needed"
+            f"or idling once a landing is {shown_duration(self.pipeline.idle.after)} past what is needed"
         )
 
     def _stale(self, now: datetime) -> str:
         if self.landed_at is None or now - self.landed_at <= max(3 * self.pipeline.land_every, timedelta(minutes=5)):
             return ""
         return (
-            f" The last landing was {_length(now - self.landed_at)} ago: "
+            f" The last landing was {shown_duration(now - self.landed_at)} ago: "
             f"is the DAG {self.pipeline.name}.land paused or failing?"
         )
 
 
-def look(pipeline: str, interval: Interval, environ: Mapping[str, str] = os.environ) -> Window:
-    """Read the register and the clock. Blocks: call it in a thread where there is an event loop."""
-    from windrow.io.registers import (
-        clocks,
-        publications,  # delta-rs is not wanted at import
-    )
+def look(pipeline: str, interval: Interval, environ: Mapping[str, str] = os.environ) -> WindowState:
+    """Read publications and clock. Blocking: with an event loop, call it in a thread.
+
+    Raises:
+        PipelineInvalid: the pipeline file is missing or cannot be used.
+    """
+    from windrow.io.registers import clocks, publications  # imported late: they import delta-rs
 
     places = Places.from_env(environ)
     home = Home(find(pipeline, places.pipelines), places)
-    seen = clocks.observe(home)
-    return Window(
+    observed = clocks.observe(home)
+    return WindowState(
         pipeline=home.pipeline,
         interval=interval,
-        clocks=seen.clocks,
-        landed_at=max((row["landed_at"] for row in seen.rows if row["landed_at"]), default=None),
+        clocks=observed.clocks,
+        landed_at=max((row["landed_at"] for row in observed.rows if row["landed_at"]), default=None),
         published=publications.published(home, interval.start),
     )
 
 
 def utc_now() -> datetime:
-    """The wall clock, for messages only: it decides nothing."""
+    """The wall clock, used only in messages."""
     return datetime.now(UTC)
 
 
 def _at(at: datetime | None) -> str:
-    return f"{at:%Y-%m-%d %H:%M:%S}Z" if at is not None else "minus infinity (no event yet)"
+    return shown_instant(at, missing="minus infinity (no event yet)")
 
 
 def _short_of(at: datetime | None, needed: datetime) -> str:
-    return f", {_length(needed - at)} short" if at is not None else ""
-
-
-def _length(length: timedelta) -> str:
-    return str(timedelta(seconds=round(length.total_seconds())))
+    return f", {shown_duration(needed - at)} short" if at is not None else ""

@@ -1,14 +1,14 @@
-"""One run for every interval, without holes, started when the interval's window should have closed.
+"""One run per interval, without holes, started when the interval's window should have closed.
 
             data interval          after + grace + out-of-orderness (delay)
         [--------------------)|<------------------------------------------->|
     ----+--------------------+----------------------------------------------+-----> wall clock
       from                   to                                          run_after
 
-The first run is `[start, start + interval)`; the next one begins where the last one ended, however long the
-scheduler was away: `catchup` is always on here, whatever the DAG says, because an interval that never gets a
-run is a hole. A window longer than the interval only means that several intervals wait at once. All of it is
-arithmetic on UTC instants, so summer time and process time zones make no difference.
+The first run is `[start, start + interval)`; the next one begins where the last one ended, however long the scheduler
+was down. `catchup` is always on, whatever the DAG sets, because an interval without a run would be a hole. If the
+window is longer than the interval, several intervals wait at once. All arithmetic is on UTC instants, so summer time
+and time zones of processes make no difference.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import pendulum
 from airflow.timetables.base import DagRunInfo, DataInterval, Timetable
 
 from windrow.semantics.intervals import interval_of, on_grid
+from windrow.text import shown_duration
 from windrow_airflow.instants import plain
 
 if TYPE_CHECKING:
@@ -41,11 +42,13 @@ class WindowTimetable(Timetable):
         self.start = plain(start)
         self.interval = interval
         self.delay = delay
-        self.description = f"each interval of {interval} is closed and published {delay} after its end"
+        length, wait = shown_duration(interval), shown_duration(delay)
+        self.description = f"each interval of {length} is closed and published {wait} after its end"
 
     @property
     def summary(self) -> str:
-        return f"every {self.interval}, {self.delay} later"
+        """Text in the list of DAGs."""
+        return f"every {shown_duration(self.interval)}, {shown_duration(self.delay)} later"
 
     def serialize(self) -> dict[str, Any]:
         return {
@@ -74,7 +77,7 @@ class WindowTimetable(Timetable):
         last_automated_data_interval: DataInterval | None,
         restriction: TimeRestriction,
     ) -> DagRunInfo | None:
-        """The interval after the last one, or the first; None beyond the restriction's end."""
+        """The run of the interval after the last one, or of the first; None after the restriction's end."""
         begin = self.start
         if restriction.earliest is not None:
             begin = max(begin, plain(restriction.earliest))
@@ -86,18 +89,18 @@ class WindowTimetable(Timetable):
         return self._run(begin)
 
     def infer_manual_data_interval(self, *, run_after: datetime) -> DataInterval:
-        """No manual runs: one would take the place of the next interval's own run. The form shows the message."""
+        """Refuse manual runs: one would take the logical date of the next interval. The form shows the message."""
         raise ValueError("this DAG runs by interval: choose Backfill in this form, or use its .rebuild DAG")
 
     def generate_run_id(
         self, *, run_type: DagRunType, run_after: datetime, data_interval: DataInterval | None, **extra: Any
     ) -> str:
-        """Named after the interval, as people look for it, and not after the moment of its start."""
+        """Name a run after its interval, as people look for it, not after the time at which it starts."""
         named_after = data_interval.start if data_interval is not None else run_after
         return run_type.generate_run_id(suffix=named_after.isoformat())
 
     def _next_start(self, at: datetime) -> datetime:
-        """The first interval start at or after an instant: never an interval that began before it."""
+        """The first start of an interval at or after an instant."""
         interval = interval_of(at, self.start, self.interval)
         return interval.start if interval.start == at else interval.end
 

@@ -200,7 +200,7 @@ def test_the_log_names_the_partition_that_holds_the_clock_and_how_far_it_is_behi
     land(0, served=at(0, 50), clicks=at(0, 20), lag=7)
     said = look("ads", INTERVAL).describe(now=at(0, 46))
     assert "closes at watermark 2026-11-01 00:41:00Z" in said
-    assert "0:21:00 short" in said
+    assert "21m short" in said
     assert "ads.clicks/0: 7 records behind (next offset 100 of 107)" in said
     assert "last landing" not in said
 
@@ -214,13 +214,13 @@ def test_the_log_says_that_a_caught_up_partition_waits_for_events_or_idling(land
 
 def test_the_log_names_a_partition_that_never_had_an_event(land):
     land(0, served=at(0, 50), clicks=None)
-    assert "ads.clicks/0: caught up, no event ever" in look("ads", INTERVAL).describe(now=at(0, 46))
+    assert "ads.clicks/0: caught up, no event yet" in look("ads", INTERVAL).describe(now=at(0, 46))
 
 
 def test_the_log_says_when_nobody_lands_any_more(land):
     land(0, served=at(0, 20), clicks=at(0, 50), landed_at=at(0, 45))
     said = look("ads", INTERVAL).describe(now=at(1, 45))
-    assert "last landing was 1:00:00 ago" in said
+    assert "last landing was 1h ago" in said
     assert "ads.land paused" in said
 
 

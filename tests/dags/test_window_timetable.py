@@ -176,7 +176,7 @@ def test_it_survives_the_database(ten_minutes):
     restored = decode_timetable(encode_timetable(ten_minutes))
     assert restored == ten_minutes
     assert restored.periodic
-    assert restored.summary == ten_minutes.summary == "every 0:10:00, 0:32:00 later"
+    assert restored.summary == ten_minutes.summary == "every 10m, 32m later"
 
 
 def test_a_backfill_lists_both_bounds(ten_minutes):

@@ -1,5 +1,4 @@
-"""Send messages to a real broker: each to its partition, in order, exactly once, or raise an error for the first
-failure.
+"""Send messages to a real broker: each to its partition, in order, exactly once, or raise an error.
 
 Topics made here have no retention and accept any timestamp: simulated time is often weeks in the past, where retention
 would delete records before they are read, or ahead of the broker's clock, where it would refuse them.
