@@ -1,5 +1,5 @@
-# Two commands: `make demo` and `make test`. Both set up what they need; later runs reuse it.
-# Needed on the machine: Python 3.11, Java 17, make, and package registries within reach.
+# Start with `make demo` and `make test`. Both install what they need; later runs reuse it.
+# The machine needs Python 3.11, Java 17, make and access to package registries. `make help` lists all targets.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -15,44 +15,50 @@ UV_HOME := $(WINDROW_CACHE)/uv-$(UV_VERSION)
 UV := $(UV_HOME)/bin/uv
 BIN := .venv/bin
 
-.PHONY: help setup demo test fast check clean preflight
+.PHONY: help setup demo test fast check docs bench clean preflight
 
-help: ## this list
+help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1|/' | awk -F'|' '{printf "make %-7s %s\n", $$1, $$2}'
 
-# Bytecode is written here, once: where the environment tells Python to write none (images often do), each process
-# would compile thousands of modules anew.
-setup: preflight .venv/.synced ## the environment in .venv, the jars in the cache folder
+# Bytecode is compiled here once: where the environment tells Python to write none (images often do), every process
+# would compile thousands of modules again.
+setup: preflight .venv/.synced ## install the environment into .venv, and the jars into the cache folder
 	@$(BIN)/python -m compileall -q spark_jobs plugins dags
 	@$(BIN)/python -m windrow.platform setup
 
-demo: setup ## the main job on real data through a real Airflow, figures checked
+demo: setup ## run a pipeline on real data through a real Airflow, and check its figures
 	@$(BIN)/windrow demo
 
-test: setup ## the whole test suite, by three workers
+test: setup ## run the whole test suite with three workers
 	@$(BIN)/pytest -n 3 --dist loadscope --no-loadscope-reorder --durations 40
 
-fast: .venv/.synced ## the tests that need neither Spark nor Kafka nor Airflow
+fast: .venv/.synced ## run the tests that need neither Spark nor Kafka nor Airflow
 	@WINDROW_HISTORIES=100 $(BIN)/pytest tests/semantics tests/config tests/scenarios/test_scenarios.py
 
-check: .venv/.synced ## style, types, direction of imports
+check: .venv/.synced ## check style, types and the direction of imports
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-clean: ## stop the platform, remove the environment; tables in .windrow and the jars stay
+docs: .venv/.synced ## check that references in the documents resolve, and that examples in docstrings are right
+	@$(BIN)/pytest tests/docs
+
+bench: setup ## measure publishing 10 000 rows against starting a Spark session; benchmarks/README.md has the others
+	@$(BIN)/python benchmarks/publish.py --variants session ours tasks
+
+clean: ## stop the platform and remove the environment; tables in .windrow and the jars are kept
 	@if [ -x $(BIN)/windrow ]; then $(BIN)/windrow down; fi
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
-# One message and the next move for each thing that may be missing, before anything is fetched.
+# For everything that may be missing: a message that says what to do, before anything is downloaded.
 preflight:
 	@command -v $(PYTHON) >/dev/null && $(PYTHON) 2>/dev/null -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || { \
-	  echo "Python 3.11 is needed, and \`$(PYTHON)\` is not it."; \
-	  echo "  → install it, or name one that is installed: make PYTHON=/path/to/python3.11 …"; exit 1; } >&2
+	  echo "Python 3.11 is needed, and \`$(PYTHON)\` is not Python 3.11."; \
+	  echo "  → install it, or name an installed one: make PYTHON=/path/to/python3.11 …"; exit 1; } >&2
 	@for java in $${JAVA_HOME:+"$$JAVA_HOME/bin/java"} java /usr/lib/jvm/*/bin/java /Library/Java/JavaVirtualMachines/*/Contents/Home/bin/java; do \
 	  if "$$java" -version 2>&1 | grep -qE 'version "(17|21)'; then exit 0; fi; done; \
-	  { echo "Java 17 is needed to run Spark and Kafka, and none was found (JAVA_HOME, PATH, the usual folders)."; \
+	  { echo "Java 17 is needed to run Spark and Kafka, and was not found (JAVA_HOME, PATH, the usual folders)."; \
 	    echo "  → install it (Debian, Ubuntu: apt-get install openjdk-17-jre-headless; macOS: brew install openjdk@17), or set JAVA_HOME."; exit 1; } >&2
 	@[ -e .venv/.synced ] || [ "$$(df -Pk . | awk 'NR == 2 {print $$4}')" -gt 6000000 ] || { \
 	  echo "This disk has less than 6 GB free; the environment and a demo need about that much."; \
@@ -60,20 +66,20 @@ preflight:
 
 .venv/.synced: pyproject.toml uv.lock | $(UV)
 	@echo "Installing what uv.lock names into .venv (a few minutes the first time) …"
-	@# An environment that stands is brought up to date in place: uv replaces it when it is asked for another
-	@# interpreter path, under whatever runs from it just then.
+	@# An existing environment is updated in place, with its own interpreter path. For another path uv would replace the
+	@# environment, also while processes are running from it.
 	@base=$$(.venv/bin/python -c 'import sys; assert sys.version_info[:2] == (3, 11); print(".venv/bin/python")' 2>/dev/null \
 	    || $(PYTHON) -c 'import sys; print(sys.executable)'); \
 	  UV_PYTHON_DOWNLOADS=never UV_PROJECT_ENVIRONMENT=.venv $(UV) sync --frozen --compile-bytecode --python "$$base" || { \
 	  echo "The environment could not be installed."; \
-	  echo "  → read the message above; a retry keeps what has arrived. Disk full? UV_CACHE_DIR moves uv's cache."; exit 1; } >&2
+	  echo "  → read the message above; a retry keeps what has been downloaded. Disk full? UV_CACHE_DIR moves uv's cache."; exit 1; } >&2
 	@touch $@
 
 $(UV): | preflight
 	@echo "Installing uv $(UV_VERSION) into $(UV_HOME) …"
 	@rm -rf "$(UV_HOME)" "$(UV_HOME).new"
 	@$(PYTHON) -m venv "$(UV_HOME)" || { \
-	  echo "$(PYTHON) cannot make a virtual environment."; \
+	  echo "$(PYTHON) cannot create a virtual environment."; \
 	  echo "  → install its venv module (Debian, Ubuntu: apt-get install python3.11-venv)."; exit 1; } >&2
 	@"$(UV_HOME)/bin/python" -m pip install --quiet --disable-pip-version-check "uv==$(UV_VERSION)" || { \
 	  echo "uv $(UV_VERSION) could not be installed by pip."; \

@@ -37,9 +37,9 @@ import pyarrow.compute as pc
 from deltalake import CommitProperties, Transaction, write_deltalake
 from publish import close, require, require_published
 from pyspark.sql import DataFrame
+from side_by_side import Steps, arguments, compare, work_twice
 from tables import START, Shape, clicks, clock_row, nth, pipeline_of, served
 
-from support.side_by_side import Steps, arguments, compare, work_twice
 from windrow.io.landing import batches
 from windrow.io.registers import clocks, publications
 from windrow.jobs.check import check
@@ -56,15 +56,15 @@ MINUTE = timedelta(minutes=1)
 LENGTHS = ("1", "10", "100", "1000")
 MAINTAINED = "maintained"
 BLOCK = 100
-"""Intervals that one run of the history takes."""
+"""Intervals published by one run while the history is made."""
 AHEAD = 7
-"""Minutes landed beyond the last published one: two intervals are closed and wait."""
+"""Minutes landed after the last published interval, so that two closed intervals are waiting."""
 LONGEST = 1000
 
 
 @dataclass(frozen=True)
 class Arriving:
-    """Everything that will ever be landed of one topic, in order of arrival, and how it is cut into batches."""
+    """All records of one topic in order of arrival, and how they are cut into batches."""
 
     topic: str
     rows: pa.Table
@@ -92,7 +92,7 @@ def shape_of(rows: int) -> Shape:
 
 
 def world_of(home: Path, rows: int) -> Context:
-    """The pipeline in a home folder of its own; its day is long over, also where this machine's clock is behind."""
+    """The pipeline in its own home folder; its day is in the past even if this machine's clock is slow."""
     ctx = pipeline_of(str(home), shape_of(rows))
     return Context(ctx.pipeline, ctx.places, lambda: START + timedelta(days=20))
 
@@ -117,7 +117,7 @@ def _in_order(topic: str, frame: DataFrame, out_of_orderness: timedelta, shape: 
 
 
 def land(ctx: Context, topics: list[Arriving], minute: int) -> None:
-    """One landing run: a commit a topic, then the clock."""
+    """One landing run: one commit per topic, then the clock."""
     landed_at = START + (minute + 1) * MINUTE
     clock = []
     for topic in topics:
@@ -143,7 +143,7 @@ def _clocked(topic: Arriving, batch: batches.Batch, newest: datetime) -> Mapping
 
 
 def grow(ctx: Context, rows: int, topics: list[Arriving], length: int) -> None:
-    """Land and publish until so many intervals are published."""
+    """Land and publish until this many intervals are published."""
     while (there := len(publications.registered(ctx.home))) < length:
         take, steps = min(BLOCK, length - there), Steps(1)
         for minute in range(clocks.observe(ctx.home).number + 1, there + take + AHEAD):
@@ -163,7 +163,7 @@ def grow(ctx: Context, rows: int, topics: list[Arriving], length: int) -> None:
 
 
 def check_side_by_side(ctx: Context, rows: int, planned: tuple[Plan, ...]) -> None:
-    """Judge the plans in two processes: a judgement keeps one core busy."""
+    """Judge the plans in two processes, because a judgement uses one core."""
     halves = [half for half in (planned[::2], planned[1::2]) if half]
     with ProcessPoolExecutor(len(halves), mp_context=get_context("spawn")) as pool:
         refused = [*pool.map(check_some, *zip(*[(ctx.places.home, rows, half) for half in halves], strict=True))]
@@ -175,7 +175,7 @@ def check_some(home: Path, rows: int, planned: tuple[Plan, ...]) -> dict[str, An
 
 
 def make(base: Path, rows: int, wanted: list[str]) -> None:
-    """The histories that are not there yet, each from the one before; a kill leaves none half made."""
+    """Make the missing histories, each from the previous one; a kill leaves no half-made history."""
     topics: list[Arriving] = []
     before: Path | None = None
     for name in wanted:
@@ -193,7 +193,7 @@ def make(base: Path, rows: int, wanted: list[str]) -> None:
 
 
 def history(base: Path, name: str, wanted: list[str]) -> Path:
-    """Where a history is; the maintained one is the longest of those wanted."""
+    """Folder of a history; the maintained one is a copy of the longest."""
     return base / (f"maintained_{length_of(name, wanted)}" if name == MAINTAINED else f"after_{name}")
 
 
@@ -202,7 +202,7 @@ def length_of(name: str, wanted: list[str]) -> int:
 
 
 def fresh(source: Path | None, target: Path) -> Path:
-    """A copy of a home folder in place of what was there."""
+    """Replace a home folder by a copy of another."""
     shutil.rmtree(target, ignore_errors=True)
     if source is None:
         target.mkdir(parents=True)
@@ -227,7 +227,7 @@ def one_more(home: Path, rows: int, length: int) -> None:
 
 
 def files_of(base: Path, names: list[str]) -> Iterator[tuple[str, dict[str, int]]]:
-    """What a history is made of: data files, live or not, and log files of its large tables."""
+    """Size of a history: data files, live or not, and log files of its large tables."""
     for name in names:
         tables = next((history(base, name, names) / "tables").iterdir())
         large = ("landing/served", "landing/clicks", "training")
@@ -255,7 +255,7 @@ def main() -> None:
     scratch = base / "run"
 
     def command(variant: str) -> list[str]:
-        """Called just before the worker starts: it works on a fresh copy."""
+        """Called just before the worker starts, which then works on a fresh copy."""
         fresh(history(base, variant, wanted), scratch)
         return [sys.executable, __file__, "--work", variant, "--out", str(scratch), *sizes]
 

@@ -1,4 +1,4 @@
-"""The join of one closed hour, landing files to candidate files, beside a bare copy and the two obvious ways.
+"""The join of one closed hour, landing files to candidate files, against a bare copy and the two obvious ways.
 
     copy      the same left rows, read and written: what no join can beat
     ours      the candidate's rows, joined and written as the join job does
@@ -18,9 +18,9 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from side_by_side import arguments, compare, work_twice
 from tables import Shape, nth, only, world
 
-from support.side_by_side import arguments, compare, work_twice
 from windrow.io.training import candidates, inputs
 from windrow.jobs.join import plan_interval
 from windrow.jobs.run import Context

@@ -1,4 +1,4 @@
-"""Landing a backlog of JSON records from a real broker into a new table, beside what a bare Spark job takes.
+"""Landing a backlog of JSON records from a real broker into a new table, against a bare Spark job.
 
     from_json   Kafka → `from_json` to the same columns → Delta: what the aim is measured by
     raw         Kafka → Delta, the bytes as they are: the limit
@@ -22,8 +22,8 @@ import traffic
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from side_by_side import arguments, compare, work_twice
 
-from support.side_by_side import arguments, compare, work_twice
 from windrow.jobs.land import land, totals
 from windrow.jobs.run import Context, leave
 from windrow.jobs.spark import LARGE, spark_for
@@ -72,7 +72,7 @@ def _append(rows: DataFrame, places: Places) -> str:
 
 
 def check(path: str, rows: int) -> None:
-    """The table holds every record once, and every event time was read (where it has one)."""
+    """Check that the table has every record once, with its event time."""
     files = pa.table(DeltaTable(path).get_add_actions(flatten=True)).to_pydict()
     found = sum(files["num_records"])
     unread = sum(sum(files.get(f"null_count.{c}", [])) for c in ("_event_time", "served_at"))
@@ -81,7 +81,7 @@ def check(path: str, rows: int) -> None:
 
 
 def work(options: object, variant: str, kafka: str) -> None:
-    """A worker: two passes, each into a home of its own; checked when the time is taken."""
+    """A worker: two passes, each into its own home; the result is checked after the time is taken."""
     rows, out = options.rows, Path(options.out)  # type: ignore[attr-defined]
     shutil.rmtree(out, ignore_errors=True)
     known = replace(Places.from_env({**os.environ, "WINDROW_HOME": str(out)}), kafka=kafka)

@@ -1,4 +1,4 @@
-"""Live traffic at a pace: each row at its moment, which is its event time; a fifth of them are clicked seconds later.
+"""Live traffic at a given rate: each row is sent at its event time; a fifth of them are clicked some seconds later.
 
     warm-up      step 1       step 2          …       tail, until somebody says stop
     |-----------|------------|------------|---- … ---|------ ─ ─
@@ -25,7 +25,7 @@ _TICK_S = 0.02
 
 @dataclass(frozen=True)
 class Step:
-    """A stretch of time, in seconds since 1970, and its rows a second."""
+    """A period, in seconds since 1970, and its rows per second."""
 
     rate: int
     begins: float
@@ -33,20 +33,20 @@ class Step:
 
     @property
     def rows(self) -> int:
-        """Served rows in all."""
+        """Number of served rows."""
         return round(self.rate * (self.ends - self.begins))
 
     def due(self, now: float) -> int:
-        """Rows whose moment has come."""
+        """Number of rows that are due."""
         return int((min(now, self.ends) - self.begins) * self.rate)
 
     def moment(self, row: int) -> int:
-        """Of a row, counted from the step's first: microseconds since 1970."""
+        """Time of a row, counted from the step's first, in microseconds since 1970."""
         return int(self.begins * 1_000_000) + row * 1_000_000 // self.rate
 
 
 def rising(rates: Sequence[int], begins: float, length: float, warm_up: float) -> list[Step]:
-    """The schedule: warm-up, a step a rate, tail."""
+    """The schedule: warm-up, one step per rate, tail."""
     steps = [Step(rates[0], begins, begins + warm_up)]
     for rate in rates:
         steps.append(Step(rate, steps[-1].ends, steps[-1].ends + length))
@@ -54,7 +54,7 @@ def rising(rates: Sequence[int], begins: float, length: float, warm_up: float) -
 
 
 def produce(kafka: str, name: str, steps: Sequence[Step], stop: Event) -> None:
-    """A process of its own: both topics of `name`, until `stop`."""
+    """Run in its own process: produce both topics of `name` until `stop`."""
     records, producer = Records(), sender(kafka)
     clicks: list[tuple[int, int]] = []
     for number, at in _rows(steps, stop):

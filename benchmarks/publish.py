@@ -4,16 +4,16 @@
     .venv/bin/python benchmarks/publish.py --rounds 1 --rows 100000 --variants copy ours             `large`, smaller
     .venv/bin/python benchmarks/publish.py --rounds 1 --variants session ours tasks                  only `small`
 
-    large   an hour of --rows rows        `ours` beside `copy`, which reads and writes the same left rows and no more.
+    large   an hour of --rows rows        `ours` against `copy`, which only reads and writes the same left rows.
                                           Aim: at most 2.2 x the copy
-    small   an hour of --small rows       `ours` and `tasks` beside `session`: a bare Spark session with Delta, up when
-                                          it has written and read ten rows. Aim: at most 2.5 x its start
+    small   an hour of --small rows       `ours` and `tasks` against `session`: a bare Spark session with Delta, ready
+                                          when it has written and read ten rows. Aim: at most 2.5 x its start
 
 `ours` is one process (what `windrow train` does). `tasks` is what Airflow's tasks start, three processes: join by
-spark-submit, check and publish as plain Python, publish again by spark-submit where it says that it needs Spark; its
+spark-submit, check and publish as plain Python, publish again by spark-submit if it needs Spark; its
 publish extends the late ledger too. All have the project's own Spark configuration and class-data archive, so that
 `session` and `copy` start as fast as `ours`. Two hours are landed: the cold pass is about the first, the warm pass
-about the second. What each pass left is counted, in the table and in the register.
+about the second. The rows that each pass has written are counted, in the table and in the publications.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from pathlib import Path
 from typing import Any
 
 from join import left_of
+from side_by_side import Steps, arguments, compare, work_once, work_twice
 from tables import HOUR, Shape, forget, nth, pipeline_of, rows_in, world
 
-from support.side_by_side import Steps, arguments, compare, work_once, work_twice
 from windrow.home import Table
 from windrow.io.registers import publications
 from windrow.jobs.check import check
@@ -52,7 +52,7 @@ INTERVALS = 2
 
 
 def close(ctx: Context, at: datetime, steps: Steps) -> dict[str, Any]:
-    """Plan, join, check and publish one interval in this process; returns its row of the register."""
+    """Plan, join, check and publish one interval in this process; returns its row of the publications."""
     steps.done("imports")
     planned = plan_interval(ctx, f"benchmark-{uuid.uuid4()}", at, "publish", along=1)
     steps.done("plan")
@@ -146,7 +146,7 @@ def session(ctx: Context, number: int, rows: int, out: str) -> Steps:
 
 
 def require_published(ctx: Context, number: int, rows: int) -> None:
-    """The interval's publication and the training table hold exactly what was landed, with labels."""
+    """Check that publication and training table have exactly the landed rows, with labels."""
     row = publications.published(ctx.home, nth(ctx.pipeline, number)[0])
     require(row is not None, f"interval {number} has no publication")
     assert row is not None
@@ -158,7 +158,7 @@ def require_published(ctx: Context, number: int, rows: int) -> None:
 
 
 def require(is_right: bool, otherwise: str) -> None:
-    """End a worker whose work is not right: it has no figures."""
+    """End a worker whose result is wrong, so that it reports no figures."""
     if not is_right:
         sys.exit(f"not what was asked for: {otherwise}")
 
@@ -172,7 +172,7 @@ VARIANTS: dict[str, Callable[[Context, int, int, str], Steps]] = {
 
 
 def shape_of(rows: int) -> Shape:
-    """`rows` an hour, four rows a key and hour."""
+    """`rows` per hour, four rows per key and hour."""
     return Shape(rows * INTERVALS, 4 * INTERVALS, span=INTERVALS * HOUR)
 
 
@@ -193,14 +193,14 @@ def work(home: str, out: str, rows: int, variant: str) -> None:
 
 
 def measure(options: argparse.Namespace, size: str, rows: int) -> None:
-    """All chosen variants of one size, in turn; none where its yardstick is not chosen."""
+    """Measure all chosen variants of one size in turn; nothing if the variant to compare with is not chosen."""
     chosen = [variant for variant in SIZES[size] if variant in options.variants]
     if SIZES[size][0] not in chosen:
         return
     scratch = Path(options.home).resolve() / "out"
 
     def command(variant: str) -> list[str]:
-        """Called just before the worker starts: nothing is left of the one before."""
+        """Called just before the worker starts: remove what the previous one left."""
         shutil.rmtree(scratch, ignore_errors=True)
         ctx = pipeline_of(options.home, shape_of(rows))
         if variant != "data":

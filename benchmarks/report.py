@@ -1,4 +1,4 @@
-"""Puts the kept results into README.md, between its two marks: `python benchmarks/report.py`."""
+"""Insert the stored results into README.md, between its two marks: `python benchmarks/report.py`."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import sustained
-
-from support.side_by_side import RESULTS, steps_table, table
+from side_by_side import RESULTS, steps_table, table
 
 README = Path(__file__).with_name("README.md")
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
 
 
 def section(result: Mapping[str, Any]) -> str:
-    """A result as its heading, what was measured where, and its tables."""
+    """A result as Markdown: heading, sizes and machine, tables."""
     about = ", ".join(
         f"{name} {_plain(value)}" for name, value in result["about"].items() if not isinstance(value, dict)
     )

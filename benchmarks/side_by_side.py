@@ -1,12 +1,12 @@
-"""Variants of the same work, timed in turn in one run: no variant has the quiet minute for itself.
+"""Variants of the same work, timed in turn in one run, so that a busy machine affects all variants alike.
 
     round 1: A B C   round 2: A B C   …       a fresh process each: its first pass is *cold* (what a scheduled run
                                               pays), its second in the same process is *warm*
 
 Wall seconds, CPU-seconds of the whole process tree (driver, JVM, Python workers), and the bytes that read calls gave
 it: Linux's `rchar`, so files whether or not they were cached, and in a cold pass also the jars and modules that are
-loaded, which is the same for every variant that does the same work. Ratios are taken round by round against the first
-variant; median, least and most are printed. Absolute figures say nothing about another machine.
+loaded, which is the same for every variant that does the same work. Ratios are computed per round against the
+first variant; median, minimum and maximum are printed. Absolute figures say nothing about another machine.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _UNITS = ("wall", "cpu", "read")
 
 @dataclass(frozen=True)
 class Cost:
-    """What a stretch of work took: seconds, and bytes that were read (0 where the system does not tell)."""
+    """Cost of some work: seconds, and bytes read (0 if the system does not count them)."""
 
     wall: float
     cpu: float
@@ -44,7 +44,7 @@ class Cost:
 
 
 def spent() -> Cost:
-    """Since this process began: wall, and CPU and bytes read of it and of everything below it, ended or not."""
+    """Cost since this process began, including its descendants, ended or not."""
     me = psutil.Process()
     cpu, read = 0.0, 0
     for process in (me, *me.children(recursive=True)):

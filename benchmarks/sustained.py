@@ -31,8 +31,8 @@ from typing import Any
 
 import paced
 import traffic
+from side_by_side import commit, keep, machine, spent
 
-from support.side_by_side import commit, keep, machine, spent
 from windrow.jobs.land import land
 from windrow.jobs.ledger import extend_after_publication
 from windrow.jobs.run import Context, leave
@@ -44,12 +44,12 @@ from windrow.simulate.producer import create_topics
 
 NAME = "sustained"
 PATIENCE = timedelta(minutes=5)
-"""How long what is behind is waited for after the last step."""
+"""How long to wait for the backlog after the last step."""
 
 
 @dataclass
 class Seen:
-    """What the loop saw."""
+    """Observations of the loop."""
 
     published: dict[datetime, dict[str, Any]] = field(default_factory=dict)
     """by interval start: rows, and delay in seconds"""
@@ -117,21 +117,21 @@ def _median(turns: Sequence[Mapping[str, float]], name: str) -> float | None:
 
 
 def _busy(turns: Sequence[Mapping[str, float]]) -> float | None:
-    """CPU-seconds a second of this process and all below it, broker and producer among them."""
+    """CPU-seconds per second of this process and its descendants, including broker and producer."""
     if len(turns) < 2:
         return None
     return round((turns[-1]["cpu"] - turns[0]["cpu"]) / (turns[-1]["at"] - turns[0]["at"]), 2)
 
 
 def table(steps: Sequence[Mapping[str, Any]]) -> str:
-    """Markdown: a line a step."""
+    """Markdown: one line per step."""
     names = list(steps[0])
     lines = [f"| {' | '.join(name.replace('_', ' ') for name in names)} |", "| --- " * len(names) + "|"]
     return "\n".join([*lines, *(f"| {' | '.join(str(step[name]) for name in names)} |" for step in steps)])
 
 
 def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
-    """One round on a broker and in a folder of its own: the figures of its steps."""
+    """One round on its own broker and in its own folder; returns the figures of its steps."""
     home = Path(options.home).resolve() / NAME
     shutil.rmtree(home, ignore_errors=True)
     with traffic.broker(home) as places:
@@ -156,7 +156,7 @@ def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def report(options: argparse.Namespace, rounds: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
-    """What is kept: every step of every round, and the highest rate that kept up in all of them."""
+    """The stored result: every step of every round, and the highest rate that kept up in all rounds."""
     kept = [max((step["rate"] for step in steps if step["keeps_up"]), default=0) for steps in rounds]
     return {
         "name": NAME,

@@ -1,4 +1,4 @@
-"""Seeded landing tables as a landing run leaves them, without a broker: the same numbers on every machine.
+"""Seeded landing tables, as a landing run would write them, without a broker: the same rows on every machine.
 
 Everything is a hash of the row's number and the seed, so that data does not depend on how Spark cuts the work.
 """
@@ -55,7 +55,7 @@ labels: {{clicked: "size(clicks) > 0"}}
 
 @dataclass(frozen=True)
 class Shape:
-    """How much, and how often a key comes again."""
+    """How many rows there are, and how often a key is repeated."""
 
     rows: int
     rows_per_key: int
@@ -67,7 +67,7 @@ class Shape:
     after: int = 30
     """minutes that a label may come after its row"""
     apart: bool = False
-    """each feature a column of its own, instead of one array"""
+    """whether each feature is a column, instead of one array"""
 
     @property
     def name(self) -> str:
@@ -85,7 +85,7 @@ class Shape:
 
 
 def world(home: str, shape: Shape) -> Context:
-    """The pipeline of a shape; its landing tables and its clock are made by the first caller."""
+    """The pipeline of a shape; the first caller makes its landing tables and its clock."""
     ctx = pipeline_of(home, shape)
     if clocks.observe(ctx.home).number < 0:
         _land(spark_for("benchmark data", ctx.places, ctx.pipeline), ctx, shape)
@@ -93,7 +93,7 @@ def world(home: str, shape: Shape) -> Context:
 
 
 def pipeline_of(home: str, shape: Shape) -> Context:
-    """The pipeline of a shape in a home folder; nothing is landed. Whoever starts Spark for it knows its size."""
+    """The pipeline of a shape in a home folder, without landed rows; its size is recorded for Spark's drivers."""
     folder = Path(home).resolve()
     pipelines = folder / "pipelines"
     pipelines.mkdir(parents=True, exist_ok=True)
@@ -109,7 +109,7 @@ def pipeline_of(home: str, shape: Shape) -> Context:
 
 
 def forget(ctx: Context) -> None:
-    """Everything but the landed rows and their clock: plans, candidates, publications, reports."""
+    """Delete everything except landed rows and clock: plans, candidates, publications, reports."""
     for table in Path(ctx.home.table(Table.CLOCK)).parent.iterdir():
         if table.name not in ("landing", "clock"):
             shutil.rmtree(table)
@@ -117,7 +117,7 @@ def forget(ctx: Context) -> None:
 
 
 def rows_in(path: str) -> int:
-    """Rows of a Delta table as its log counts them; 0 where there is none."""
+    """Number of rows of a Delta table according to its log; 0 if there is no table."""
     table = tables.opened(path)
     return 0 if table is None else sum(pa.table(table.get_add_actions(flatten=True))["num_records"].to_pylist())
 
@@ -190,7 +190,7 @@ def _landed(rows: DataFrame, topic: str, event_time: str) -> DataFrame:
 
 
 def clock_row(topic: str, until: int, now: datetime) -> dict[str, object]:
-    """A partition that has landed everything up to an offset, at an instant."""
+    """The clock of a partition that has landed everything up to an offset, at an instant."""
     counts = {"read": until, "landed": until, "quarantined": 0, "skipped": 0, "before_start": 0}
     place = {"topic": topic, "topic_id": topic, "epoch": 0, "partition": 0, "batch": 1, "gap": None}
     clock = {"next_offset": until, "end_offset": until, "newest_at": now, "clock_at": now, "idle": False}
@@ -203,7 +203,7 @@ def _key(row: Column, shape: Shape) -> tuple[Column, Column]:
 
 
 def _served_at(row: Column, shape: Shape) -> Column:
-    """In order of the offset, evenly over the span."""
+    """Event times in order of the offset, evenly over the span."""
     micros = shape.span // timedelta(microseconds=1)
     begin = int(START.timestamp() * 1_000_000)
     return F.timestamp_micros(F.lit(begin) + (row * (micros / shape.rows)).cast("bigint"))
@@ -217,7 +217,7 @@ def _features(row: Column, shape: Shape) -> list[Column]:
 
 
 def _unit(row: Column, n: Column) -> Column:
-    """A number in [0, 1) for a row and a place."""
+    """A pseudo-random number in [0, 1) for a row and a position."""
     return F.pmod(F.xxhash64(row, n), F.lit(1_000_003)) / 1_000_003
 
 
@@ -227,6 +227,6 @@ def only(pipeline: Pipeline) -> tuple[datetime, datetime]:
 
 
 def nth(pipeline: Pipeline, number: int) -> tuple[datetime, datetime]:
-    """An interval by its number, from 0."""
+    """The interval with this number, from 0."""
     start = pipeline.start + number * pipeline.interval
     return start, start + pipeline.interval

@@ -1,4 +1,4 @@
-"""Wide rows: from window close to published with 2 000 float features a row, beside a bare copy of the same rows.
+"""Wide rows: from window close to published with 2 000 float features per row, against a bare copy of the same rows.
 
     array     one `array<float>`
     columns   as many columns of type float, up to what a pipeline file may name
@@ -16,20 +16,20 @@ import sys
 from pathlib import Path
 
 from publish import INTERVALS, VARIANTS
+from side_by_side import Steps, arguments, compare, work_twice
 from tables import HOUR, Shape, forget, pipeline_of, world
 
-from support.side_by_side import Steps, arguments, compare, work_twice
 from windrow.config.fields import MOST_COLUMNS
 from windrow.jobs.run import leave
 
 FORMS = ("array", "columns")
 COMPARED = ("copy", "ours")
 OTHER_COLUMNS = 4
-"""What a left stream of `tables` has beside its features."""
+"""Columns of a left stream of `tables` in addition to its features."""
 
 
 def shape_of(form: str, rows: int, features: int) -> Shape:
-    """`rows` an hour, four rows a key and hour."""
+    """`rows` per hour, four rows per key and hour."""
     if form == "columns":
         features = min(features, MOST_COLUMNS - OTHER_COLUMNS)
     return Shape(rows * INTERVALS, 4 * INTERVALS, features, span=INTERVALS * HOUR, apart=form == "columns")
@@ -56,7 +56,7 @@ def measure(options: argparse.Namespace, form: str) -> None:
     shape = shape_of(form, options.rows, options.features)
 
     def command(variant: str) -> list[str]:
-        """Called just before the worker starts: nothing is left of the one before."""
+        """Called just before the worker starts: remove what the previous one left."""
         shutil.rmtree(scratch, ignore_errors=True)
         if variant != "data":
             forget(pipeline_of(options.home, shape))

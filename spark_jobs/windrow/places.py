@@ -1,13 +1,13 @@
-"""Where things live: read once from the environment at the edge, then passed down as a value.
+"""Where things are: read once from the environment where a process starts, then passed down as a value.
 
-Nothing here says what rows mean (that is the pipeline file) or what a run does (its arguments).
+The meaning of rows is in the pipeline file, and what a run does is in its arguments; neither is here.
 
     WINDROW_HOME          tables, reports, locks, the local platform     default: .windrow in the project
-    WINDROW_CACHE         fetched jars, shared by every home             default: ~/.cache/windrow
+    WINDROW_CACHE         downloaded jars, shared by all homes           default: ~/.cache/windrow
     WINDROW_KAFKA         bootstrap servers                              default: 127.0.0.1:19092
     WINDROW_SPARK_MASTER  Spark master                                   default: local[*]
-    WINDROW_PIPELINES     more folders of pipeline files, ':' separated; dags/pipelines and
-                          <home>/pipelines are always looked at
+    WINDROW_PIPELINES     further folders of pipeline files, separated by ':', in addition to
+                          dags/pipelines and <home>/pipelines
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[2]
-"""The checkout: dags/, expectations/ and plugins/ stand beside spark_jobs/."""
+"""The checkout, with dags/, expectations/, plugins/ and spark_jobs/."""
 
 
 @dataclass(frozen=True)
 class Places:
-    """One answer to every "where": folders, brokers, master."""
+    """Folders, brokers and Spark master of this installation."""
 
     home: Path
     cache: Path
@@ -33,7 +33,7 @@ class Places:
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> Places:
-        """Read the environment; empty variables count as unset."""
+        """Read the environment; an empty variable counts as unset."""
         home = Path(environ.get("WINDROW_HOME") or PROJECT / ".windrow")
         xdg = environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME") or Path.home()) / ".cache"
         extra = [Path(p) for p in (environ.get("WINDROW_PIPELINES") or "").split(":") if p]
@@ -58,29 +58,29 @@ class Places:
         return self.home / "reports" / pipeline
 
     def large(self, pipeline: str) -> Path:
-        """A file that is there while the pipeline's intervals are large, for drivers to be started accordingly."""
+        """Marker file that exists while the pipeline's intervals are large: drivers are then started with other options."""
         return self.home / "large" / pipeline
 
     def lock(self, pipeline: str, name: str) -> Path:
-        """Lock file that serialises the writers of one table."""
+        """Lock file of a table, so that its writers take turns."""
         return self.home / "locks" / pipeline / f"{name}.lock"
 
     @property
     def expectations(self) -> Path:
-        """Folder of the reviewed suites."""
+        """Folder of the expectation suites."""
         return self.project / "expectations"
 
     @property
     def spark_conf(self) -> Path:
-        """Folder of the one spark-defaults.conf that every Spark start reads."""
+        """Folder of the spark-defaults.conf that every Spark start reads."""
         return self.cache / "spark" / "conf"
 
     @property
     def spark_properties(self) -> Path:
-        """That file."""
+        """The spark-defaults.conf that every Spark start reads."""
         return self.spark_conf / "spark-defaults.conf"
 
     @property
     def spark_no_conf(self) -> Path:
-        """An empty folder: Spark puts `SPARK_CONF_DIR` onto the class path, and files there rule an archive out."""
+        """An empty folder for `SPARK_CONF_DIR`, which Spark puts onto the class path (see `platform.archive`)."""
         return self.cache / "spark" / "no-conf"

@@ -132,7 +132,7 @@ CLOCK = pa.schema(
         ("gap", _TEXT),
     ]
 )
-"""A partition at the end of a landing batch; one observation is the full vector of all partitions."""
+"""State of a partition after a landing batch; an observation has a row for every partition."""
 
 PLANS = pa.schema(
     [
@@ -145,13 +145,13 @@ PLANS = pa.schema(
         ("asked_by", _TEXT),
     ]
 )
-"""What a run is about to do, recorded before it starts; why and by whom, where a person asked for it."""
+"""Plans, recorded before work starts; with reason and name if a person requested the run."""
 
 CONFIGS = pa.schema([("config_hash", _TEXT), ("pipeline", _TEXT), ("recorded_at", _INSTANT)])
-"""A pipeline file as it was when plans were made under it."""
+"""Pipeline files as they were when plans were made under them."""
 
 MEASURES = pa.schema([("plan", _TEXT), ("interval", _INSTANT), ("name", _TEXT), ("value", _REAL)])
-"""A number about a candidate; the gate judges these and nothing else."""
+"""Measures of candidates, the only input of the gate."""
 
 QUALITY = pa.schema(
     [
@@ -168,7 +168,7 @@ QUALITY = pa.schema(
         ("judged_at", _INSTANT),
     ]
 )
-"""A judged measure."""
+"""Judged measures."""
 
 PUBLICATIONS = pa.schema(
     [
@@ -200,7 +200,7 @@ PUBLICATIONS = pa.schema(
         ("rolled_back_to", _LONG),
     ]
 )
-"""An interval made visible. Derived from the training table's commits, and repaired from them."""
+"""Published intervals, derived from the commits of the training table and repaired from them."""
 
 LATE = pa.schema(
     [
@@ -238,11 +238,11 @@ LATE = pa.schema(
         ("cause", _TEXT),
     ]
 )
-"""A line of the late ledger: what a rebuild would change in one left row of a publication (rule 17).
+"""Lines of the late ledger: what a rebuild would change in a left row of a publication (rule 17).
 
-`event_time` and the four columns behind it are the left row's; `gone_…` the left row that leaves; `appeared_…` and
-`vanished_…` a right row that comes and one that leaves (`…_at` their event times); `…before` and `…after` the label
-state, on the one line of a row that carries its change. `batch`, `missed_by_us` and `cause` are of what came late.
+`event_time` and the four columns after it belong to the left row, `gone_…` to a removed left row, `appeared_…` and
+`vanished_…` to an added and a removed right row (`…_at`: event times). `…before` and `…after` are the label state, on
+the one line of a row that has its change. `batch`, `missed_by_us` and `cause` describe the late record.
 """
 
 RECONCILED = pa.schema(
@@ -258,8 +258,8 @@ RECONCILED = pa.schema(
         ("reconciled_at", _INSTANT),
     ]
 )
-"""An interval that was rebuilt and compared with what is published and the ledger: `equal`, `differs`, `hole` (it is
-closed and has no publication) or `config_changed` (nothing to compare). `unexplained` rows should be 0."""
+"""Intervals that were rebuilt and compared with publication and ledger. `outcome`: `equal`, `differs`, `hole` (closed
+without a publication) or `config_changed` (not comparable). `unexplained` rows should be 0."""
 
 LAG_IMPACT = pa.schema(
     [
@@ -301,10 +301,9 @@ LAG_IMPACT = pa.schema(
         ("report", _TEXT),
     ]
 )
-"""A scenario of a lag analysis: what a lag would have done to the rows of `[range_start, range_end)` under a clock.
+"""Scenarios of lag analyses: what a lag would have done to the rows of `[range_start, range_end)` under a clock.
 
-The lines of one run share `analysis` and `analysed_at`; a run that is started again adds lines with a new
-`analysed_at`. `sample` is the share of the keys. `policy` is the clock that closes rows
+The rows of one run share `analysis` and `analysed_at`; a repeated run adds rows with a new `analysed_at`. `sample` is the share of the keys. `policy` is the clock that closes rows
 (`semantics.lag.scenario.Policy`), with its `tick_s` and `idle_after_s`. `side` is where `lag` (`none`, `constant`,
 `pause`, `drain`) was injected, on `partitions` (`all`, or numbers); `lag_s` is its length, `lag_start` and `lag_rate`
 belong to a pause or a drain. `after_s`, `grace_s` and `interval_s` are the settings that the scenario ran with
