@@ -58,7 +58,7 @@ class Places:
         return self.home / "reports" / pipeline
 
     def large(self, pipeline: str) -> Path:
-        """Marker file that exists while the pipeline's intervals are large: drivers are then started with other options."""
+        """Marker file that exists while the pipeline's intervals are large, for the options of Spark's drivers."""
         return self.home / "large" / pipeline
 
     def lock(self, pipeline: str, name: str) -> Path:
