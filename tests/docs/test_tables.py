@@ -11,7 +11,7 @@ import pytest
 
 from windrow import schemas
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "TABLES.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs/TABLES.md"
 
 SPARK = {
     pa.string(): "string",
