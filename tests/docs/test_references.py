@@ -194,7 +194,7 @@ def test_what_is_there_is_no_problem() -> None:
     text = """
 ## One heading: `code`, and more
 [a](SEMANTICS.md#rule-10-label-state) [b](#one-heading-code-and-more) [c](https://example.org/docs/none.md)
-rules 1 to 21, vector 23, docs/SEMANTICS.md, tests/docs/, tests/docs/test_tables.py::test_no_other_table_is_documented
+rules 1 to 21, vector 23, docs/SEMANTICS.md, tests/docs/, tests/docs/test_tables.py::test_every_table_is_documented_and_no_other
 `windrow.semantics.close.is_closed` `transforms.join` `semantics.labels.REASONS` `windrow.landing`
 """
     assert problems(ROOT / "docs" / "good.md", text) == []
