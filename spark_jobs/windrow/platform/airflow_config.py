@@ -120,8 +120,8 @@ def _once(file: Path, make: Callable[[], dict[str, str]]) -> dict[str, str]:
     Not `files.write_whole`: a secret must be readable by its owner only from the first byte on.
     """
     if not file.exists():
-        beside = file.with_name(f".{file.name}.{os.getpid()}")
-        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as target:
+        temporary = file.with_name(f".{file.name}.{os.getpid()}")
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as target:
             json.dump(make(), target)
-        beside.replace(file)
+        temporary.replace(file)
     return dict(json.loads(file.read_text()))

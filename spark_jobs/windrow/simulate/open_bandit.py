@@ -228,11 +228,11 @@ def _spoiled(kind: PoisonKind, good: SimulatedRecord, named_after: SimulatedReco
     """A good record, spoiled; its key belongs to no row unless `named_after` is one."""
     assert isinstance(good.body, dict)
     left = good.side == "left"
-    nobody = f"poison-{good.side}-{kind}"
-    key = nobody if named_after is None else named_after.id
+    poison_id = f"poison-{good.side}-{kind}"
+    key = poison_id if named_after is None else named_after.id
     body: dict[str, Any] = good.body | {"impression_id": key}
     if not left:
-        body["click_id"] = nobody
+        body["click_id"] = poison_id
     value = poison.spoil(
         kind,
         body,
@@ -243,7 +243,7 @@ def _spoiled(kind: PoisonKind, good: SimulatedRecord, named_after: SimulatedReco
     )
     times: dict[PoisonKind, int | None] = {"far_ahead": poison.FAR_AHEAD_US, "time_missing": None}
     return good._replace(
-        id=nobody,
+        id=poison_id,
         key=None if kind in ("null_key", "tombstone") else (key,),
         event_us=times.get(kind, good.event_us),
         fate=poison.fate(kind, good.side),
