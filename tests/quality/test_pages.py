@@ -13,8 +13,8 @@ from urllib.parse import unquote
 import pytest
 
 from windrow.quality import pages
-from windrow.quality.gate import Judgement
 from windrow.quality.report import rows
+from windrow.quality.verdicts import Judgement
 from windrow.schemas import QUALITY
 
 from .conftest import JUDGED_AT, interval
@@ -149,7 +149,7 @@ def test_the_page_of_an_interval_says_verdict_value_bound_and_next_move(judged: 
     assert "blocked" in page
     assert "rows_outside_interval: observed 3, expected = 0" in page
     assert "windrow train feed --interval 2026-11-01T00:00:00Z" in page
-    assert "Every row&#x27;s event time lies in [from, to)" in page
+    assert "Every row&#39;s event time lies in [from, to)" in page
 
 
 def test_great_expectations_shows_each_suite_with_the_observed_value(judged: Judge, measures: Measures) -> None:
@@ -179,8 +179,8 @@ def test_no_folder_of_this_machine_is_in_great_expectations_pages(judged: Judge,
 
 @pytest.mark.parametrize("plan", ["../x", "a/b", "", "a b"])
 def test_a_plan_that_is_no_id_makes_no_path(tmp_path: Path, plan: str) -> None:
-    with pytest.raises(ValueError, match="no plan id"):
-        pages.place(tmp_path, interval(), plan)
+    with pytest.raises(ValueError, match="not a plan id"):
+        pages.page_path(tmp_path, interval(), plan)
 
 
 def test_the_quality_rows_fit_the_table_and_say_what_the_report_says(judged: Judge, measures: Measures) -> None:

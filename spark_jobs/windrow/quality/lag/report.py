@@ -8,12 +8,15 @@ never a row, a key or a value. Written again: replaced.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from html import escape
 from pathlib import Path
 
+from markupsafe import Markup
+
+from windrow.files import write_whole
+from windrow.quality import html
 from windrow.quality.lag import plots
 from windrow.quality.lag.findings import (
     Disorder,
@@ -34,54 +37,34 @@ from windrow.quality.lag.findings import (
 from windrow.quality.lengths import long
 from windrow.semantics.lag.advice import Advice, Valued
 from windrow.semantics.lag.observed import Sighting, by_partition, thinned
+from windrow.text import shown_instant
 
 DRAWN = 1_500
 """Landing runs that the plot of observed lag shows; of more, as many, evenly taken."""
-
-_CSS = """
-body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:58rem;padding:0 1rem;color:#1b1f24;background:#fff}
-h1{font-size:1.5rem;margin-bottom:.2rem}h2{font-size:1.12rem;margin:2.4rem 0 .3rem;line-height:1.35}
-p.meta,figcaption,small{color:#57606a}figure{margin:.6rem 0}figcaption{font-size:.9rem}
-svg{width:100%;height:auto;display:block}
-.short{background:#f6f8fa;border-left:4px solid #0072B2;padding:.6rem 1rem .6rem 2rem;margin:1rem 0}
-.short li{margin:.35rem 0}.note{background:#fff8e6;border-left:4px solid #E69F00;padding:.4rem 1rem;margin:.6rem 0}
-.wide{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.92rem}
-th,td{text-align:left;padding:.3rem .6rem;border-bottom:1px solid #ddd;vertical-align:top}
-th{vertical-align:bottom;font-weight:600}td.n,th.n{font-variant-numeric:tabular-nums;text-align:right}td{white-space:nowrap}
-summary{cursor:pointer;font-weight:600;margin-top:2rem}
-"""
 
 
 def write(found: Findings, folder: Path) -> Path:
     """Write the page of an analysis into its folder; returns its path."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "index.html"
-    written = folder / f".index.html.{os.getpid()}"
-    written.write_text(page(found), encoding="utf-8")
-    os.replace(written, path)  # whole or not at all
+    write_whole(path, page(found))
     return path
 
 
 def page(found: Findings) -> str:
     """The whole page."""
-    title = f"Lag impact of {found.pipeline}"
     part = "" if found.sample >= 1 else f" A sample of {percent(found.sample)} of the keys."
     notes = "".join(f'<p class="note">{escape(note)}</p>' for note in found.notes)
     short = "".join(f"<li>{escape(said)}</li>" for said in sentences(found))
     body = (
-        f"<h1>{escape(title)}</h1>"
-        f'<p class="meta">{found.rows:,} rows served from {_instant(found.start)} to {_instant(found.end)}, '
-        f"analysed {_instant(found.analysed_at)}.{part}</p>{notes}"
+        f'<p class="meta">{found.rows:,} rows served from {shown_instant(found.start)} to {shown_instant(found.end)}, '
+        f"analysed {shown_instant(found.analysed_at)}.{part}</p>{notes}"
         f'<ul class="short">{short}</ul>'
         f"{''.join(_stream(stream) for stream in found.streams)}"
         f"{_impact(found.lines)}{_observed(found.sightings)}{_disorder(found.disorder)}"
         f"{_scenarios(found.lines)}{_METHOD}"
     )
-    return (
-        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{_CSS}</style></head><body>{body}</body></html>\n"
-    )
+    return html.render("skeleton.html", title=f"Lag impact of {found.pipeline}", body=Markup(body))
 
 
 def _stream(stream: StreamFindings) -> str:
@@ -238,10 +221,6 @@ def _secs(seconds: float | None) -> str:
 
 def _length(length: timedelta | None) -> str:
     return "-" if length is None else long(length)
-
-
-def _instant(at: datetime) -> str:
-    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 _METHOD = """<details><summary>How this was worked out</summary>
