@@ -91,8 +91,8 @@ def test_suites_load_without_importing_great_expectations() -> None:
         ("expectations:", "expectations: []\nextends:", 2, "at least one expectation"),
         ("description: mine", "extends: mine", 1, "circle"),
         ("description: mine", "extends: nobody", 1, "there is no suite 'nobody'"),
-        ("kwargs: {", "kwargs: {{", 5, "no YAML"),
-        ("severity: warning", "severity: info\n    where: rows over 5", 6, "is no condition"),
+        ("kwargs: {", "kwargs: {{", 5, "not valid YAML"),
+        ("severity: warning", "severity: info\n    where: rows over 5", 6, "is not a condition"),
         (
             "min_value: 1",
             "min_value: 1, row_condition: rows > 5",

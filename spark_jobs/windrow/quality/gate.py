@@ -26,9 +26,9 @@ from windrow.quality import pages
 from windrow.quality.suite_page import suite_page
 from windrow.quality.suites import Suite
 from windrow.quality.validation import Item, Measures, Validator, bound_text, by_position, first_line, raised
-from windrow.quality.verdicts import Judgement, Result
+from windrow.quality.verdicts import Judgement, Outcome, Result
 from windrow.semantics.intervals import Interval
-from windrow.semantics.judgement import Outcome, verdict_of
+from windrow.semantics.judgement import worst
 
 MANY = 50
 """If a pattern matches more measures than this, one expectation judges them all, as rows of one column.
@@ -80,7 +80,7 @@ class Gate:
             pipeline,
             interval,
             plan,
-            verdict_of((result.verdict, result.severity) for result in results),
+            worst((result.verdict, result.severity) for result in results),
             tuple(results),
             pages.page_path(Path(report_folder), interval, plan),
             judged_at.astimezone(UTC),

@@ -28,9 +28,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import yaml
-
-from windrow.config.problems import Problem, near_miss
+from windrow.config.problems import Location, PipelineInvalid, Problem, near_miss
+from windrow.config.yaml_file import Document, read_document, read_text
 
 LANDING = "landing_rows"
 """Judged for every pipeline, whatever suite it names."""
@@ -135,146 +134,117 @@ def _load(folder: Path, name: str, seen: tuple[str, ...]) -> Suite:
     if not _NAME.fullmatch(name):
         wrong_name = f"{name[:100]!r} is no suite name: letters, digits, - and _"
         raise SuiteInvalid(folder, [Problem(0, "", wrong_name)])
-    try:
-        top = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
-    except FileNotFoundError:
+    if not path.is_file():
         hint = near_miss(name, available(folder), "the suites here are")
-        raise SuiteInvalid(path, [Problem(0, "", f"there is no suite {name!r}; {hint}")]) from None
-    except (yaml.YAMLError, UnicodeDecodeError) as wrong:
-        raise SuiteInvalid(path, [_unreadable(wrong)]) from None
-    reader = _Reader(path)
-    fields = reader.mapping(top, "", _SUITE_FIELDS, required=("expectations",))
+        raise SuiteInvalid(path, [Problem(0, "", f"there is no suite {name!r}; {hint}")])
+    try:
+        document = read_document(read_text(path), path, first="expectations", typed=True)
+    except PipelineInvalid as wrong:
+        raise SuiteInvalid(path, wrong.problems) from None
+    reader = _Reader(document)
+    fields = reader.mapping(document.tree, (), _SUITE_FIELDS, required=("expectations",))
     inherited: tuple[Expectation, ...] = ()
     if "extends" in fields:
-        inherited = reader.inherited(fields["extends"], folder, (*seen, name))
+        inherited = reader.inherited(str(fields["extends"]), folder, (*seen, name))
     own = tuple(reader.entries(fields.get("expectations")))
-    if reader.problems:
-        raise SuiteInvalid(path, reader.problems)
-    description = reader.value(fields["description"]) if "description" in fields else ""
-    return Suite(name, path, str(description), inherited + own)
+    if document.problems:
+        raise SuiteInvalid(path, document.problems)
+    return Suite(name, path, str(fields.get("description", "")), inherited + own)
 
 
 class _Reader:
-    """Walks a file's nodes, keeping every problem with its line."""
+    """Reads a file's tree, collecting every problem with its line in the document."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.problems: list[Problem] = []
+    def __init__(self, document: Document) -> None:
+        self.document = document
 
-    def wrong(self, node: yaml.Node | None, field: str, message: str) -> None:
-        line = node.start_mark.line + 1 if node is not None else 0
-        self.problems.append(Problem(line, field, message))
+    def wrong(self, where: Location, message: str) -> None:
+        self.document.problems.append(self.document.problem(where, message))
 
-    def value(self, node: yaml.Node) -> Any:
-        """The node as plain Python values."""
-        loader = yaml.SafeLoader("")
-        try:
-            return loader.construct_document(node)
-        finally:
-            loader.dispose()
-
-    def mapping(
-        self, node: yaml.Node | None, field: str, known: Sequence[str], required: Sequence[str]
-    ) -> dict[str, yaml.Node]:
-        """A mapping's nodes by key; unknown, repeated and missing keys are problems."""
-        if not isinstance(node, yaml.MappingNode):
-            self.wrong(node, field, f"this is no mapping; it has the fields {', '.join(required)}")
+    def mapping(self, tree: object, where: Location, known: Sequence[str], required: Sequence[str]) -> dict[str, Any]:
+        """A mapping's values by key; unknown and missing keys are problems."""
+        if not isinstance(tree, dict):
+            self.wrong(where, f"this is not a mapping; it has the fields {', '.join(required)}")
             return {}
-        found: dict[str, yaml.Node] = {}
-        for key, value in node.value:
-            name = str(key.value)
-            inside = f"{field}.{name}" if field else name
-            if name in found:
-                self.wrong(key, inside, "this field stands here twice; keep one")
-            elif known and name not in known:
-                self.wrong(key, inside, f"unknown field; {near_miss(name, known)}")
-            found[name] = value
+        for name in tree:
+            if known and name not in known:
+                self.wrong((*where, name), f"unknown field; {near_miss(name, known)}")
         for name in required:
-            if name not in found:
-                self.wrong(node, field, f"{name!r} is missing")
-        return found
+            if name not in tree:
+                self.wrong(where, f"{name!r} is missing")
+        return tree
 
-    def inherited(self, node: yaml.Node, folder: Path, seen: tuple[str, ...]) -> tuple[Expectation, ...]:
-        name = str(self.value(node))
+    def inherited(self, name: str, folder: Path, seen: tuple[str, ...]) -> tuple[Expectation, ...]:
         if name in seen:
-            self.wrong(node, "extends", f"{' extends '.join((*seen, name))}: a circle; leave one out")
+            self.wrong(("extends",), f"{' extends '.join((*seen, name))}: a circle; leave one out")
             return ()
         try:
             return _load(folder, name, seen).expectations
         except SuiteInvalid as other:
-            self.wrong(node, "extends", f"{name!r} cannot be used: {other.problems[0].at(other.path)}")
+            self.wrong(("extends",), f"{name!r} cannot be used: {other.problems[0].at(other.path)}")
             return ()
 
-    def entries(self, node: yaml.Node | None) -> Iterator[Expectation]:
-        if node is None:
+    def entries(self, items: object) -> Iterator[Expectation]:
+        if "expectations" not in self.document.tree:
             return
-        if not isinstance(node, yaml.SequenceNode) or not node.value:
-            self.wrong(node, "expectations", "at least one expectation; a suite without one passes all")
+        if not isinstance(items, list) or not items:
+            self.wrong(("expectations",), "at least one expectation; a suite without one passes all")
             return
-        for number, item in enumerate(node.value):
-            before = len(self.problems)
-            entry = self.entry(item, f"expectations[{number}]")
-            if entry is not None and len(self.problems) == before:
+        for number, item in enumerate(items):
+            before = len(self.document.problems)
+            entry = self.entry(item, ("expectations", number))
+            if entry is not None and len(self.document.problems) == before:
                 yield entry
 
-    def entry(self, node: yaml.Node, field: str) -> Expectation | None:
+    def entry(self, tree: object, where: Location) -> Expectation | None:
         required = ("type", "kwargs", "severity", "notes")
-        parts = self.mapping(node, field, _ENTRY_FIELDS, required)
+        parts = self.mapping(tree, where, _ENTRY_FIELDS, required)
         if any(name not in parts for name in required):
             return None
-        kwargs = self.kwargs(parts["kwargs"], f"{field}.kwargs")
+        kwargs = self.kwargs(parts["kwargs"], (*where, "kwargs"))
         column = kwargs.pop("column", "")
-        type_, severity, notes = (self.value(parts[name]) for name in ("type", "severity", "notes"))
+        type_, severity, notes = (parts[name] for name in ("type", "severity", "notes"))
         if type_ not in known_types():
-            self.wrong(parts["type"], f"{field}.type", _unknown_type(str(type_)))
+            self.wrong((*where, "type"), _unknown_type(str(type_)))
         if severity not in SEVERITIES:
             known = f"{str(severity)[:100]!r} is not one of {', '.join(SEVERITIES)}"
-            self.wrong(parts["severity"], f"{field}.severity", known)
+            self.wrong((*where, "severity"), known)
         if not isinstance(notes, str) or not notes.strip():
-            self.wrong(parts["notes"], f"{field}.notes", "say what it protects, and what to do when it fails")
-        absent = self.value(parts["may_be_absent"]) if "may_be_absent" in parts else False
+            self.wrong((*where, "notes"), "say what it protects, and what to do when it fails")
+        absent = parts.get("may_be_absent", False)
         entry = Expectation(
             str(type_),
             str(column),
             MappingProxyType(kwargs),
             str(severity),
             " ".join(str(notes).split()),
-            self.path,
-            node.start_mark.line + 1,
-            self.where(parts["where"], f"{field}.where") if "where" in parts else None,
+            self.document.path,
+            self.document.line(where),
+            self.where(str(parts["where"]), (*where, "where")) if "where" in parts else None,
             bool(absent),
         )
         if not isinstance(absent, bool) or (absent and not entry.is_pattern):
             self.wrong(
-                parts["may_be_absent"],
-                f"{field}.may_be_absent",
+                (*where, "may_be_absent"),
                 "true or false, and true only where the column is a pattern: a named measure must be there",
             )
         return entry
 
-    def where(self, node: yaml.Node, field: str) -> Where | None:
-        text = str(self.value(node))
+    def where(self, text: str, where: Location) -> Where | None:
         found = _WHERE.fullmatch(text.strip())
         if found is None:
-            self.wrong(node, field, f"{text[:100]!r} is no condition; write a measure and a number: rows >= 100")
+            self.wrong(where, f"{text[:100]!r} is not a condition; write a measure and a number: rows >= 100")
             return None
         return Where(found[1], found[2], float(found[3]))
 
-    def kwargs(self, node: yaml.Node, field: str) -> dict[str, Any]:
-        parts = self.mapping(node, field, (), ("column",))
+    def kwargs(self, tree: object, where: Location) -> dict[str, Any]:
+        values = dict(self.mapping(tree, where, (), ("column",)))
         for name, instead in _NO_KWARGS.items():
-            if name in parts:
-                self.wrong(parts[name], f"{field}.{name}", instead)
-        values = {name: self.value(value) for name, value in parts.items()}
+            if name in values:
+                self.wrong((*where, name), instead)
         if "column" in values and (not isinstance(values["column"], str) or not values["column"]):
-            self.wrong(parts["column"], f"{field}.column", "the name of a measure, or a pattern: null_rate.*")
+            self.wrong((*where, "column"), "the name of a measure, or a pattern: null_rate.*")
         return values
-
-
-def _unreadable(wrong: Exception) -> Problem:
-    mark = getattr(wrong, "problem_mark", None)
-    what = getattr(wrong, "problem", None) or str(wrong)
-    return Problem(mark.line + 1 if mark else 0, "", f"this is no YAML: {what}")
 
 
 @cache

@@ -8,11 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Literal
 
 from windrow.semantics import judgement as rules
 from windrow.semantics.intervals import Interval
-from windrow.semantics.judgement import Outcome, Verdict
+from windrow.semantics.judgement import Verdict
 from windrow.text import short_instant_text
+
+Outcome = Literal["passed", "failed", "error"]
+"""What one expectation found about one measure; `error`: it could not be judged."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,7 @@ class Result:
     @property
     def warns(self) -> bool:
         """Whether it lets the interval be published, with a warning."""
-        return rules.warns(self.verdict, self.severity)
+        return self.verdict == "failed" and self.severity == "warning"
 
     @property
     def is_balance(self) -> bool:

@@ -1,11 +1,11 @@
-"""What judged measures mean for their interval: which of them block it, and the verdict on all of them.
+"""Verdicts: which judged measures keep an interval from being published. The one rule for gate, register and pages.
 
-    error    a measure could not be judged: it is absent, is not a number, or its expectation raised
+    error    the gate could not judge a measure, or judged none at all
     blocked  a critical expectation failed
     warned   a warning failed, nothing worse
     passed   none of these; a failed `info` is noted in the report and changes nothing
 
-Only `passed` and `warned` may be published. An error never counts as a pass, whatever its severity.
+Only `passed` and `warned` may be published.
 """
 
 from __future__ import annotations
@@ -13,45 +13,30 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-Severity = Literal["critical", "warning", "info"]
-"""How much a failed expectation matters; the suite file says it."""
-
-Outcome = Literal["passed", "failed", "error"]
-"""What one expectation found about one measure; `error`: it could not be judged."""
-
 Verdict = Literal["passed", "warned", "blocked", "error"]
 
 
-def blocks(outcome: str, severity: str) -> bool:
-    """Whether one judged measure keeps its interval from being published.
+def blocks(verdict: str, severity: str) -> bool:
+    """Whether one judged measure keeps its interval from being published. An error does, whatever its severity."""
+    return verdict == "error" or (verdict == "failed" and severity == "critical")
 
-    >>> blocks("failed", "critical"), blocks("failed", "warning"), blocks("error", "info")
-    (True, False, True)
+
+def worst(judged: Iterable[tuple[str, str]]) -> Verdict:
+    """Verdict on an interval: the worst of its (verdict, severity) pairs.
+
+    >>> worst([("passed", "critical"), ("failed", "warning"), ("failed", "info")])
+    'warned'
+    >>> worst([])
+    'error'
     """
-    return outcome == "error" or (outcome == "failed" and severity == "critical")
-
-
-def warns(outcome: str, severity: str) -> bool:
-    """Whether one judged measure lets its interval be published, with a warning."""
-    return outcome == "failed" and severity == "warning"
-
-
-def verdict_of(judged: Iterable[tuple[str, str]]) -> Verdict:
-    """Verdict on an interval, from the (outcome, severity) of each of its judged measures: the worst of them.
-
-    Without any measure the verdict is `error`: a gate that judged nothing lets nothing through.
-
-    >>> verdict_of([("passed", "critical"), ("failed", "warning")]), verdict_of([])
-    ('warned', 'error')
-    """
-    judged = tuple(judged)
-    if not judged or any(outcome == "error" for outcome, _ in judged):
+    judged = list(judged)
+    if not judged or any(verdict == "error" for verdict, _ in judged):
         return "error"
-    if any(blocks(*one) for one in judged):
+    if any(blocks(verdict, severity) for verdict, severity in judged):
         return "blocked"
-    return "warned" if any(warns(*one) for one in judged) else "passed"
+    return "warned" if ("failed", "warning") in judged else "passed"
 
 
 def may_publish(verdict: Verdict) -> bool:
-    """Whether an interval with this verdict is published without an override."""
+    """Whether an interval with this verdict becomes visible without an override."""
     return verdict in ("passed", "warned")

@@ -50,5 +50,5 @@ def blocks(row: Mapping[str, Any]) -> bool:
 
 def standing(rows: Sequence[Mapping[str, Any]]) -> Standing:
     """Verdict of one judgement as publishing needs it: an error blocks, and so does a judgement without rows."""
-    verdict = judgement.verdict_of((row["verdict"], row["severity"]) for row in rows)
+    verdict = judgement.worst((row["verdict"], row["severity"]) for row in rows)
     return "blocked" if verdict == "error" else verdict
