@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from windrow.config import load
-from windrow.home import Home
 from windrow.io.delta import tables
 from windrow.io.registers import judgements, publications
 from windrow.jobs.run import Context
-from windrow.jobs.summarise import figures, main, summarise
+from windrow.jobs.summarise import figures, main, read, summarise
 from windrow.places import Places
 from windrow.schemas import LATE, MEASURES, PUBLICATIONS
 
@@ -62,7 +61,7 @@ def ctx(tmp_path: Path) -> Context:
     old = {**line, "publication": 1, "subject": "u"}
     tables.append_once(places.table("feed", "late"), LATE, [line, flip, old])
     blocked = {"interval": START + 2 * HOUR, "severity": "critical", "verdict": "failed", "judged_at": START}
-    judgements.record(Home(made.pipeline, places), [blocked])
+    judgements.record(made.home, [blocked])
     return made
 
 
@@ -76,7 +75,7 @@ def _publish(ctx: Context, number: int, at: datetime, *, by: str | None = None, 
 
 
 def test_each_interval_has_the_figures_of_its_standing_publication(ctx: Context) -> None:
-    found = figures(ctx, START, START + timedelta(days=1))
+    found = figures(read(ctx, START, START + timedelta(days=1)))
     assert list(found) == [START, START + HOUR, START + 2 * HOUR]
     first, second, third = found.values()
     assert (first.positive, first.served, first.published, first.duplicate) == (2, 11, 10, 1)
