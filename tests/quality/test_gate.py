@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from windrow.quality import gate
+from windrow.quality.expectations import SuiteInvalid
 from windrow.quality.gate import Gate
-from windrow.quality.suites import SuiteInvalid, load, suites_for
+from windrow.quality.suites import load, suites_for
 from windrow.quality.validation import bound_text
 from windrow.quality.verdicts import Judgement, explain_failure
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from windrow.quality.suites import SuiteInvalid, load, suites_for
+from windrow.quality.expectations import SuiteInvalid
+from windrow.quality.suites import load, suites_for
 
 EXPECTATIONS = Path(__file__).parents[2] / "expectations"
 
@@ -85,11 +86,11 @@ def test_suites_load_without_importing_great_expectations() -> None:
             "severity: warning",
             "severity: info\n    may_be_absent: true",
             6,
-            "only where the column is a pattern",
+            "only if the column is a pattern",
         ),
         ("description: mine", "descripton: mine", 1, "did you mean 'description'"),
         ("expectations:", "expectations: []\nextends:", 2, "at least one expectation"),
-        ("description: mine", "extends: mine", 1, "circle"),
+        ("description: mine", "extends: mine", 1, "extend each other"),
         ("description: mine", "extends: nobody", 1, "there is no suite 'nobody'"),
         ("kwargs: {", "kwargs: {{", 5, "not valid YAML"),
         ("severity: warning", "severity: info\n    where: rows over 5", 6, "is not a condition"),
@@ -97,7 +98,7 @@ def test_suites_load_without_importing_great_expectations() -> None:
             "min_value: 1",
             "min_value: 1, row_condition: rows > 5",
             4,
-            "write `where: rows >= 100` beside kwargs",
+            "a field of the entry: `where: rows >= 100`",
         ),
     ],
 )
@@ -128,7 +129,7 @@ def test_a_missing_suite_is_refused_with_the_near_miss(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["../training_rows", "a/b", "", ".", "a b"])
 def test_a_suite_name_never_leaves_its_folder(tmp_path: Path, name: str) -> None:
-    with pytest.raises(SuiteInvalid, match="is no suite name"):
+    with pytest.raises(SuiteInvalid, match="is not a suite name"):
         load(tmp_path, name)
 
 

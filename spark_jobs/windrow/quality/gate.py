@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from windrow.quality import pages
+from windrow.quality.expectations import Suite
 from windrow.quality.suite_page import suite_page
-from windrow.quality.suites import Suite
 from windrow.quality.validation import Item, Measures, Validator, bound_text, by_position, first_line, raised
 from windrow.quality.verdicts import Judgement, Outcome, Result
 from windrow.semantics.intervals import Interval

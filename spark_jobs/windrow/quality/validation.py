@@ -20,7 +20,7 @@ from datetime import datetime
 from typing import Any
 
 from windrow.config.problems import Problem
-from windrow.quality.suites import Expectation, Suite, SuiteInvalid, Where
+from windrow.quality.expectations import Expectation, Suite, SuiteInvalid, Where
 from windrow.quality.verdicts import number
 from windrow.semantics.intervals import Interval
 from windrow.text import short_instant_text
