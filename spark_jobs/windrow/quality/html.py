@@ -32,6 +32,7 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        keep_trailing_newline=True,
     )
     made.filters |= {"instant": _instant, "count": _count, "percent": percent, "shown": _shown}
     return made

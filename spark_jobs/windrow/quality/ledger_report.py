@@ -20,9 +20,9 @@ LISTED = 1_000
 """Most intervals that the page shows."""
 _WIDTH, _HEIGHT, _LEFT, _TOP = 960, 180, 56, 12
 _BOTTOM = _TOP + _HEIGHT
-_COLUMNS = (
-    "interval", "publication", "rows", "labels", "late_labels", "late_lefts", "other", "flips", "recall", "flip_rate",
-    "missed_by_p50", "missed_by_p90", "missed_by_max", "causes",
+_NUMBERS = (
+    "publication", "rows", "labels", "late_labels", "late_lefts", "other", "flips", "recall", "flip_rate",
+    "missed_by_p50", "missed_by_p90", "missed_by_max",
 )  # fmt: skip
 
 
@@ -41,14 +41,14 @@ def write(pipeline: str, totals: Sequence[Mapping[str, Any]], complete_to: Mappi
         complete_to=sorted(complete_to.items()),
         recall=_plot(rows, "recall"),
         flip_rate=_plot(rows, "flip_rate", colour="red"),
-        columns=_COLUMNS,
+        numbers=_NUMBERS,
         rows=rows[::-1],
     )
     write_whole(path, text)
     return path
 
 
-def _plot(rows: Sequence[Mapping[str, Any]], name: str, colour: str = "") -> Markup:
+def _plot(rows: Sequence[Mapping[str, Any]], name: str, colour: str = "blue") -> Markup:
     """A dot per interval over event time; an interval without a value has no dot."""
     points = [(row["interval"], float(row[name])) for row in rows if row[name] is not None]
     if not points:
