@@ -41,7 +41,7 @@ def test_the_landing_suite_named_by_a_pipeline_judges_once() -> None:
     assert [suite.name for suite in suites_for(EXPECTATIONS, "landing_rows")] == ["landing_rows"]
 
 
-def test_a_suite_of_ones_own_extends_another_and_adds_to_it(tmp_path: Path) -> None:
+def test_a_suite_extends_another_and_adds_to_it(tmp_path: Path) -> None:
     (tmp_path / "training_rows.yaml").write_text(GOOD)
     (tmp_path / "mine.yaml").write_text("extends: training_rows\n" + GOOD.replace("warning", "info"))
 
@@ -59,7 +59,7 @@ def test_suites_load_without_importing_great_expectations() -> None:
 
 
 @pytest.mark.parametrize(
-    ("right", "wrong", "line", "said"),
+    ("right", "wrong", "line", "message"),
     [
         (
             "expect_column_max_to_be_between",
@@ -103,12 +103,12 @@ def test_suites_load_without_importing_great_expectations() -> None:
     ],
 )
 def test_a_mistake_is_named_with_its_line_and_what_would_be_right(
-    tmp_path: Path, right: str, wrong: str, line: int, said: str
+    tmp_path: Path, right: str, wrong: str, line: int, message: str
 ) -> None:
     assert right in GOOD
     found = problems(tmp_path, GOOD.replace(right, wrong))
 
-    assert any(at == line and said in text for at, text in found), found
+    assert any(at == line and message in text for at, text in found), found
 
 
 def test_every_mistake_of_a_file_is_named_at_once(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_every_mistake_of_a_file_is_named_at_once(tmp_path: Path) -> None:
     assert [line for line, _ in found] == [3, 5]
 
 
-def test_an_empty_file_is_no_suite(tmp_path: Path) -> None:
+def test_an_empty_file_is_refused(tmp_path: Path) -> None:
     assert "expectations" in problems(tmp_path, "")[0][1]
 
 

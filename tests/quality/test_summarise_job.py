@@ -1,4 +1,4 @@
-"""The job `summarise`, on real small tables: what the register, the measures and the ledger say becomes a page."""
+"""The job `summarise` on real small tables: registers, measures and late ledger become a page."""
 
 from __future__ import annotations
 
@@ -92,11 +92,11 @@ def test_the_page_of_a_day_has_its_intervals_and_the_trend_of_the_days_before(ct
     assert "Label rate, 2 days: lowest 0.00% at 10-31" in text
 
 
-def test_a_day_without_anything_has_a_page_that_says_so(ctx: Context) -> None:
+def test_a_day_without_a_publication_has_a_page(ctx: Context) -> None:
     assert "No interval of this day is published" in summarise(ctx, date(2026, 11, 5)).read_text()
 
 
-def test_by_default_it_is_yesterday_and_the_result_names_the_page(
+def test_the_default_day_is_yesterday_and_the_result_names_the_page(
     ctx: Context, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("windrow.jobs.run.context", lambda name: replace(ctx))

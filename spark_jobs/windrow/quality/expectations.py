@@ -51,7 +51,7 @@ class Expectation:
 
     @property
     def is_pattern(self) -> bool:
-        """Whether the column stands for every measure that it matches."""
+        """Whether the column is a pattern: the entry is about every measure that it matches."""
         return any(mark in self.column for mark in "*?[")
 
     def columns(self, measures: Mapping[str, float | None]) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ names of Great Expectations' types are listed from its folder, and the package i
         severity: critical                  # critical | warning | info
         notes: What it protects, and what to do when it fails.
 
-The column is the name of a measure, or a pattern such as `null_rate.*` that stands for every measure it matches. An
+The column is the name of a measure, or a pattern such as `null_rate.*` for every measure that it matches. An
 absent measure is an error of the gate; only a pattern may have `may_be_absent: true`. With `where: rows >= 100` the
 entry is judged only if that other measure fulfils the condition.
 """

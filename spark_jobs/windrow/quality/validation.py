@@ -198,5 +198,5 @@ def _check_kwargs(suite: Suite) -> None:
             text = "; ".join(line.strip() for line in str(wrong).splitlines()[1:5]) or str(wrong)
             problems.append((entry.path, Problem(entry.line, f"{entry.type} about {entry.column}", text)))
     if problems:
-        path = problems[0][0]  # an inherited entry stands in another file
+        path = problems[0][0]  # inherited entries have the path of another file
         raise SuiteInvalid(path, [problem for at, problem in problems if at == path])

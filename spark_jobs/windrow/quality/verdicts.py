@@ -1,6 +1,6 @@
 """Results of the gate for one interval as frozen values, and their explanation for a person at 3 a.m.
 
-What blocks and what each verdict means stands in `semantics.judgement`.
+`semantics.judgement` defines the verdicts and decides which results block.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from windrow.semantics.judgement import Verdict
 from windrow.text import short_instant_text
 
 Outcome = Literal["passed", "failed", "error"]
-"""What one expectation found about one measure; `error`: it could not be judged."""
+"""Result of one expectation about one measure; `error` if it could not be judged."""
 
 
 @dataclass(frozen=True)
