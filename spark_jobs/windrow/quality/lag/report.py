@@ -2,8 +2,8 @@
 
     <reports>/lag_impact/<start>_<end>-<arguments>/index.html
 
-Nothing is fetched: the plots are SVG in the page, there is no script. It shows counts, shares and lengths of time,
-never a row, a key or a value. Written again: replaced.
+The page loads nothing: the plots are SVG in the page, and there is no script. It shows counts, shares and durations,
+never a row, a key or a value. A repeated analysis replaces its page.
 """
 
 from __future__ import annotations
@@ -15,11 +15,8 @@ from html import escape
 from pathlib import Path
 
 from windrow.quality.lag import plots
-from windrow.quality.lag.findings import (
-    Disorder,
-    Findings,
-    Line,
-    StreamFindings,
+from windrow.quality.lag.findings import Disorder, Findings, ImpactRow, StreamFindings
+from windrow.quality.lag.sentences import (
     by_clock,
     caught,
     impact,
@@ -32,11 +29,11 @@ from windrow.quality.lag.findings import (
     watermark,
 )
 from windrow.quality.lengths import long
-from windrow.semantics.lag.advice import Advice, Valued
-from windrow.semantics.lag.observed import Sighting, by_partition, thinned
+from windrow.semantics.lag.advice import Advice, Assessment
+from windrow.semantics.lag.observed import ClockReading, by_partition, thinned
 
 DRAWN = 1_500
-"""Landing runs that the plot of observed lag shows; of more, as many, evenly taken."""
+"""Most landing runs in the plot of observed lag; of more, this many are evenly chosen."""
 
 _CSS = """
 body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:58rem;padding:0 1rem;color:#1b1f24;background:#fff}
@@ -52,30 +49,30 @@ summary{cursor:pointer;font-weight:600;margin-top:2rem}
 """
 
 
-def write(found: Findings, folder: Path) -> Path:
+def write(findings: Findings, folder: Path) -> Path:
     """Write the page of an analysis into its folder; returns its path."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "index.html"
     written = folder / f".index.html.{os.getpid()}"
-    written.write_text(page(found), encoding="utf-8")
+    written.write_text(page(findings), encoding="utf-8")
     os.replace(written, path)  # whole or not at all
     return path
 
 
-def page(found: Findings) -> str:
+def page(findings: Findings) -> str:
     """The whole page."""
-    title = f"Lag impact of {found.pipeline}"
-    part = "" if found.sample >= 1 else f" A sample of {percent(found.sample)} of the keys."
-    notes = "".join(f'<p class="note">{escape(note)}</p>' for note in found.notes)
-    short = "".join(f"<li>{escape(said)}</li>" for said in sentences(found))
+    title = f"Lag impact of {findings.pipeline}"
+    part = "" if findings.sample >= 1 else f" A sample of {percent(findings.sample)} of the keys."
+    notes = "".join(f'<p class="note">{escape(note)}</p>' for note in findings.notes)
+    short = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences(findings))
     body = (
         f"<h1>{escape(title)}</h1>"
-        f'<p class="meta">{found.rows:,} rows served from {_instant(found.start)} to {_instant(found.end)}, '
-        f"analysed {_instant(found.analysed_at)}.{part}</p>{notes}"
+        f'<p class="meta">{findings.rows:,} rows served from {_instant(findings.start)} to {_instant(findings.end)}, '
+        f"analysed {_instant(findings.analysed_at)}.{part}</p>{notes}"
         f'<ul class="short">{short}</ul>'
-        f"{''.join(_stream(stream) for stream in found.streams)}"
-        f"{_impact(found.lines)}{_observed(found.sightings)}{_disorder(found.disorder)}"
-        f"{_scenarios(found.lines)}{_METHOD}"
+        f"{''.join(_stream(stream) for stream in findings.streams)}"
+        f"{_impact(findings.scenarios)}{_observed(findings.readings)}{_disorder(findings.disorder)}"
+        f"{_scenarios(findings.scenarios)}{_METHOD}"
     )
     return (
         '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
@@ -97,35 +94,36 @@ def _stream(stream: StreamFindings) -> str:
     )
     return (
         _figure(plots.recall(f"recall-{stream.name}", curve, window, wanted, caught(stream)),
-                "The line is the estimate, the band its 95 % interval. Upwards, 90 %, 99 %, 99.9 %: each step misses "
-                "ten times fewer labels.")
-        + _advice(stream.advice, stream.now)
+                "The line is the estimate, the band its 95 % interval. From 90 % to 99 % to 99.9 %, each step "
+                "up misses ten times fewer labels.")
+        + _advice(stream.advice, stream.assessment)
         + _figure(plots.delays(f"delays-{stream.name}", curve, window, f"{when}."), counted)
         + _windows(stream)
     )  # fmt: skip
 
 
-def _advice(advice: Sequence[Advice], now: Valued | None) -> str:
-    rows = [["what is set now", *_valued(now)]] if now else []
+def _advice(advice: Sequence[Advice], current: Assessment | None) -> str:
+    rows = [["current settings", *_assessment_cells(current)]] if current else []
     for one in advice:
         goal = f"{one.wanted * 100:.6g} %"
-        rows.append([f"{goal}, best estimate", *_valued(one.smallest)])
-        rows += [[f"{goal}, sure at 95 %", *_valued(one.safe)]] if one.smallest else []
+        rows.append([f"{goal}, best estimate", *_assessment_cells(one.smallest)])
+        rows += [[f"{goal}, sure at 95 %", *_assessment_cells(one.safe)]] if one.smallest else []
     head = ["for a recall of", "window", "grace + out-of-orderness", "catches", "a row waits", "open rows"]
-    whys = "".join(f"<p><small>{one.wanted * 100:.6g} %: {escape(one.why)}.</small></p>" for one in advice if one.why)
-    return _table(head, rows, numbers=range(1, 6)) + whys
+    unknown = [(one.wanted, one.reason) for one in advice if one.reason]
+    reasons = "".join(f"<p><small>{wanted * 100:.6g} %: {escape(reason)}.</small></p>" for wanted, reason in unknown)
+    return _table(head, rows, numbers=range(1, 6)) + reasons
 
 
-def _valued(valued: Valued | None) -> list[str]:
-    if valued is None:
+def _assessment_cells(assessment: Assessment | None) -> list[str]:
+    if assessment is None:
         return ["cannot be known", "", "", "", ""]
-    chosen, share = valued.settings, valued.recall
+    chosen, share = assessment.settings, assessment.recall
     return [
         long(chosen.window),
         long(chosen.slack),
         f"{percent(share.share)} ({percent(share.low)} to {percent(share.high)})",
         long(chosen.wait),
-        f"{valued.open_rows:,.0f}",
+        f"{assessment.open_rows:,.0f}",
     ]
 
 
@@ -136,40 +134,40 @@ def _windows(stream: StreamFindings) -> str:
     return _table(["window", "labels inside", "95 % interval"], rows, numbers=range(3))
 
 
-def _impact(lines: Sequence[Line]) -> str:
-    places = lagging(lines)
+def _impact(scenarios: Sequence[ImpactRow]) -> str:
+    places = lagging(scenarios)
     if not places:
         return ""
-    said = " ".join(impact(lines))
-    lost = {place: by_clock(lines, place, "lost") for place in places}
-    wait = {place: by_clock(lines, place, "wait_p50_s") for place in places}
-    unlabelled = all(line["recall"] is None for line in lines)
+    summary = " ".join(impact(scenarios))
+    lost = {place: by_clock(scenarios, place, "lost") for place in places}
+    wait = {place: by_clock(scenarios, place, "wait_p50_s") for place in places}
+    unlabelled = all(row["recall"] is None for row in scenarios)
     first = "" if unlabelled else _figure(
-        plots.against_lag("lost", lost, "labels lost", lost_title(lines), said),
+        plots.against_lag("lost", lost, "labels lost", lost_title(scenarios), summary),
         "Lag is added to every record. Each line is another clock that decides when rows close; window, grace and rows "
         "are the same.",
     )  # fmt: skip
     return first + _figure(
-        plots.against_lag("wait", wait, "served to closed", wait_title(lines), said, in_time=True),
-        "Median time from serving a row until it closes, of the rows that closed. A clock that closes a row before "
-        "the row itself has arrived counts as 0.",
+        plots.against_lag("wait", wait, "served to closed", wait_title(scenarios), summary, in_time=True),
+        "Median time from serving a row until it closes, over the rows that closed. A row that closes before it has "
+        "arrived counts as 0.",
     )
 
 
-def _observed(sightings: Sequence[Sighting]) -> str:
-    said = watermark(sightings)
-    if len(sightings) < 2:
-        return f"<h2>{escape(said)}</h2>"
+def _observed(readings: Sequence[ClockReading]) -> str:
+    summary = watermark(readings)
+    if len(readings) < 2:
+        return f"<h2>{escape(summary)}</h2>"
     rows = [
         [p.name, percent(p.held), f"{p.most_records:,}", _length(p.usual_behind), _length(p.most_behind)]
-        for p in by_partition(sightings)
+        for p in by_partition(readings)
     ]
     head = ["partition", "held the watermark", "most records waiting", "behind (median)", "behind (most)"]
-    drawn = thinned(sightings, DRAWN)
+    drawn = thinned(readings, DRAWN)
     return _figure(
-        plots.observed(drawn, said, said),
-        "From the clock table, at each landing run. Behind is the landing host's clock less the watermark, and less "
-        "the newest landed event of a partition: one that has nothing new falls behind too, without records waiting.",
+        plots.observed(drawn, summary, summary),
+        "From the clock table, at each landing run. 'Behind' is the landing host's clock minus the watermark or, for a "
+        "partition, minus its newest landed event. A partition without new records falls behind too.",
     ) + _table(head, rows, numbers=range(1, 5))
 
 
@@ -186,16 +184,16 @@ def _disorder(disorder: Sequence[Disorder]) -> str:
     )
 
 
-def _scenarios(lines: Sequence[Line]) -> str:
+def _scenarios(scenarios: Sequence[ImpactRow]) -> str:
     head = ["lag", "on", "clock", "window", "grace", "labels lost", "recall", "rows missing", "closed too early",
             "states flipped", "rows later", "later (most)", "still open", "open (peak)"]  # fmt: skip
     rows = [
-        [_lag(line), _where(line), line["policy"].replace("_", " "), _secs(line["after_s"]), _secs(line["grace_s"]),
-         f"{line['labels_lost']:,}", "-" if line["recall"] is None else percent(line["recall"]),
-         *(f"{line[n]:,}" for n in ("rows_missing", "rows_closed_too_early", "states_flipped")),
-         "-" if line["rows_delayed"] is None else f"{line['rows_delayed']:,}", _secs(line["delay_max_s"]),
-         f"{line['rows_open']:,}", f"{line['open_rows_peak']:,}"]
-        for line in lines
+        [_lag(row), _where(row), row["policy"].replace("_", " "), _secs(row["after_s"]), _secs(row["grace_s"]),
+         f"{row['labels_lost']:,}", "-" if row["recall"] is None else percent(row["recall"]),
+         *(f"{row[n]:,}" for n in ("rows_missing", "rows_closed_too_early", "states_flipped")),
+         "-" if row["rows_delayed"] is None else f"{row['rows_delayed']:,}", _secs(row["delay_max_s"]),
+         f"{row['rows_open']:,}", f"{row['open_rows_peak']:,}"]
+        for row in scenarios
     ]  # fmt: skip
     return (
         f"<details><summary>All {len(rows)} scenarios (table lag_impact)</summary>"
@@ -203,18 +201,18 @@ def _scenarios(lines: Sequence[Line]) -> str:
     )
 
 
-def _lag(line: Line) -> str:
-    if line["lag"] == "none":
+def _lag(row: ImpactRow) -> str:
+    if row["lag"] == "none":
         return "none"
-    pace = f", ×{line['lag_rate']}" if line["lag_rate"] else ""
+    pace = f", ×{row['lag_rate']}" if row["lag_rate"] else ""
     words = {"constant": "", "pause": "pause of ", "drain": "backlog of "}
-    return f"{words[line['lag']]}{_secs(line['lag_s'])}{pace}"
+    return f"{words[row['lag']]}{_secs(row['lag_s'])}{pace}"
 
 
-def _where(line: Line) -> str:
-    if line["side"] is None:
+def _where(row: ImpactRow) -> str:
+    if row["side"] is None:
         return "-"
-    return line["side"] if line["partitions"] == "all" else f"{line['side']}, partitions {line['partitions']}"
+    return row["side"] if row["partitions"] == "all" else f"{row['side']}, partitions {row['partitions']}"
 
 
 def _figure(plot: plots.Plot, caption: str) -> str:
@@ -244,14 +242,14 @@ def _instant(at: datetime) -> str:
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
-_METHOD = """<details><summary>How this was worked out</summary>
+_METHOD = """<details><summary>How the figures were computed</summary>
 <p>Labels that come late are missing from young rows, so a plain histogram of delays would advise windows that are too
 short. Recall is the product limit for data truncated on the right (Lagakos, Barraj and De Gruttola, Biometrika 75,
 1988; Kalbfleisch and Lawless, JASA 84, 1989) with a variance of Greenwood's form, and Wilson's interval at the
 effective sample size (Dorey and Korn, Statistics in Medicine 6, 1987). It assumes that delays do not depend on when a
 row was served, and that labels are independent. Shares are of the labels within the widest time that can be judged.</p>
-<p>A label is in time at least where it is no further behind its partition's newest event than out-of-orderness, grace
-and what is left of its window; the same estimate is used for that. Open rows are rate times wait, with half an interval
-added (Little's law).</p>
-<p>Injected lag: a record arrives at its time on the broker plus the lag; rows close as each clock says. Where a topic's
-records carry their producer's time, that time is what the analysis starts from.</p></details>"""
+<p>A label is certainly in time if it is no further behind its partition's newest event than the sum of
+out-of-orderness, grace and the rest of its window; the share of such labels is estimated in the same way. Open rows are
+rate times wait, with half an interval added (Little's law).</p>
+<p>Injected lag: a record arrives at its time on the broker plus the lag, and rows close by each clock. If the records
+of a topic carry their producer's time, the analysis uses that time.</p></details>"""
