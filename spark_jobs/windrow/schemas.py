@@ -308,6 +308,6 @@ the share of the keys. `policy` is the clock that closes rows (`semantics.lag.sc
 `idle_after_s`. `side` is where `lag` (`none`, `constant`, `pause`, `drain`) was injected, on `partitions` (`all`, or
 numbers); `lag_s` is its length, `lag_start` and `lag_rate` belong to a pause or a drain. `after_s`, `grace_s` and
 `interval_s` are the settings that the scenario ran with (`interval_s` null: row by row). What follows is
-`semantics.lag.scenario.Outcome`, durations in seconds; null where it cannot be known. `flips` is JSON: "state with
+`semantics.lag.outcome.LagOutcome`, durations in seconds; null where it cannot be known. `flips` is JSON: "state with
 all labels>state as it left" → rows.
 """
