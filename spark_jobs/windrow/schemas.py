@@ -10,7 +10,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 EVENT_TIME = "_event_time"
-ROW_ID = ("_topic", "_epoch", "_partition", "_offset")
+TOPIC, EPOCH, PARTITION, OFFSET = ROW_ID = ("_topic", "_epoch", "_partition", "_offset")
 ROW_ORDER = (EVENT_TIME, *ROW_ID)
 BATCH = "_batch"
 ARRIVED_AT = "_arrived_at"
@@ -38,6 +38,19 @@ ELEMENT_META = (*ROW_ORDER, ARRIVED_AT)
 TRAINING_META = (*ROW_ORDER, BATCH, ARRIVED_AT, INTERVAL, OBSERVED_UNTIL, PUBLICATION, DATE)
 
 _ORDER_TYPES = dict(zip(ROW_ORDER, ("timestamp", "string", "int", "int", "bigint"), strict=True))
+LANDING_TYPES = {
+    **_ORDER_TYPES,
+    BATCH: "bigint",
+    ARRIVED_AT: "timestamp",
+    RECORD_AT: "timestamp",
+    QUARANTINED: "string",
+    RAW: "binary",
+}
+"""Types of `LANDING_META` and of the column behind it, in Spark's words."""
+
+UNREADABLE = ("tombstone", "too_large", "bad_utf8", "malformed")
+"""Reasons in `QUARANTINED` of records without one readable JSON object: none of their columns has a value."""
+
 ELEMENT_TYPES = {**_ORDER_TYPES, ARRIVED_AT: "timestamp"}
 """Types of `ELEMENT_META`, in Spark's words."""
 

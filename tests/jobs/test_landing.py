@@ -14,11 +14,12 @@ from deltalake import DeltaTable
 from support.small_pipeline import IDLING, PIPELINE, START, at, delete, event, made, recreate
 from support.world import World
 from windrow.config import Pipeline, parse
-from windrow.io.landing import batches, broker, land
-from windrow.io.landing.offsets import OffsetsGone
+from windrow.io.landing import batches, broker
 from windrow.io.registers import clocks
 from windrow.io.training import candidates
+from windrow.jobs import land
 from windrow.semantics.balance import BalanceBroken
+from windrow.semantics.landing.offsets import OffsetsGone
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
@@ -327,7 +328,7 @@ def test_a_batch_that_holds_fewer_rows_than_were_delivered_is_never_clocked(worl
     assert found is not None
     batch, written = found
     assert written == 6  # the writer's own count, which a repair after a kill goes by
-    counted = land._count(spark, ctx.pipeline, path, batch, written)
-    assert (counted[0]["landed"], counted[0]["quarantined"]) == (5, 1)
+    counted = land._counts(spark, ctx.home, batch, written)
+    assert (counted[0].landed, counted[0].quarantined) == (5, 1)
     with pytest.raises(BalanceBroken, match="holds 6 rows, but 7 records were delivered"):
-        land._count(spark, ctx.pipeline, path, batch, written + 1)
+        land._counts(spark, ctx.home, batch, written + 1)

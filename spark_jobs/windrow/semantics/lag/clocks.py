@@ -11,7 +11,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from windrow.semantics.clock import IdlePolicy, PartitionClock, advance, current, watermark
+from windrow.semantics.clock import IdlePolicy, PartitionClock, Progress, advance, current, watermark
 from windrow.semantics.intervals import shifted
 from windrow.semantics.lag.scenario import Policy
 from windrow.semantics.lag.setting import Event, Place, Setting
@@ -51,17 +51,11 @@ class Slowest:
     def look(self, now: datetime, event: Event | None) -> datetime | None:
         if event is not None:
             before = self.partitions[event.place]
-            topic, epoch, partition = event.place
+            offset = before.next_offset + 1
             self.partitions[event.place] = advance(
                 before,
-                topic=topic,
-                epoch=epoch,
-                partition=partition,
-                next_offset=before.next_offset + 1,
-                end_offset=before.next_offset + 1,
-                newest_at=event.event_at,
-                landed_at=now,
-                out_of_orderness=self.setting.out_of_orderness[topic],
+                Progress(*event.place, next_offset=offset, end_offset=offset, newest_at=event.event_at, landed_at=now),
+                out_of_orderness=self.setting.out_of_orderness[before.topic],
                 idle=STANDS,
                 topic_clock=None,
             )
