@@ -1,5 +1,5 @@
-"""Lost offsets (rule 13): landing fails, a person gives them up on record, and no row whose labels may be among them
-becomes a negative."""
+"""Lost offsets (rule 13): landing fails until a person gives them up, and no row becomes negative whose label may be
+among them."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ def test_rows_whose_window_overlaps_an_accepted_gap_are_unknown_to_the_microseco
 
     seen = accept(ctx, given_up(world, "likes", 1, 3))
     (row,) = seen.of_topic(likes)
-    assert (row["read"], row["landed"], row["next_offset"]) == (3, 3, 5)  # what is lost was never read
+    assert (row["read"], row["landed"], row["next_offset"]) == (3, 3, 5)  # lost offsets do not count as read
     (gap,) = seen.gaps
     assert (gap.who, gap.why, str(gap.lost)) == ("ann", "retention was too short", f"{likes}/0:1-3")
-    assert accept(ctx, given_up(world, "likes", 1, 3)).pins == seen.pins  # said again: nothing more
+    assert accept(ctx, given_up(world, "likes", 1, 3)).pins == seen.pins  # accepted again: nothing more
 
     world.train(ctx)
     found = {r["id"]: (r["label_state"], r["label_reason"], r["liked"]) for r in world.training(ctx)}
@@ -94,11 +94,11 @@ def test_a_gap_at_the_end_is_bounded_by_its_acceptance_until_a_record_follows(wo
     shutil.rmtree(ctx.home.table(Table.CLOCK))
     with pytest.raises(clocks.ClockBehind, match="windrow land small"):
         seen(last)
-    again = world.land(ctx)  # the landing commits know all of it
+    again = world.land(ctx)  # restored from the landing commits
     assert again.gaps == last.gaps
 
 
-def test_what_was_still_to_be_read_of_a_deleted_topic_is_lost_and_named(
+def test_records_of_a_deleted_topic_that_were_not_landed_are_lost_and_named(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ctx = made(world, PIPELINE, {"served": 1, "likes": 1})

@@ -10,8 +10,8 @@ watermark W are minima, so the slowest partition of the slowest side decides. No
 
                  out-of-orderness      idle.after
                 |<--------------->|<---------------->|
-    ------------+-----------------+------------------+---> only if p is caught up: its position is the end offset
-            w_p at least                             T     that the broker reported at or after landing time T
+    ------------+-----------------+------------------+---> only if p is caught up: its position is the end offset,
+            w_p at least                             T     for which the broker was asked after landing time T was read
 
 A partition with lag never advances by waiting. A new partition starts at its topic's clock. In a topic without a clock
 it has none either (minus infinity), and holds W until it gets a record or is idle.
@@ -42,7 +42,7 @@ class NotCaughtUp(StillOpen):
 class IdlePolicy:
     """What the clock of an idle partition does: `caught_up` follows the landing time, `wait` stands still.
 
-    `after`: how long a caught-up partition may be silent before its clock follows the landing time.
+    `after`: how far behind the landing time it follows, in addition to the out-of-orderness.
     """
 
     mode: Literal["caught_up", "wait"]
