@@ -109,7 +109,7 @@ class LandedRows:
         return rows
 
     def retries(self, stream: Stream, rows: Iterable[Row]) -> list[Row]:
-        """Rows of any key that share event id and event time with one of `rows`; contains these rows too."""
+        """Rows of any key whose event id and event time are among those of `rows`; contains these rows too."""
         with_id = [r for r in rows if stream.event_id and r.get(stream.event_id) is not None and r[EVENT_TIME]]
         if not with_id or stream.event_id is None:
             return []
