@@ -21,11 +21,11 @@ from pyspark.sql import functions as F
 from side_by_side import arguments, compare, work_twice
 from tables import Shape, nth, only, world
 
+from windrow.columns import ROW_ID, ROW_ORDER
 from windrow.io.training import candidates, inputs
 from windrow.jobs.join import plan_interval
 from windrow.jobs.run import Context
 from windrow.jobs.spark import spark_for
-from windrow.schemas import ROW_ID, ROW_ORDER
 
 VARIANTS = ("copy", "ours", "obvious", "stream")
 SHAPES = {"hour": 4, "hot": 1000}

@@ -26,6 +26,7 @@ import psutil
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from windrow.columns import LANDING_META
 from windrow.config import Pipeline, load
 from windrow.home import Home
 from windrow.io.lag.landed import LandedRecords
@@ -34,7 +35,6 @@ from windrow.jobs.lag_scenarios import SimulatedRange, simulate_range
 from windrow.jobs.spark import spark_for
 from windrow.places import Places
 from windrow.platform import jars
-from windrow.schemas import LANDING_META
 from windrow.semantics.lag.request import LagRequest
 from windrow.semantics.lag.scenario import Lag, LagScenario, Policy
 

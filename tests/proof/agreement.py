@@ -19,8 +19,6 @@ from deltalake import DeltaTable, write_deltalake
 from windrow.config import Pipeline, parse
 from windrow.home import Home
 from windrow.io.delta import locks
-from windrow.io.landing import gaps, offsets
-from windrow.io.landing.broker import Partition, Topic
 from windrow.io.registers import clocks
 from windrow.io.training import candidates, inputs, publication
 from windrow.jobs.join import make_candidates
@@ -31,6 +29,8 @@ from windrow.outcomes import NothingToDo
 from windrow.places import Places
 from windrow.semantics.clock import PartitionClock
 from windrow.semantics.intervals import Interval, intervals_between
+from windrow.semantics.landing import gaps, offsets
+from windrow.semantics.landing.batch import Partition, Topic
 from windrow.semantics.plan import Plan
 from windrow.semantics.records import Gap, JoinSpec, Left, Record, Right, RowId
 from windrow.semantics.reference import Joined, reference_join
@@ -253,14 +253,14 @@ def excludes(folder: Path) -> None:
 def takes(folder: Path) -> None:
     """Landing begins at the first offset, goes on where it was, and gives nothing up by itself."""
     topic = Topic("t", "id", (Partition(0, 3, 9),))
-    assert offsets.next_batch(topic, START, (), offsets.NOTHING).ranges == {0: (3, 9, 9)}
+    assert offsets.next_batch(topic, START, (), gaps.NOTHING).ranges == {0: (3, 9, 9)}
     known = {"topic": "t", "topic_id": "id", "epoch": 0, "batch": 4, "partition": 0, "newest_at": None, "gap": None}
     row = {**known, "next_offset": 5, "end_offset": 5}
-    went_on = offsets.next_batch(topic, START, (row,), offsets.NOTHING)
+    went_on = offsets.next_batch(topic, START, (row,), gaps.NOTHING)
     assert (went_on.number, went_on.ranges) == (5, {0: (5, 9, 9)})
     with pytest.raises(offsets.OffsetsGone):
-        offsets.next_batch(topic, START, ({**row, "next_offset": 2},), offsets.NOTHING)
-    other = offsets.next_batch(replace(topic, id="other"), START, (row,), offsets.NOTHING)
+        offsets.next_batch(topic, START, ({**row, "next_offset": 2},), gaps.NOTHING)
+    other = offsets.next_batch(replace(topic, id="other"), START, (row,), gaps.NOTHING)
     assert (other.epoch, other.ranges) == (1, {0: (3, 9, 9)})
 
 
@@ -325,5 +325,5 @@ def _clock_row(topic: str, partition: int) -> dict[str, Any]:
     newest = at(100) if topic != "labels" else at(70) if partition == 0 else at(10)
     clock = PartitionClock(topic, 0, partition, 99, 99, newest, at(100))
     counts = dict.fromkeys(("read", "landed", "quarantined", "skipped", "before_start"), 0)
-    gap = gaps.to_text([lost]) if (topic, partition) == ("labels", 1) else None
+    gap = gaps.gaps_text([lost]) if (topic, partition) == ("labels", 1) else None
     return {**vars(clock), "topic_id": topic, "batch": 1, "idle": True, "landed_at": at(100), **counts, "gap": gap}

@@ -26,8 +26,6 @@ from support.side_by_side import Killed, doomed_landing, dying, lagging
 from support.world import World
 from windrow.home import Table
 from windrow.io.landing import broker
-from windrow.io.landing.gaps import Lost
-from windrow.io.landing.offsets import GivenUp, OffsetsGone
 from windrow.io.registers import clocks, plans, publications
 from windrow.io.registers.plans import Asked
 from windrow.io.training import publication
@@ -44,6 +42,8 @@ from windrow.scenarios.kafka import pipeline_file, record_of
 from windrow.semantics.balance import Balance
 from windrow.semantics.clock import NotCaughtUp
 from windrow.semantics.intervals import Interval
+from windrow.semantics.landing.gaps import GivenUp, Lost
+from windrow.semantics.landing.offsets import OffsetsGone
 from windrow.semantics.paper.landings import PartitionId, Rules, Sent
 from windrow.semantics.paper.model import Model, NotClosed, Outdated, Publication
 from windrow.semantics.plan import Plan

@@ -94,14 +94,12 @@ def land(
     who: Annotated[str | None, typer.Option(help="With --accept-gap: who decides; default: this shell's user.")] = None,
 ) -> None:
     """Land what the topics have, exactly once, and advance the clock."""
-    from windrow.io.registers import clocks
     from windrow.jobs import land as job
 
     ctx = context(pipeline)
-    before = job.totals(clocks.observe(ctx.home))
     given_up = job.giving_up(accept_gap or (), who or getpass.getuser(), reason)
-    for seen in job.land(ctx, lasting=job.duration(lasting), every=job.duration(every), given_up=given_up):
-        done = job.summary(before, seen)
+    for landed in job.land(ctx, lasting=job.duration(lasting), every=job.duration(every), given_up=given_up):
+        done = job.summary(landed)
         console.print(
             f"read {done['read']:,} = landed {done['landed']:,} + quarantined {done['quarantined']:,} "
             f"+ skipped {done['skipped']:,}; {done['lag']:,} behind; watermark {instant(done['watermark'])}"

@@ -17,13 +17,13 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from windrow.columns import INTERVAL, PAIRED, ROW_ID
 from windrow.config import Pipeline
 from windrow.home import Home
 from windrow.io.registers import configs, publications
 from windrow.io.training import inputs, versions
 from windrow.jobs.run import BadRequest, Context, instant, job
 from windrow.jobs.spark import spark_for
-from windrow.schemas import INTERVAL, PAIRED, ROW_ID
 from windrow.semantics.intervals import at_micros
 from windrow.semantics.plan import Plan
 from windrow.transforms.content import ADDED, MISSING, REPEATED, ContentDiffers, compared, differs, findings, hashed

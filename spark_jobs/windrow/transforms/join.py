@@ -17,8 +17,7 @@ from datetime import datetime, timedelta
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from windrow.config import Pipeline, RightStream
-from windrow.schemas import (
+from windrow.columns import (
     ARRIVED_AT,
     BATCH,
     ELEMENT_META,
@@ -33,6 +32,7 @@ from windrow.schemas import (
     ROW_ORDER,
     STATE,
 )
+from windrow.config import Pipeline, RightStream
 from windrow.semantics.intervals import MICROSECOND
 from windrow.semantics.records import Gap
 from windrow.transforms.conditions import all_of, any_of

@@ -14,8 +14,8 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, GroupedData
 from pyspark.sql import functions as F
 
+from windrow.columns import EVENT_TIME, INTERVAL, PAIRED, PLAN, REASON, ROW_ID, ROW_ORDER, STATE
 from windrow.config import Pipeline, RightStream, Stream
-from windrow.schemas import EVENT_TIME, INTERVAL, PAIRED, PLAN, REASON, ROW_ID, ROW_ORDER, STATE
 from windrow.semantics.intervals import MICROSECOND, micros
 from windrow.semantics.labels import REASONS
 from windrow.transforms.conditions import any_of

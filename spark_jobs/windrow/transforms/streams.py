@@ -14,8 +14,8 @@ from datetime import datetime
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from windrow.columns import EVENT_TIME, QUARANTINED, ROW_ID
 from windrow.config import Stream
-from windrow.schemas import EVENT_TIME, QUARANTINED, ROW_ID
 
 
 @dataclass(frozen=True)

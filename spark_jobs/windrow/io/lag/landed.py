@@ -9,12 +9,12 @@ from datetime import datetime
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from windrow.columns import ARRIVED_AT, BATCH, ELEMENT_TYPES, EVENT_TIME, QUARANTINED, RECORD_AT, ROW_ID
 from windrow.config import Stream
 from windrow.home import Home
 from windrow.io.delta import scan
 from windrow.io.delta.session import schema_of
 from windrow.io.training import inputs
-from windrow.schemas import ARRIVED_AT, BATCH, ELEMENT_TYPES, EVENT_TIME, QUARANTINED, RECORD_AT, ROW_ID
 
 _META = {
     **{name: ELEMENT_TYPES[name] for name in (EVENT_TIME, *ROW_ID, ARRIVED_AT)},

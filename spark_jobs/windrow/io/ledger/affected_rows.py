@@ -18,6 +18,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from windrow.columns import BATCH, DATE, EVENT_TIME, INTERVAL, PAIRED, PUBLICATION, QUARANTINED, REASON
 from windrow.config import RightStream, Stream
 from windrow.home import Home
 from windrow.io.delta.lookup import Range
@@ -25,7 +26,6 @@ from windrow.io.delta.session import frame_of
 from windrow.io.ledger.due import Due, window_of
 from windrow.io.training import inputs
 from windrow.io.training.inputs import Inputs
-from windrow.schemas import BATCH, DATE, EVENT_TIME, INTERVAL, PAIRED, PUBLICATION, QUARANTINED, REASON
 from windrow.semantics.close import closes_at
 from windrow.semantics.intervals import MICROSECOND, Interval, at_micros
 from windrow.semantics.plan import Plan

@@ -16,6 +16,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from windrow.columns import DATE, EVENT_TIME, INTERVAL, PAIRED, PUBLICATION, ROW_ID
 from windrow.config import Pipeline
 from windrow.home import Home, Table
 from windrow.io.delta import tables
@@ -24,7 +25,7 @@ from windrow.io.delta.session import frame_of
 from windrow.io.ledger.due import Due
 from windrow.io.ledger.table import path_of
 from windrow.io.training import inputs
-from windrow.schemas import DATE, EVENT_TIME, INTERVAL, PAIRED, PUBLICATION, RECONCILED, ROW_ID
+from windrow.schemas import RECONCILED
 from windrow.semantics.intervals import Interval, at_micros
 from windrow.semantics.plan import Plan
 from windrow.transforms import ledger

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from windrow.columns import ELEMENT_TYPES, INTERVAL, PAIRED, PLAN, PUBLICATION, ROW_ORDER, TRAINING_TYPES
 from windrow.config import Pipeline
 from windrow.config.column_types import parse_type
 from windrow.home import Home, Table
@@ -26,7 +27,7 @@ from windrow.io.delta.lookup import Range
 from windrow.io.registers.clocks import Observation
 from windrow.io.training import inputs
 from windrow.outcomes import BadInput
-from windrow.schemas import ELEMENT_TYPES, INTERVAL, MEASURES, PAIRED, PLAN, PUBLICATION, ROW_ORDER, TRAINING_TYPES
+from windrow.schemas import MEASURES
 from windrow.semantics.balance import Balance, LeftBalance, RightBalance
 from windrow.semantics.intervals import at_micros
 from windrow.semantics.plan import Plan

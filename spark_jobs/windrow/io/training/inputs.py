@@ -11,13 +11,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from windrow.columns import BATCH, EVENT_TIME, QUARANTINED, RECORD_AT
 from windrow.config import Pipeline, Stream
 from windrow.home import Home
 from windrow.io.delta import lookup, scan
 from windrow.io.delta.lookup import Condition, Has, Range
 from windrow.io.delta.session import schema_of
-from windrow.io.landing import gaps
-from windrow.schemas import BATCH, EVENT_TIME, QUARANTINED, RECORD_AT
+from windrow.io.registers import clocks
 from windrow.semantics.clock import PartitionClock, watermark
 from windrow.semantics.close import frontier, is_closed
 from windrow.semantics.intervals import Interval
@@ -90,7 +90,9 @@ def inputs_of(
                 if not rows.isEmpty():
                     doubtful[stream.name] = rows
     left, *rights = looked_through(sides)
-    lost = gaps.as_of(home, pins, lo - home.pipeline.before, hi + home.pipeline.after)
+    lost = clocks.observe(home).gaps_between(
+        lo - home.pipeline.before, hi + home.pipeline.after, pipeline=home.pipeline, pins=pins
+    )
     return Inputs(left, {side.stream.name: side for side in rights}, doubtful, lost)
 
 

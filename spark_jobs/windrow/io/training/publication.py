@@ -23,13 +23,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, StructField, StructType
 
+from windrow.columns import DATE, EVENT_TIME, INTERVAL, PAIRED, PLAN, PUBLICATION, TRAINING_META
 from windrow.home import Home, Table
 from windrow.io.delta import crash_points, staging, tables
 from windrow.io.delta.locks import held
 from windrow.io.registers import plans, publications
 from windrow.io.training import candidates
 from windrow.outcomes import AnotherWriter
-from windrow.schemas import DATE, EVENT_TIME, INTERVAL, PAIRED, PLAN, PUBLICATION, TRAINING_META
 from windrow.semantics.balance import BalanceBroken
 from windrow.semantics.intervals import Interval
 from windrow.semantics.plan import Plan

@@ -17,13 +17,13 @@ from deltalake.exceptions import DeltaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from windrow.columns import DATE, INTERVAL, PUBLICATION
 from windrow.home import Home, Table
 from windrow.io.delta import staging
 from windrow.io.delta.locks import held
 from windrow.io.registers import plans, publications
 from windrow.io.training import publication
 from windrow.outcomes import BadInput
-from windrow.schemas import DATE, INTERVAL, PUBLICATION
 from windrow.semantics.balance import BalanceBroken
 from windrow.semantics.intervals import Interval
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from windrow.columns import PUBLICATION
 from windrow.io.landing.landed_rows import Row
 from windrow.io.registers import clocks, judgements, plans
 from windrow.jobs.explain.case import Case
 from windrow.jobs.explain.words import row_text
 from windrow.jobs.run import Context
-from windrow.schemas import PUBLICATION
 from windrow.semantics.clock import holder
 from windrow.semantics.close import closes_at, is_closed
 from windrow.semantics.explain import winner_of

@@ -11,7 +11,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from windrow.semantics.clock import IdlePolicy, PartitionClock, advance, current, watermark
+from windrow.semantics.clock import IdlePolicy, PartitionClock, Progress, advance, current, watermark
 from windrow.semantics.intervals import shifted
 from windrow.semantics.lag.scenario import Policy
 from windrow.semantics.lag.setting import Event, LagSetting, PartitionId
@@ -52,17 +52,17 @@ class SlowestPartition:
         """The watermark of rule 3."""
         if event is not None:
             before = self.partitions[event.partition_id]
-            topic, epoch, partition = event.partition_id
-            self.partitions[event.partition_id] = advance(
-                before,
-                topic=topic,
-                epoch=epoch,
-                partition=partition,
+            seen = Progress(
+                *event.partition_id,
                 next_offset=before.next_offset + 1,
                 end_offset=before.next_offset + 1,
                 newest_at=event.event_at,
                 landed_at=now,
-                out_of_orderness=self.setting.out_of_orderness[topic],
+            )
+            self.partitions[event.partition_id] = advance(
+                before,
+                seen,
+                out_of_orderness=self.setting.out_of_orderness[before.topic],
                 idle=WAIT,
                 topic_clock=None,
             )
