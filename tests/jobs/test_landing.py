@@ -17,8 +17,8 @@ from windrow.config import Pipeline, parse
 from windrow.io.landing import batches, broker, land
 from windrow.io.landing.offsets import OffsetsGone
 from windrow.io.registers import clocks
-from windrow.io.training import candidates
 from windrow.semantics.balance import BalanceBroken
+from windrow.transforms.training import schema_differences, types_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
@@ -305,7 +305,7 @@ def test_columns_named_and_typed_like_nobody_expects_come_through(world: World, 
     assert measured == {0.0}  # also for a map, a struct, a decimal in an array
     other = load_text(NASTY.replace("timestamp: double", "timestamp: float"), world)
     written = spark.read.format("delta").load(ctx.places.table("small", "candidates"))
-    assert candidates.schema_differences(written.schema, other) == 1
+    assert schema_differences(types_of(written), other) == 1
     first, second = world.training(ctx)
     assert (first["key"], bytes(first["value"]), first["timestamp"], first["order"]) == (True, b"hi", 1.0, [("a", 1)])
     assert (first["liked"], str(first["first"]), first["share"]) == (True, "12.50", None)

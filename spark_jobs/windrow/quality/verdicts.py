@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Literal
 
 from windrow.semantics.intervals import Interval
+from windrow.semantics.judgement import Verdict, blocks, may_publish, worst
 
-Verdict = Literal["passed", "warned", "blocked", "error"]
 Outcome = Literal["passed", "failed", "error"]
 
 
@@ -45,7 +45,8 @@ class Result:
 
     @property
     def blocks(self) -> bool:
-        return self.verdict == "error" or (self.verdict == "failed" and self.severity == "critical")
+        """Whether it keeps the interval from being published."""
+        return blocks(self.verdict, self.severity)
 
     @property
     def is_balance(self) -> bool:
@@ -66,7 +67,7 @@ class Judgement:
 
     @property
     def may_publish(self) -> bool:
-        return self.verdict in ("passed", "warned")
+        return may_publish(self.verdict)
 
     @property
     def blocking(self) -> tuple[Result, ...]:
@@ -95,13 +96,8 @@ class ExpectationsFailed(RuntimeError):
 
 
 def verdict_of(results: Iterable[Result]) -> Verdict:
-    """The worst of it. No result at all is an error: a gate that judged nothing let nothing through."""
-    results = tuple(results)
-    if not results or any(r.verdict == "error" for r in results):
-        return "error"
-    if any(r.blocks for r in results):
-        return "blocked"
-    return "warned" if any(r.verdict == "failed" and r.severity == "warning" for r in results) else "passed"
+    """The worst of the results (see `semantics.judgement`)."""
+    return worst((result.verdict, result.severity) for result in results)
 
 
 def explain_failure(judgement: Judgement) -> str:
