@@ -26,9 +26,6 @@ PAIRED = "_paired"
 STATE = "label_state"
 REASON = "label_reason"
 
-AUDIT = (BATCH, ARRIVED_AT, OBSERVED_UNTIL, PUBLICATION)
-"""Columns that may differ between two publications of the same landed rows (rule 15)."""
-
 LANDING_META = (*ROW_ORDER, BATCH, ARRIVED_AT, RECORD_AT, QUARANTINED)
 """They stand first, so that Delta's statistics cover them however wide the payload is."""
 

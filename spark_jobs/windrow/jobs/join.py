@@ -7,7 +7,7 @@
     read      left rows of the intervals, right rows of their windows, at the plans' pins
     compute   the join
     write     candidates: one commit for all plans           ◀─ a retry goes on behind what is there
-    measure   the candidates as written, beside what was read
+    measure   the candidates as written, compared with what was read
     write     measures
 """
 

@@ -124,11 +124,6 @@ class Truth:
         return (row for row, _ in self._judged() if row is not None)
 
     @cached_property
-    def label_clock(self) -> datetime | None:
-        """The newest event clock over the label side's partitions; None where it has no event at all."""
-        return None if self._labels.clock_us is None else at_micros(self._labels.clock_us)
-
-    @cached_property
     def counts(self) -> Counts:
         """Every count, by going through the records once more."""
         produced: Counter[tuple[str, int]] = Counter()
