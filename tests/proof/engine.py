@@ -81,7 +81,7 @@ BREAKS = (
     ),
     Break(
         "unknown counted as negative",
-        "transforms.join",
+        "transforms.states",
         '(doubt != "drained"), "unknown")',
         '(doubt != "drained"), "negative")',
     ),
@@ -92,19 +92,19 @@ BREAKS = (
         "F.expr(expression)",
     ),
     Break(
-        "a null key is no doubt", "transforms.join", 'F.when(keyless, "null_key")', 'F.when(F.lit(False), "null_key")'
+        "a null key is no doubt", "transforms.states", 'F.when(keyless, "null_key")', 'F.when(F.lit(False), "null_key")'
     ),
     Break(
         "quarantined label ignored",
-        "transforms.join",
+        "transforms.states",
         '.when(quarantined, "label_quarantined")',
         '.when(F.lit(False), "")',
     ),
-    Break("a gap is no doubt", "transforms.join", '.when(lost, "offset_gap")', '.when(F.lit(False), "offset_gap")'),
-    Break("silence is a negative", "transforms.join", ".when(silent,", ".when(F.lit(False),"),
+    Break("a gap is no doubt", "transforms.states", '.when(lost, "offset_gap")', '.when(F.lit(False), "offset_gap")'),
+    Break("silence is a negative", "transforms.states", ".when(silent,", ".when(F.lit(False),"),
     Break(
         "silent from the end of the window on",
-        "transforms.join",
+        "transforms.states",
         "F.col(EVENT_TIME) >= F.lit(heard)",
         "F.col(EVENT_TIME) > F.lit(heard)",
     ),

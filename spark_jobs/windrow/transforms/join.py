@@ -34,9 +34,9 @@ from windrow.schemas import (
 )
 from windrow.semantics.intervals import MICROSECOND
 from windrow.semantics.plan import Plan
-from windrow.semantics.records import Gap
-from windrow.transforms.conditions import all_of, any_of
+from windrow.transforms.conditions import all_of
 from windrow.transforms.facts import Facts, facts_of
+from windrow.transforms.states import with_state
 from windrow.transforms.streams import Inputs
 
 
@@ -71,7 +71,7 @@ def join(
     )
     for stream in pipeline.right:
         rows = _with_matches(rows, rights[stream.name], doubtful.get(stream.name), stream, pipeline)
-    rows = _with_state(rows, pipeline, facts)
+    rows = with_state(rows, pipeline, facts)
     for stream in pipeline.right:
         rows = _taken(rows, stream)
     for name, expression in pipeline.labels.items():
@@ -153,12 +153,12 @@ def _with_matches(
     element = F.struct(*ELEMENT_META, *stream.columns)
     doubt = F.struct(F.col(EVENT_TIME).alias("at"), F.col(RECORD_AT).alias("logged_at"))
     columns = [F.col(name).alias(alias) for alias, name in keys.items()]
-    sided, collected = right.select(*columns, element.alias("_e")), []
+    both, collected = right.select(*columns, element.alias("_e")), []
     if doubts is not None:  # in the same grouping: labels and doubts of a key are shuffled once
-        sided = sided.unionByName(doubts.select(*columns, doubt.alias("_d")), allowMissingColumns=True)
+        both = both.unionByName(doubts.select(*columns, doubt.alias("_d")), allowMissingColumns=True)
         collected = [F.collect_list("_d").alias("_doubts")]
     grouped = (
-        sided.groupBy(*keys)
+        both.groupBy(*keys)
         .agg(F.sort_array(F.collect_list("_e")).alias("_group"), *collected)
         .withColumn("_times", F.col(f"_group.{EVENT_TIME}"))
     )
@@ -168,11 +168,13 @@ def _with_matches(
     windows = rows.withColumns(  # computed once per row, not once per label
         {"_lo": F.col(EVENT_TIME) - F.lit(stream.window.before), "_hi": F.col(EVENT_TIME) + F.lit(stream.window.after)}
     )
-    met = windows.alias("_left").join(grouped.alias("_right"), on=on, how="left")
+    joined = windows.alias("_left").join(grouped.alias("_right"), on=on, how="left")
     lo, hi = F.col("_lo"), F.col("_hi")
     matches = F.coalesce(cut(F.col("_group"), F.col("_times"), lo, hi), F.array().cast(_array_type(grouped)))
     doubted = F.lit(False) if doubts is None else _is_doubted(lo, hi, pipeline)
-    return met.select("_left.*", matches.alias(stream.name), doubted.alias(f"_doubt_{stream.name}")).drop("_lo", "_hi")
+    return joined.select("_left.*", matches.alias(stream.name), doubted.alias(f"_doubt_{stream.name}")).drop(
+        "_lo", "_hi"
+    )
 
 
 def _is_doubted(lo: Column, hi: Column, pipeline: Pipeline) -> Column:
@@ -222,43 +224,6 @@ def _how_many_before(times: Column, bound: Column) -> Column:
 
 def _array_type(grouped: DataFrame) -> str:
     return grouped.schema["_group"].dataType.simpleString()
-
-
-def _with_state(rows: DataFrame, pipeline: Pipeline, facts: Facts) -> DataFrame:
-    """Add label state and reason (rule 10): the same decision as `semantics.labels.label_state`."""
-    labels = pipeline.label_streams
-    has_label = any_of([F.size(s.name) > 0 for s in labels])
-    keyless = any_of([F.col(k).isNull() for k in pipeline.left.key])
-    quarantined = any_of([F.col(f"_doubt_{s.name}") for s in labels])
-    silent = any_of([_is_silent(s, facts) for s in labels if s.silence == "unknown"])
-    lost = any_of([_overlaps(gap, s) for s in labels for gap in facts.gaps if gap.topic in s.topics])
-    doubt = (
-        F.when(keyless, "null_key")
-        .when(lost, "offset_gap")
-        .when(any_of([F.col(INTERVAL) == F.lit(start) for start in sorted(facts.forced)]), "forced")
-        .when(quarantined, "label_quarantined")
-        .when(silent, "drained" if facts.drained else "side_silent")
-    )
-    state = (
-        F.when(has_label, "positive").when(doubt.isNotNull() & (doubt != "drained"), "unknown").otherwise("negative")
-    )
-    return rows.withColumn(STATE, state).withColumn(REASON, doubt)
-
-
-def _is_silent(stream: RightStream, facts: Facts) -> Column:
-    """Whether no partition has an event later than the window's end."""
-    heard = facts.heard_until[stream.name]
-    if heard is None:
-        return F.lit(True)
-    return F.col(EVENT_TIME) >= F.lit(heard) - F.lit(stream.window.after)
-
-
-def _overlaps(gap: Gap, stream: RightStream) -> Column:
-    """Whether the row's window and the gap share an instant; a missing bound of the gap has no limit."""
-    at = F.col(EVENT_TIME)
-    has_begun = F.lit(True) if gap.start_at is None else at + F.lit(stream.window.after) >= F.lit(gap.start_at)
-    has_ended = F.lit(False) if gap.end_at is None else at - F.lit(stream.window.before) > F.lit(gap.end_at)
-    return has_begun & ~has_ended
 
 
 def _taken(rows: DataFrame, stream: RightStream) -> DataFrame:

@@ -62,21 +62,21 @@ def aggregates(
 
 def candidate_measures(candidates: DataFrame, pipeline: Pipeline, uncounted: Collection[str]) -> DataFrame:
     """One row per plan: counts as columns named like the measures; nulls of `uncounted` columns as `nulls.<column>`."""
-    out = F.col(PAIRED)
+    paired = F.col(PAIRED)
 
     def counted(condition: Column) -> Column:
-        return F.count_if(out & F.coalesce(condition, F.lit(False)))
+        return F.count_if(paired & F.coalesce(condition, F.lit(False)))
 
     at, start = F.col(EVENT_TIME), F.col(INTERVAL)
     sizes = {
         "rows": counted(F.lit(True)),
-        "left_unpaired": F.count_if(~out),
+        "left_unpaired": F.count_if(~paired),
         "positive": counted(F.col(STATE) == "positive"),
         "negative": counted(F.col(STATE) == "negative"),
         "unknown": counted(F.col(STATE) == "unknown"),
         "rows_outside_interval": counted((at < start) | (at >= start + F.lit(pipeline.interval))),
-        "labels_outside_window": _total(out, [_outside(s) for s in pipeline.right]),
-        "labels_out_of_order": _total(out, [_disordered(s) for s in pipeline.right]),
+        "labels_outside_window": _total(paired, [_outside(s) for s in pipeline.right]),
+        "labels_out_of_order": _total(paired, [_disordered(s) for s in pipeline.right]),
         "null_arrays": counted(any_of([F.col(s.name).isNull() for s in pipeline.right])),
         "state_contradictions": counted(_contradiction(pipeline)),
         "null_event_time": counted(at.isNull()),
@@ -207,6 +207,7 @@ def _payload_hash(stream: Stream) -> Column:
 
 
 def _outside(stream: RightStream) -> Column:
+    """Number of labels of a row that are outside of its window."""
     lo = F.col(EVENT_TIME) - F.lit(stream.window.before)
     hi = F.col(EVENT_TIME) + F.lit(stream.window.after)
     times = F.col(f"{stream.name}.{EVENT_TIME}")
@@ -216,6 +217,7 @@ def _outside(stream: RightStream) -> Column:
 
 
 def _disordered(stream: RightStream) -> Column:
+    """1 for a row whose labels are not in row order; null for a row with one label at most."""
     order = F.arrays_zip(*[F.col(f"{stream.name}.{c}").alias(c) for c in ROW_ORDER])
     return F.when(F.size(stream.name) > 1, (order != F.sort_array(order)).cast("int"))
 
@@ -234,9 +236,10 @@ def _contradiction(pipeline: Pipeline) -> Column:
     )
 
 
-def _total(out: Column, sizes: list[Column]) -> Column:
+def _total(paired: Column, sizes: list[Column]) -> Column:
+    """Sum of all sizes over the paired rows; 0 where there is none."""
     per_row = reduce(lambda a, b: a + b, [F.coalesce(s, F.lit(0)) for s in sizes])
-    return F.coalesce(F.sum(F.when(out, per_row)), F.lit(0))
+    return F.coalesce(F.sum(F.when(paired, per_row)), F.lit(0))
 
 
 def _in_each(rows: DataFrame, intervals: Sequence[datetime], length: timedelta, stream: Stream) -> DataFrame:
