@@ -14,8 +14,7 @@ from deltalake import DeltaTable, write_deltalake
 from support.faults import prepared
 from support.generated import START
 from support.world import World
-from windrow.io.registers import clocks, publications
-from windrow.io.training import candidates
+from windrow.io.registers import clocks, measures, publications
 from windrow.io.training.candidates import CandidatesGone
 from windrow.jobs.check import check
 from windrow.jobs.join import make_candidates
@@ -62,7 +61,7 @@ def lost_measures_are_made_again(ctx: Context, planned: tuple[Plan, ...]) -> Non
     with without(ctx, "measures"):
         assert list(check(ctx, planned)) == [planned[0].id]
         make_candidates(ctx, planned)
-        assert candidates.is_made(ctx.home, planned)
+        assert measures.are_recorded(ctx.home, planned)
         assert check(ctx, planned) == {}
     assert check(ctx, planned) == {}
 

@@ -20,8 +20,8 @@ from windrow.config import Pipeline, parse
 from windrow.home import Home
 from windrow.io.delta import locks
 from windrow.io.registers import clocks
-from windrow.io.training import candidates, inputs, publication
-from windrow.jobs.join import make_candidates
+from windrow.io.training import inputs
+from windrow.jobs.join import make_candidates, measured
 from windrow.jobs.planning import record
 from windrow.jobs.publish import publish
 from windrow.jobs.run import Context
@@ -32,8 +32,10 @@ from windrow.semantics.intervals import Interval, intervals_between
 from windrow.semantics.landing import gaps, offsets
 from windrow.semantics.landing.batch import Partition, Topic
 from windrow.semantics.plan import Plan
+from windrow.semantics.publication import Superseded
 from windrow.semantics.records import Gap, JoinSpec, Left, Record, Right, RowId
 from windrow.semantics.reference import Joined, reference_join
+from windrow.transforms.join import join_plans
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 LENGTH = timedelta(seconds=20)
@@ -201,19 +203,19 @@ class Prepared:
     def joins(self, spark: Any) -> None:
         """The joined rows are the reference's, and those without their pair are told."""
         plans = self.plans("joins")
-        read = inputs.inputs(spark, Home(self.pipeline, self.ctx.places), plans)
-        rows = inputs.joined(self.pipeline, plans, read).where("_paired").toArrow().to_pylist()
-        read.release()
+        read = inputs.read(spark, self.ctx.home, plans, clocks.observe(self.ctx.home))
+        rows = join_plans(self.pipeline, plans, read).where("_paired").toArrow().to_pylist()
+        inputs.release(read)
         self._are_expected(rows)
 
     def counts(self, spark: Any) -> None:
         """The measures add up to the reference's balance."""
         plans = self.plans("counts")
-        read = inputs.inputs(spark, Home(self.pipeline, self.ctx.places), plans)
-        written = inputs.joined(self.pipeline, plans, read).persist()
-        numbers = candidates._measures(self.pipeline, plans, read, written, {}, {})
+        read = inputs.read(spark, self.ctx.home, plans, clocks.observe(self.ctx.home))
+        written = join_plans(self.pipeline, plans, read).persist()
+        numbers = measured(self.pipeline, plans, read, written, {}, {})
         written.unpersist()
-        read.release()
+        inputs.release(read)
         for plan, joined in zip(plans, self.expected, strict=True):
             found = {row["name"]: row["value"] for row in numbers if row["plan"] == plan.id}
             wanted: dict[str, float] = {**joined.balance.measures(), "left_conflict": joined.conflict["served"]}
@@ -232,7 +234,7 @@ class Prepared:
         for planned in (first, slower):
             make_candidates(self.ctx, planned)
         publish(self.ctx, first, override=("proof", "no gate here"))
-        with pytest.raises((publication.Superseded, NothingToDo)):
+        with pytest.raises((Superseded, NothingToDo)):
             publish(self.ctx, slower, override=("proof", "no gate here"))
         table = DeltaTable(places.table("proof", "training")).to_pyarrow_table().to_pylist()
         self._are_expected(table)

@@ -28,11 +28,12 @@ from windrow.io.delta.locks import held
 from windrow.io.ledger.table import APP_ID, Pass, last_pass, lines, path_of
 from windrow.io.registers import clocks, publications
 from windrow.io.registers.clocks import Observation
-from windrow.io.training import inputs
+from windrow.semantics.close import is_closed
 from windrow.semantics.intervals import EARLIEST, LATEST, Interval, shifted
 from windrow.semantics.ledger import CONFIG_CHANGED
 from windrow.semantics.plan import Plan
 from windrow.semantics.records import Gap
+from windrow.transforms.facts import facts_of
 
 _HARMLESS = ("OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "CREATE TABLE", "ADD COLUMNS", "FSCK")
 _TRUNCATED = timedelta(milliseconds=1)
@@ -224,10 +225,10 @@ def _stretches(pipeline: Pipeline, observed: Observation, seen: Seen, known: Pla
         return set(observed.gaps_between(EARLIEST, LATEST, pipeline=pipeline, pins=plan.pins))
 
     was, now = gaps_at(seen.known), gaps_at(known)
-    facts = [inputs.facts_of(pipeline, (plan,), ()) for plan in (seen.known, known)]
-    was_closed, is_closed = (inputs.closed_by(pipeline, plan) for plan in (seen.known, known))
+    facts = [facts_of(pipeline, (plan,), ()) for plan in (seen.known, known)]
+    before, by_now = (plan.frontier(pipeline.after, pipeline.grace) for plan in (seen.known, known))
     intervals = (Interval(start, start + pipeline.interval) for start in seen.starts)
-    closed = (one for one in intervals if not was_closed(one) and is_closed(one))
+    closed = (one for one in intervals if not is_closed(one, before) and is_closed(one, by_now))
     found = [Stretch(one.start, one.end) for one in closed]  # what was forced is closed by now
     for stream in pipeline.label_streams:
         heard = [one.heard_until[stream.name] for one in facts]

@@ -14,6 +14,7 @@ from windrow.jobs.run import Context
 from windrow.semantics.clock import holder
 from windrow.semantics.close import closes_at, is_closed
 from windrow.semantics.explain import winner_of
+from windrow.semantics.judgement import blocks
 from windrow.semantics.plan import Plan
 from windrow.semantics.records import JoinSpec
 from windrow.semantics.reference import JoinedRow, passes
@@ -73,7 +74,7 @@ def _unpublished(ctx: Context, case: Case, seen: clocks.Observation) -> tuple[st
         )
     plan = last_plan(ctx, case)
     judged = judgements.of_plans(ctx.home, [plan]).get(plan.id, []) if plan else []
-    failed = [row for row in judged if judgements.blocks(row)]
+    failed = [row for row in judged if blocks(row["verdict"], row["severity"])]
     if failed:
         names = ", ".join(f"{row['expectation']}({row['metric']})" for row in failed)
         return "blocked", f"its candidate is blocked by {names}; the report: {failed[0]['report']}"
