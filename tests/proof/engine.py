@@ -176,8 +176,8 @@ BREAKS = (
     Break("no fence", "io.training", "if found != plan.supersedes:", "if False:", "publishes"),
     Break(
         "no lock",
-        "io.locks",
-        "lock.acquire(timeout=min(5.0, max(0.0, deadline - time.monotonic())))",
+        "io.delta.locks",
+        "lock.acquire(timeout=min(_REPORT_AFTER_SECONDS, max(0.0, deadline - time.monotonic())))",
         "pass",
         "excludes",
     ),

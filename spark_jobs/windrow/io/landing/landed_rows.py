@@ -45,7 +45,7 @@ class LandedRows:
     @property
     def looked(self) -> dict[str, dict[str, int]]:
         """By topic, how many files were opened, of how many."""
-        return {topic: table.looked for topic, table in self._tables.items()}
+        return {topic: table.file_counts for topic, table in self._tables.items()}
 
     def by_id(self, stream: Stream, topic: str, epoch: int | None, partition: int, offset: int) -> list[Row]:
         """The record at an offset; several where the topic was made again and no epoch is named."""

@@ -20,7 +20,8 @@ from pyspark.sql.types import StructType
 from windrow.config import Pipeline
 from windrow.config.column_types import parse_type
 from windrow.home import Home, Table
-from windrow.io.delta import crash_points, footers, lookup, scan, tables
+from windrow.io.delta import crash_points, lookup, scan, tables
+from windrow.io.delta.files import DataFile
 from windrow.io.delta.locks import held
 from windrow.io.delta.lookup import Range
 from windrow.io.registers.clocks import Observation
@@ -116,7 +117,7 @@ def files_of(home: Home, plans: Sequence[Plan]) -> tuple[dict[str, list[Path]], 
     if table is None:
         return {plan.id: [] for plan in plans}, {}
     files = {plan.id: [Path(path) / file for file in sorted(table.paths(_of(plan.id)))] for plan in plans}
-    return files, {field.name: field.dataType.simpleString() for field in tables.spark_schema(table.table)}
+    return files, {field.name: field.dataType.simpleString() for field in scan.spark_schema(table.table)}
 
 
 def _of(plan_id: str) -> tuple[Range]:
@@ -240,7 +241,7 @@ def _nulls_of(home: Home, plans: Sequence[Plan]) -> dict[str, dict[str, int]]:
         return {}
     told = {}
     for plan_id, paths in files.items():
-        by_file = [footers.nulls_of(path) for path in paths]
+        by_file = [DataFile.read(path).null_counts for path in paths]
         known = [name for name in home.pipeline.left.columns if all(name in nulls for nulls in by_file)]
         told[plan_id] = {name: sum(nulls[name] for nulls in by_file) for name in known}
     return told

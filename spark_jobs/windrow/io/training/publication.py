@@ -24,7 +24,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, StructField, StructType
 
 from windrow.home import Home, Table
-from windrow.io.delta import crash_points, staging, tables
+from windrow.io.delta import crash_points, scan, staging, tables
 from windrow.io.delta.locks import held
 from windrow.io.registers import plans, publications
 from windrow.io.training import candidates
@@ -280,7 +280,7 @@ def _create(home: Home) -> None:
     """An empty table first: partitioned by UTC date, with statistics where readers filter."""
     candidate = tables.opened(home.table(Table.CANDIDATES))
     assert candidate is not None, "its rows are about to be published"
-    known = {field.name: field for field in tables.spark_schema(candidate)}
+    known = {field.name: field for field in scan.spark_schema(candidate)}
     fields = [known.get(name, StructField(name, DateType())) for name in _columns(known)]
     key = [key for key in home.pipeline.left.key if _has_statistics(home.pipeline.left.columns[key])]
     DeltaTable.create(
