@@ -91,7 +91,7 @@ class Pass:
 
 @dataclass(frozen=True)
 class Knowledge:
-    """What the rows landed at some pins say about windows and labels."""
+    """What the rows that are landed at given pins tell about windows and labels."""
 
     gaps: frozenset[Gap]
     heard_until: Mapping[str, datetime | None]
