@@ -90,7 +90,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     def execute(ctx: Context, args: argparse.Namespace) -> Mapping[str, Any]:
         try:
             return maintain(ctx, parse_duration(args.retention))
-        except ValueError as refused:  # not a duration, or an unsafe one
+        except ValueError as refused:  # no duration, or an unsafe one
             raise BadRequest(str(refused)) from None
 
     return job(__doc__ or "", declare, execute, argv)

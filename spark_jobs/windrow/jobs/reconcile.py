@@ -35,7 +35,7 @@ from windrow.semantics.clock import watermark
 from windrow.semantics.close import frontier
 from windrow.semantics.intervals import DAY, Interval, at_micros
 from windrow.semantics.plan import Plan
-from windrow.text import short_instant_text
+from windrow.text import instant_text, short_instant_text
 from windrow.transforms.ledger import columns
 from windrow.transforms.ledger.passes import Due
 from windrow.transforms.reconcile import DIFFERENT, differences
@@ -90,7 +90,7 @@ def reconcile_range(ctx: Context, begin: datetime, end: datetime) -> Reconciled:
     """
     if end <= begin:
         raise BadRequest(f"the range ends at {end}, at or before it begins at {begin}")
-    run = f"reconcile__{ctx.now():%Y-%m-%dT%H:%M:%S.%fZ}"
+    run = f"reconcile__{instant_text(ctx.now())}"
     work = extend_table(ctx.home, lambda: spark_for("reconcile", ctx.places, ctx.pipeline))
     if work is None:
         raise NothingToDo(f"{ctx.pipeline.name}: nothing is published yet")
@@ -205,17 +205,6 @@ def _holes(ctx: Context, work: Due, begin: datetime, end: datetime) -> list[date
     return [hole.start for hole in holes if begin <= hole.start < end]
 
 
-def asked_range(ctx: Context, begin: str | None, end: str | None) -> tuple[datetime, datetime]:
-    """The range of a command line: both bounds, or yesterday where both are missing.
-
-    Raises:
-        BadRequest: one bound is missing, or not an instant with a zone.
-    """
-    if (begin is None) != (end is None):
-        raise BadRequest("--from and --to belong together; without both it is yesterday, UTC")
-    return (instant(begin), instant(end)) if begin is not None and end is not None else yesterday(ctx)
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the job `reconcile`; returns its exit code."""
 
@@ -227,11 +216,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         done = reconcile_range(ctx, *asked_range(ctx, args.begin, args.end))
         check(ctx, done)
         return {
-            "intervals": [
-                {name: row[name] for name in ("interval", "outcome", "unexplained")} for row in done.intervals
-            ],
+            "intervals": [{n: row[n] for n in ("interval", "outcome", "unexplained")} for row in done.intervals],
             "holes": [row["interval"] for row in done.of("hole")],
             "unexplained": done.unexplained,
         }
 
     return job(__doc__ or "", declare, execute, argv)
+
+
+def asked_range(ctx: Context, begin: str | None, end: str | None) -> tuple[datetime, datetime]:
+    """The range of a command line: both bounds, or none for yesterday."""
+    if (begin is None) != (end is None):
+        raise BadRequest("--from and --to belong together; without both it is yesterday, UTC")
+    return (instant(begin), instant(end)) if begin is not None and end is not None else yesterday(ctx)

@@ -27,6 +27,7 @@ from windrow.jobs.spark import spark_for
 from windrow.schemas import INTERVAL, PAIRED, ROW_ID
 from windrow.semantics.intervals import at_micros
 from windrow.semantics.plan import Plan
+from windrow.text import shown_instant
 from windrow.transforms.content import (
     ADDED,
     MISSING,
@@ -194,7 +195,7 @@ def _row_ids(both: DataFrame, interval: datetime) -> tuple[str, ...]:
 
 def described(outcome: Outcome) -> str:
     """An outcome as a line of text for people."""
-    head = f"publication {outcome.number}, {outcome.interval:%Y-%m-%d %H:%M:%SZ}, version {outcome.version}: "
+    head = f"publication {outcome.number}, {shown_instant(outcome.interval)}, version {outcome.version}: "
     if outcome.is_same:
         return head + f"{outcome.rows:,} rows, the same to the byte ({outcome.content[:16] or 'empty'})"
     kinds = {MISSING: "not published", ADDED: "published and not made again", REPEATED: "there more than once"}

@@ -75,6 +75,7 @@ def differs() -> Column:
     |      3|   true|
     |      4|   true|
     +-------+-------+
+    <BLANKLINE>
     """
     same = (F.col("a._row") == F.col("b._row")) & (F.col("a._times") == 1) & (F.col("b._times") == 1)
     return ~F.coalesce(same, F.lit(False))

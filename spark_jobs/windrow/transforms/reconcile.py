@@ -142,5 +142,6 @@ def _id(prefix: str) -> Column:
     +------------+
     |{t, 0, 1, 7}|
     +------------+
+    <BLANKLINE>
     """
     return F.struct(*[F.col(f"{prefix}{name.removeprefix('_')}").alias(name) for name in ROW_ID])

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from windrow.files import write_whole
 from windrow.outcomes import AnotherWriter
 
 _REPORT_AFTER_SECONDS = 5.0
@@ -52,16 +53,15 @@ def held(path: Path, *, wait_seconds: float = 600.0) -> Iterator[None]:
                 print(f"waiting for {path.stem}, held by {_holder(holder)}", file=sys.stderr, flush=True)
                 is_reported = True
     try:
-        holder.write_text(
-            json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": datetime.now(UTC).isoformat()})
-        )
+        since = datetime.now(UTC).isoformat()
+        write_whole(holder, json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": since}))
         yield
     finally:
         lock.release()
 
 
 def _holder(path: Path) -> str:
-    """The holder in words; its note may be missing or half written, because it is written after the lock is taken."""
+    """The holder in words; its note may be missing, because it is written after the lock is taken."""
     try:
         note = json.loads(path.read_text())
         return f"pid {note['pid']} on {note['host']} since {note['since']}"

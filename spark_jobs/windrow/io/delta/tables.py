@@ -126,6 +126,7 @@ def append_once(
     """
     table = opened(path)
     transactions = None
+    # the caller's lock keeps this check true until the commit; without it Delta would skip the write silently
     if app_id is not None and version is not None:
         last = table.transaction_version(app_id) if table is not None else None
         if last is not None and version <= last:

@@ -128,7 +128,11 @@ def _require_all_rows(path: str, piece: Piece, added: Sequence[AddAction]) -> No
 def _commit(
     table: DeltaTable, piece: Piece, added: Sequence[AddAction], removed: Mapping[str, int], now: datetime
 ) -> None:
-    """Replace the files in one commit; `removed`: path → bytes."""
+    """Replace the files in one commit; `removed`: path → bytes.
+
+    delta-rs commits on top of the version that `table` was opened at, and refuses where a commit since then removed one
+    of the files. The lock keeps Windrow's own writers out between reading and committing.
+    """
     day = str(piece.day) if piece.day else None
     gone = [files.remove_action(name, size, day, now, data_change=False) for name, size in removed.items()]
     table.create_write_transaction(

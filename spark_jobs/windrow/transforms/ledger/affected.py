@@ -96,6 +96,7 @@ def unseen(intervals: DataFrame, pins: DataFrame) -> DataFrame:
     +---------+
     |600000000|
     +---------+
+    <BLANKLINE>
     """
     met = intervals.join(F.broadcast(pins), on=[INTERVAL, "_topic"], how="inner").where(F.col(BATCH) > F.col("_pin"))
     return met.select(F.unix_micros(INTERVAL).alias("at")).distinct()
@@ -129,6 +130,7 @@ def keys_of(stream: RightStream, rows: DataFrame, pipeline: Pipeline) -> DataFra
     |      1|
     |      2|
     +-------+
+    <BLANKLINE>
     """
     names = zip(stream.key, pipeline.left.key, strict=True)
     return rows.select(*[F.col(right).alias(left) for right, left in names]).distinct()

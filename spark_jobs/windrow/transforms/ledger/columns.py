@@ -60,6 +60,7 @@ def counting(ledger: DataFrame, standing: DataFrame) -> DataFrame:
     +--------+-----------+-------+----+----------+
     |       0|          1|      s|   2|late_label|
     +--------+-----------+-------+----+----------+
+    <BLANKLINE>
     """
     publications = standing.select(F.col(INTERVAL).alias("interval"), F.col(PUBLICATION).alias("publication"))
     compared = ledger.where(F.col("kind") != CONFIG_CHANGED).join(
@@ -87,6 +88,7 @@ def taken_back(lines: DataFrame, before: DataFrame, scope: DataFrame) -> DataFra
     +-----------+------------+-------+
     |          1|as_published|      b|
     +-----------+------------+-------+
+    <BLANKLINE>
     """
     on = ["interval", "subject"]
     looked_at = scope.select(F.col(INTERVAL).alias("interval"), F.col(SUBJECT).alias("subject"))

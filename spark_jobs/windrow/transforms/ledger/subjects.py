@@ -31,7 +31,12 @@ def subject(stream: Stream) -> Column:
     +----+-------+--------+
     |  id|_offset|_subject|
     +----+-------+--------+
+    |   1|     10|  c85ba5|
+    |   1|     11|  c85ba5|
+    |NULL|     12|  8a7c7a|
+    |NULL|     13|  151041|
     +----+-------+--------+
+    <BLANKLINE>
     """
     row = F.concat_ws("|", F.lit("row"), *ROW_ID)
     named = F.lit(None).cast("string") if stream.event_id is None else event_text(stream, F.col(stream.event_id))
