@@ -88,7 +88,7 @@ def _reason_words(reason: str, pipeline: Pipeline, left: Record) -> str:
         "by idling only",
         "drained": "the end of the stream was declared, so its silence is an answer",
         "forced": "the interval was published by force before its window was complete",
-    }.get(reason, "see SEMANTICS.md, rule 10")
+    }.get(reason, "see docs/SEMANTICS.md, rule 10")
 
 
 def _heard_words(stream: RightStream, spec: JoinSpec, left: Record) -> str:
