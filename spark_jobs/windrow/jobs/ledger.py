@@ -32,12 +32,12 @@ from windrow.jobs.run import Context, job
 from windrow.jobs.spark import spark_for
 from windrow.outcomes import NeedsSpark
 from windrow.quality import ledger_report
-from windrow.schemas import EVENT_TIME, INTERVAL, PAIRED
+from windrow.schemas import INTERVAL, PAIRED
 from windrow.semantics.intervals import at_micros
 from windrow.semantics.records import Gap
-from windrow.transforms.join import Facts, interval_of
+from windrow.transforms.join import Facts
 from windrow.transforms.ledger import affected, columns, reading
-from windrow.transforms.ledger.due import config_changed, due, floor_of, published_floor
+from windrow.transforms.ledger.due import config_changed, due, published_floor
 from windrow.transforms.ledger.lines import arrivals, lines
 from windrow.transforms.ledger.passes import Due
 from windrow.transforms.ledger.subjects import SUBJECT, side_by_side, subject, with_subject
@@ -139,14 +139,10 @@ def _append_lines(
     standing = affected_rows.standing(spark, home, work, touched)
     began = affected_rows.began(spark, home, published_floor(work, touched))
     ledger = append.frame(spark, home)
-    published = affected_rows.published(spark, home, work, touched)
+    published = with_subject(affected_rows.published(spark, home, work, touched), left, standing, F.col(INTERVAL))
 
-    start = interval_of(F.col(EVENT_TIME), pipeline.interval)
-    published = with_subject(published, left, standing, F.col(INTERVAL))
-    kept = with_subject(read.left.kept, left, standing, start)
-    is_fresh = affected.is_fresh(left, floor_of(pipeline, work))
-    fresh = with_subject(read.left.read.where(~F.col("_filtered") & is_fresh), left, standing, start)
-    scope = affected.subjects(kept, read.rights, read.doubtful, published, work, pipeline, fresh=fresh).persist()
+    scope = affected.subjects(read.left, read.rights, read.doubtful, published, standing, work, pipeline).persist()
+    kept = affected.left_rows(read.left.kept, standing, pipeline)
     wanted = kept.join(scope.select(SUBJECT), on=SUBJECT, how="left_semi").persist()
     rights = {name: rows.kept for name, rows in read.rights.items()}
     facts = _facts(home, work, touched, read.gaps)

@@ -19,10 +19,10 @@ from windrow.config import Pipeline, RightStream, Stream
 from windrow.schemas import BATCH, EVENT_TIME, INTERVAL, QUARANTINED, REASON
 from windrow.semantics.intervals import MICROSECOND
 from windrow.transforms.conditions import all_of, any_of
-from windrow.transforms.join import Facts, is_meant, join
+from windrow.transforms.join import Facts, interval_of, is_meant, join
 from windrow.transforms.ledger.due import floor_of, window_of
 from windrow.transforms.ledger.passes import Due, Stretch
-from windrow.transforms.ledger.subjects import SUBJECT
+from windrow.transforms.ledger.subjects import SUBJECT, with_subject
 from windrow.transforms.streams import StreamRows, selected
 
 
@@ -152,35 +152,42 @@ def in_stretches(published: DataFrame, stretches: Sequence[Stretch]) -> Iterator
         yield published.where(inside & about_silence if stretch.silent else inside)
 
 
+def left_rows(rows: DataFrame, standing: DataFrame, pipeline: Pipeline) -> DataFrame:
+    """Landed left rows with `_interval` and `_subject`, of the intervals in `standing` only."""
+    return with_subject(rows, pipeline.left, standing, interval_of(F.col(EVENT_TIME), pipeline.interval))
+
+
 def subjects(
-    left: DataFrame,
+    left: StreamRows,
     rights: Mapping[str, StreamRows],
     doubtful: Mapping[str, DataFrame],
     published: DataFrame,
+    standing: DataFrame,
     work: Due,
     pipeline: Pipeline,
-    *,
-    fresh: DataFrame,
 ) -> DataFrame:
     """The subjects that something new can have changed: `_interval`, `_subject`, distinct.
 
     Args:
-        left: kept left rows of the touched intervals, with `_interval` and `_subject`.
+        left: left rows of the touched intervals, and of others between them.
         rights: right rows around them.
         doubtful: label stream name → its quarantined rows around them, where it has any.
         published: training rows of the touched intervals, with `_subject`.
-        fresh: newly landed left rows of the touched intervals, with `_interval` and `_subject`.
+        standing: `_interval` of the touched intervals.
     """
+    kept = left_rows(left.kept, standing, pipeline)
     if work.is_erased:
-        return _union(rows.select(INTERVAL, SUBJECT) for rows in (left, published)).distinct()
+        return _union(rows.select(INTERVAL, SUBJECT) for rows in (kept, published)).distinct()
     floor = floor_of(pipeline, work)
+    # includes new rows that lose to another one of their event: looking at such a subject finds no difference
+    fresh = left_rows(left.read.where(~F.col("_filtered") & is_fresh(pipeline.left, floor)), standing, pipeline)
     keys = [changed_keys(stream, rights[stream.name], pipeline, floor) for stream in pipeline.right]
     keys += [
         keys_of(stream, doubtful[stream.name].where(is_fresh(stream, floor)), pipeline)
         for stream in pipeline.label_streams
         if stream.name in doubtful
     ]
-    of_keys = left.join(_union(keys).distinct(), on=list(pipeline.left.key), how="left_semi")
+    of_keys = kept.join(_union(keys).distinct(), on=list(pipeline.left.key), how="left_semi")
     scopes = [fresh, of_keys, *in_stretches(published, work.stretches)]
     return _union(rows.select(INTERVAL, SUBJECT) for rows in scopes).distinct()
 
