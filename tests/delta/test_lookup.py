@@ -72,7 +72,7 @@ def test_a_column_that_joined_later_is_null_in_older_files(tmp_path: Path) -> No
     assert found is not None
     rows: list[dict[str, Any]] = found.read(["n", "x", "not there"], equal("n", 2), [Range("n", 2, 2)])
     assert sorted(rows, key=str) == [{"n": 2, "x": "y"}, {"n": 2, "x": None}]
-    assert found.looked == {"opened": 2, "of": 2}
+    assert found.file_counts == {"opened": 2, "of": 2}
     assert lookup.opened(str(tmp_path / "none")) is None
 
 

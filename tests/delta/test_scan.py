@@ -1,4 +1,4 @@
-"""Rows from chosen files are those that Delta's own scan gives, whatever the files and whatever is asked for."""
+"""Rows from chosen files are those that Delta's own scan gives, for any files and any conditions."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def test_what_is_asked_for_is_found_whatever_lies_in_which_file(
     inside = F.col("at").between(F.lit(lo), F.lit(hi)) & (F.col("n") <= most)
     doubtful = F.col("bad").isNotNull() & F.col("at").isNull() & (F.col("n") <= most)
     every = spark.read.format("delta").load(path)
-    some = scan.rows(spark, path, (Range("at", lo, hi), Range("n", most=most)))
-    assert rows_of(some.where(inside)) == rows_of(every.where(inside))
+    found = scan.rows(spark, path, (Range("at", lo, hi), Range("n", most=most)))
+    assert rows_of(found.where(inside)) == rows_of(every.where(inside))
     either = ((Range("at", lo, hi), Range("n", most=most)), (Has("bad", value=True), Has("at")))
     both = scan.rows(spark, path, *either).where(inside | doubtful)
     assert rows_of(both) == rows_of(every.where(inside | doubtful))

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable, Field, Schema
 
 from windrow.io.delta import staging
+from windrow.io.delta.files import DataFile
 from windrow.semantics.intervals import Interval
 from windrow.semantics.plan import Plan
 
@@ -42,7 +43,7 @@ def staged(tmp_path: Path, number: int, start: datetime, names: list[str | None]
     file = tmp_path / f"{number}.parquet"
     pq.write_table(pa.Table.from_pydict(rows, schema), file)
     plan = Plan("p", f"run {number}", Interval(start, start + TEN), {}, "hash")
-    return staging.Staged(plan, number, (file,), TYPES)
+    return staging.Staged(plan, number, (DataFile.read(file),), TYPES)
 
 
 def add(path: str, files: staging.Staged, gone: list[object] | None = None) -> dict[str, object]:

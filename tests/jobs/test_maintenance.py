@@ -14,12 +14,12 @@ from support.small_pipeline import PIPELINE, at, event, made
 from support.world import World, content
 from windrow.io.registers import publications
 from windrow.io.training import maintenance
-from windrow.io.training.maintenance import RetentionUnsafe
 from windrow.jobs import maintain as job
 from windrow.jobs.join import make_candidates
 from windrow.jobs.planning import plan_interval
 from windrow.jobs.rebuild import rebuild
 from windrow.jobs.run import Context
+from windrow.semantics.maintenance import RetentionUnsafe, landing_pieces, require_safe, training_pieces
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
@@ -98,14 +98,14 @@ def _publish(ctx: Context, planned: Any) -> dict[str, Any]:
 
 def test_an_open_hour_is_left_alone(world: World) -> None:
     ctx = worked(world)
-    path = world.places.landing("small", f"{world.name}.served")
-    assert maintenance._landed(path, at(3_600) - timedelta(microseconds=1)) == []
-    pieces = maintenance._landed(path, at(3_600))
+    landed = maintenance.landing_files(ctx.home, f"{world.name}.served")
+    assert landing_pieces(landed, at(3_600) - timedelta(microseconds=1)) == []
+    pieces = landing_pieces(landed, at(3_600))
     assert [(piece.begins, len(piece.paths), piece.wanted) for piece in pieces] == [(at(0), 3, 1)]
     day = at(24 * 3600)
-    training = world.places.table("small", "training")
-    assert maintenance._published(training, day - timedelta(microseconds=1)) == []
-    assert [piece.begins for piece in maintenance._published(training, day)] == [at(0)]
+    training = maintenance.training_files(ctx.home)
+    assert training_pieces(training, day - timedelta(microseconds=1)) == []
+    assert [piece.begins for piece in training_pieces(training, day)] == [at(0)]
     assert ctx.pipeline.name == "small"
 
 
@@ -113,7 +113,7 @@ def test_an_open_hour_is_left_alone(world: World) -> None:
 def test_an_unsafe_retention_is_refused_before_anything_is_done(retention: timedelta, places: Any) -> None:
     with pytest.raises(RetentionUnsafe, match="7d"):
         job.maintain(Context(None, places), retention)  # type: ignore[arg-type]
-    maintenance.require_safe(WEEK)
+    require_safe(WEEK)
 
 
 def test_dead_files_go_after_the_retention_and_a_candidate_that_may_still_be_published_stays(
@@ -126,7 +126,7 @@ def test_dead_files_go_after_the_retention_and_a_candidate_that_may_still_be_pub
     _publish(ctx, newer)
     waiting = plan_interval(ctx, "waiting", at(60), "republish", 1)
     make_candidates(ctx, waiting)
-    assert maintenance.discard_outdated(ctx.home) == 1  # `older`: its interval has moved on
+    assert job.discard_outdated(ctx) == 1  # `older`: its interval has moved on
     assert {row["_plan"] for row in world.table(ctx, "candidates")} == {waiting[0].id}
 
     folder = Path(world.places.table("small", "candidates"))

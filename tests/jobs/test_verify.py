@@ -1,4 +1,4 @@
-"""Publications are made again at their recorded pins and file, and what differs is told by column and row id."""
+"""Publications are rebuilt at their recorded pins and pipeline file; differences are named by column and row id."""
 
 from __future__ import annotations
 

@@ -34,7 +34,6 @@ from support.generated import (
 )
 from support.oracle import sent
 from support.world import World
-from windrow.home import Home
 from windrow.io.ledger import table as ledger_table
 from windrow.io.registers import clocks, publications
 from windrow.jobs import ledger as job
@@ -43,6 +42,7 @@ from windrow.semantics.ledger import Line, Newer, apply, ledger
 from windrow.semantics.plan import Plan
 from windrow.semantics.records import JoinSpec, Record, Right, RowId
 from windrow.semantics.reference import Joined, landed_once, reference_join
+from windrow.transforms.ledger import reading
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
@@ -118,15 +118,15 @@ class Paper:
         wanted, kinds = [], Counter[str]()
         for start, (published, rebuilt, lines) in self.lines().items():
             assert apply(published.rows, lines) == rebuilt.rows
-            wanted += [self.told(start, line) for line in lines]
+            wanted += [self.expected(start, line) for line in lines]
             kinds.update(line.kind for line in lines)
             kinds.update(f"cause {line.cause}" for line in lines if line.cause)
             kinds.update("flip" for line in lines if line.state and line.state[0][0] != line.state[1][0])
-        found = ledger_table.lines(self.ctx.home).to_dicts()
-        assert in_order(self.as_told(line) for line in found) == in_order(wanted)
+        lines = ledger_table.lines(self.ctx.home).to_dicts()
+        assert in_order(self.found(line) for line in lines) == in_order(wanted)
         return kinds
 
-    def told(self, start: datetime, line: Line) -> dict[str, Any]:
+    def expected(self, start: datetime, line: Line) -> dict[str, Any]:
         states = [part for state in line.state or ((None, None), (None, None)) for part in state]
         return {
             "interval": start,
@@ -141,7 +141,7 @@ class Paper:
             "cause": line.cause,
         }
 
-    def as_told(self, line: dict[str, Any]) -> dict[str, Any]:
+    def found(self, line: dict[str, Any]) -> dict[str, Any]:
         return {
             "interval": line["interval"],
             "kind": line["kind"],
@@ -151,7 +151,7 @@ class Paper:
             "appeared": self.row_id(line, "appeared_"),
             "vanished": self.row_id(line, "vanished_"),
             "states": [line[f"{part}_{when}"] for when in ("before", "after") for part in ("state", "reason")],
-            "missed_by": ledger_table.missed_by(line),
+            "missed_by": reading.missed_by(line),
             "cause": line["cause"],
         }
 
@@ -200,8 +200,8 @@ def test_the_ledger_is_that_of_the_model_and_several_extensions_are_one(world: W
 
     other = world.pipeline(PIPELINE.replace("topic: t.", "topic: {t}.").replace("grace: 1m", "grace: 2m"))
     job.extend(other)
-    told = ledger_table.lines(Home(other.pipeline, other.places))
-    assert [*told["kind"]] == ["config_changed"] * len(paper.lines())
+    marks = ledger_table.lines(other.home)
+    assert [*marks["kind"]] == ["config_changed"] * len(paper.lines())
     assert counted(ctx) == in_steps  # put back, the file makes them comparable again
 
 
@@ -224,8 +224,8 @@ def what_people_see(ctx: Context, paper: Paper) -> None:
         for line in lines[:2]:
             topic = line.row_id.topic.replace("t.", f"{paper.world.name}.")
             about = ledger_table.of_row(ctx.home, replace(line.row_id, topic=topic))
-            assert in_order(paper.as_told(one) for one in about) == in_order(
-                paper.told(start, one) for one in lines if line.row_id in (one.row_id, one.gone)
+            assert in_order(paper.found(one) for one in about) == in_order(
+                paper.expected(start, one) for one in lines if line.row_id in (one.row_id, one.gone)
             )
     page = job.page(ctx).read_text()
     drawn = [row[rate] for row in totals.values() for rate in ("recall", "flip_rate") if row[rate] is not None]

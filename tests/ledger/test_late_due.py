@@ -14,15 +14,18 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from support.generated import ENGAGEMENTS, INTERVAL, PARTITIONS, PIPELINE, SERVED, START
 from windrow.config import Pipeline, load
 from windrow.home import Home
-from windrow.io.ledger import due as due_work
-from windrow.io.ledger import extend as ledger_pass
+from windrow.io.ledger import append
+from windrow.io.ledger import state as ledger_state
 from windrow.io.ledger import table as ledger_table
 from windrow.io.registers import clocks, publications
+from windrow.jobs import ledger as job
 from windrow.places import Places
 from windrow.schemas import CLOCK, PUBLICATIONS
 from windrow.semantics.clock import PartitionClock
 from windrow.semantics.intervals import Interval
 from windrow.semantics.plan import Plan
+from windrow.transforms.ledger.due import due
+from windrow.transforms.ledger.passes import Due, Pass, Stretch
 
 MINUTE = timedelta(minutes=1)
 W = START + 60 * MINUTE
@@ -52,7 +55,7 @@ class Paperwork:
 
     def observe(self, landed: dict[str, int], newest: datetime | None = None) -> None:
         self.newest = newest or self.newest
-        seen = clocks.observe(Home(self.pipeline, self.places))
+        seen = clocks.observe(self.home)
         batches = {**dict.fromkeys(PARTITIONS, 0), **seen.pins, **landed}
         blank: dict[str, Any] = dict.fromkeys(CLOCK.names)
         rows = [
@@ -60,11 +63,11 @@ class Paperwork:
              "end_offset": 1, "newest_at": self.newest, "clock_at": max(self.newest, W), "landed_at": W}
             for topic, n in PARTITIONS.items() for p in range(n)
         ]  # fmt: skip
-        clocks.record(Home(self.pipeline, self.places), seen.number + 1, rows)
+        clocks.record(self.home, seen.number + 1, rows)
 
     def publish(self, *starts: datetime, config_hash: str | None = None) -> None:
-        seen = clocks.observe(Home(self.pipeline, self.places))
-        number = len(publications.registered(Home(self.pipeline, self.places)))
+        seen = clocks.observe(self.home)
+        number = len(publications.registered(self.home))
         for start in starts:
             number += 1
             interval = Interval(start, start + INTERVAL)
@@ -80,16 +83,20 @@ class Paperwork:
                 mode="append",
                 commit_properties=CommitProperties(app_transactions=[Transaction("windrow.publish", number)]),
             )
-            publications.register(Home(self.pipeline, self.places), row)
+            publications.register(self.home, row)
 
-    def due(self) -> due_work.Due:
-        work = due_work.due(Home(self.pipeline, self.places))
-        assert work is not None
-        return work
+    @property
+    def home(self) -> Home:
+        return Home(self.pipeline, self.places)
 
-    def extend(self) -> ledger_table.Pass:
-        ledger_pass.extend(Home(self.pipeline, self.places), no_spark)
-        made = ledger_table.last_pass(Home(self.pipeline, self.places))
+    def due(self) -> Due:
+        state = ledger_state.read(self.home)
+        assert state is not None
+        return due(self.pipeline, state)
+
+    def extend(self) -> Pass:
+        job.extend_table(self.home, no_spark)
+        made = ledger_table.last_pass(self.home)
         assert made is not None
         return made
 
@@ -109,7 +116,7 @@ def test_nothing_is_due_before_anything_is_published(places: Places, paper: Pape
     from dataclasses import replace
 
     elsewhere = replace(places, home=places.home / "other")
-    assert due_work.due(Home(paper.pipeline, elsewhere)) is None
+    assert ledger_state.read(Home(paper.pipeline, elsewhere)) is None
 
 
 def test_what_lands_in_time_starts_no_spark_and_moves_the_ledger_on(paper: Paperwork) -> None:
@@ -119,7 +126,7 @@ def test_what_lands_in_time_starts_no_spark_and_moves_the_ledger_on(paper: Paper
     paper.land(ENGAGEMENTS, 2, W, W + MINUTE)
     second = paper.extend()
     assert (second.number, dict(second.known.pins)) == (2, {SERVED: 1, ENGAGEMENTS: 2})
-    assert ledger_table.lines(Home(paper.pipeline, paper.places)).is_empty()
+    assert ledger_table.lines(paper.home).is_empty()
 
 
 @pytest.mark.parametrize(
@@ -165,7 +172,7 @@ def test_a_deletion_from_a_landing_table_is_noticed_once(paper: Paperwork) -> No
     table.delete("_batch = 1")
     work = paper.due()
     assert (work.is_erased, work.needs_spark) == (True, True)
-    ledger_pass._append(ledger_table.path_of(Home(paper.pipeline, paper.places)), work.as_pass, ())
+    append.append(paper.home, work.as_pass, ())
     assert not paper.due().needs_spark
 
 
@@ -175,15 +182,15 @@ def test_labels_that_are_heard_of_further_concern_rows_that_silence_had_a_say_in
     paper.publish(START, START + INTERVAL)
     paper.observe({}, newest=W)
     (stretch,) = paper.due().stretches
-    assert stretch == due_work.Stretch(START + INTERVAL + MINUTE, W - 7 * MINUTE, silent=True)
+    assert stretch == Stretch(START + INTERVAL + MINUTE, W - 7 * MINUTE, silent=True)
     assert paper.due().within([stretch], INTERVAL) == [START + INTERVAL]
 
 
-def test_a_publication_of_another_config_is_told_once_and_nothing_of_it_is_looked_at(paper: Paperwork) -> None:
+def test_a_publication_of_another_config_is_marked_once_and_nothing_of_it_is_looked_at(paper: Paperwork) -> None:
     paper.publish(START, config_hash="another")
     paper.extend()
-    told = ledger_table.lines(Home(paper.pipeline, paper.places))
-    assert [*zip(told["interval"], told["kind"], told["publication"], strict=True)] == [(START, "config_changed", 3)]
+    lines = ledger_table.lines(paper.home)
+    assert [*zip(lines["interval"], lines["kind"], lines["publication"], strict=True)] == [(START, "config_changed", 3)]
     paper.land(ENGAGEMENTS, 2, START + timedelta(seconds=1))
     assert paper.due().within(paper.due().near, INTERVAL) == []
     assert paper.due().incomparable == ()

@@ -27,7 +27,7 @@ def home(places: Places) -> Home:
     return Home(load(path, places.expectations), places)
 
 
-def line(number: int, kind: str, subject: str, publication: int = 1, **said: Any) -> dict[str, Any]:
+def line(number: int, kind: str, subject: str, publication: int = 1, **values: Any) -> dict[str, Any]:
     return {
         **ROW,
         "interval": START,
@@ -35,7 +35,7 @@ def line(number: int, kind: str, subject: str, publication: int = 1, **said: Any
         "pass": number,
         "kind": kind,
         "subject": subject,
-        **said,
+        **values,
     }
 
 

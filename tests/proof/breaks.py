@@ -352,8 +352,8 @@ BREAKS = (
     Break(
         "late labels left out of the ledger",
         "semantics/ledger.py",
-        "coming = [m for",
-        "coming = [] and [m for",
+        "coming = [match for",
+        "coming = [] and [match for",
         (SCENARIOS,),
     ),
     Break(

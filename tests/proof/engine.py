@@ -180,7 +180,7 @@ BREAKS = (
     Break(
         "no lock",
         "io.delta.locks",
-        "lock.acquire(timeout=min(5.0, max(0.0, deadline - time.monotonic())))",
+        "lock.acquire(timeout=min(_REPORT_AFTER_SECONDS, max(0.0, deadline - time.monotonic())))",
         "pass",
         "excludes",
     ),

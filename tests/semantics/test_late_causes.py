@@ -32,7 +32,7 @@ def test_a_late_record_has_one_cause(record_at, event_clock, drained, why) -> No
     assert cause(record_at, CLOSED_AT, event_clock, seconds(10), drained=drained) == why
 
 
-def told(before: list[Record], after: list[Record], pins: dict[str, int] | None = None, **rules):  # type: ignore[no-untyped-def]
+def ledger_between(before: list[Record], after: list[Record], pins: dict[str, int] | None = None, **rules):  # type: ignore[no-untyped-def]
     """The ledger of the first interval between two states of the landing tables; it is applied as well."""
     by = spec(right(**rules))
     then = pins or {"left": 1, "right": 1}
@@ -51,40 +51,40 @@ def told(before: list[Record], after: list[Record], pins: dict[str, int] | None 
 
 def test_a_late_label_says_by_how_much_it_missed_and_why() -> None:
     records = landed(L("k", 0), R("k", 90, batch=2, record_at=at(300)))
-    (line,) = told(records[:1], records)
+    (line,) = ledger_between(records[:1], records)
     assert (line.kind, line.missed_by, line.cause) == ("late_label", seconds(89), "producer_delay")
     assert line.state == (("negative", None), ("positive", None))
 
 
 def test_a_late_left_row_of_a_partition_that_idled_says_so() -> None:
     records = landed(L("k", 0), L("k", 0.5, batch=2, record_at=at(0.5)))
-    (line,) = told(records[:1], records)
+    (line,) = ledger_between(records[:1], records)
     assert (line.kind, line.missed_by, line.cause) == ("late_left", seconds(89), "idle_advance")
 
 
 def test_what_was_not_late_has_no_cause() -> None:
     records = landed(L("k", 0), R("k", 5), R("k", 6))
-    first, second = told(records, [records[0], records[2]]), told(records, records)
+    first, second = ledger_between(records, [records[0], records[2]]), ledger_between(records, records)
     assert [(line.kind, line.cause, line.missed_by) for line in first] == [("erased", None, None)]
     assert second == ()
 
 
 def test_an_erased_label_leaves_and_takes_the_state_with_it() -> None:
     records = landed(L("k", 0), R("k", 5))
-    (line,) = told(records, records[:1])
+    (line,) = ledger_between(records, records[:1])
     assert (line.kind, line.vanished, line.appeared) == ("erased", records[1], None)
     assert line.state == (("positive", None), ("negative", None))
 
 
 def test_an_erased_label_that_was_taken_gives_its_place_to_the_next() -> None:
     records = landed(L("k", 0), R("k", 5), R("k", 6))
-    (line,) = told(records, [records[0], records[2]], take="first")
+    (line,) = ledger_between(records, [records[0], records[2]], take="first")
     assert (line.kind, line.vanished, line.appeared) == ("erased", records[1], records[2])
 
 
 def test_an_erased_left_row_leaves() -> None:
     records = landed(L("k", 0), L("j", 0))
-    (line,) = told(records, records[:1])
+    (line,) = ledger_between(records, records[:1])
     assert (line.kind, line.row_id, line.gone) == ("erased", records[1].row_id, records[1].row_id)
 
 
@@ -93,7 +93,7 @@ def test_a_retry_that_lands_late_with_a_lesser_row_id_wins_and_is_not_erasure() 
     winner = R("k", 5, p=0, offset=9, batch=2, values={"id": "e"})
     loser = R("k", 5, p=1, offset=4, values={"id": "e"})
     records = landed(L("k", 0), loser, winner)
-    (line,) = told(records[:2], records, event_id="id")
+    (line,) = ledger_between(records[:2], records, event_id="id")
     assert (line.kind, line.vanished, line.appeared) == ("winner_changed", loser, winner)
     assert line.missed_by == seconds(89)
 
@@ -101,14 +101,14 @@ def test_a_retry_that_lands_late_with_a_lesser_row_id_wins_and_is_not_erasure() 
 def test_an_erased_winner_gives_its_place_to_its_own_retry() -> None:
     winner, loser = R("k", 5, p=0, offset=9, values={"id": "e"}), R("k", 5, p=1, offset=4, values={"id": "e"})
     records = landed(L("k", 0), loser, winner)
-    (line,) = told(records, records[:2], event_id="id")
+    (line,) = ledger_between(records, records[:2], event_id="id")
     assert (line.kind, line.vanished, line.appeared, line.state) == ("erased", winner, loser, None)
 
 
 def test_a_quarantined_label_that_lands_late_changes_the_state_alone() -> None:
     bad = R("k", None, batch=2, quarantined="event_time_missing", record_at=START)
     records = landed(L("k", 0), bad)
-    (line,) = told(records[:1], records)
+    (line,) = ledger_between(records[:1], records)
     assert (line.kind, line.state) == ("state_changed", (("negative", None), ("unknown", "label_quarantined")))
     later = [records[0], replace(records[1], event_at=at(101), record_at=None)]
-    assert told(records[:1], later) == ()
+    assert ledger_between(records[:1], later) == ()

@@ -112,7 +112,7 @@ def verify(
     json: AsJson = False,
 ) -> None:
     """Make publications again at their recorded pins and pipeline file, and compare every column by hash."""
-    from windrow.jobs.verify import chosen, refuse_differences, told
+    from windrow.jobs.verify import chosen, described, refuse_differences
     from windrow.jobs.verify import verify as job
 
     if sum(value is not None for value in (publication, interval, last)) > 1:
@@ -123,7 +123,7 @@ def verify(
     for outcome in job(ctx, chosen(ctx, number=publication, at=at, last=last)):
         outcomes.append(outcome)
         if not json and outcome.is_same:
-            console.print(told(outcome))
+            console.print(described(outcome))
     if json:
         as_json([{**vars(outcome), "is_same": outcome.is_same} for outcome in outcomes])
     refuse_differences(outcomes)

@@ -1,33 +1,49 @@
 """late: extend the late ledger with what has landed since its last pass, and renew its page.
 
-Training does this by itself after every publication; alone it is for a pipeline whose training stands still.
+    read     register, clock, logs of the landing tables ─▶ compute  what is due (mostly nothing: no Spark)
+    read     rows around what landed since               ─▶ compute  their lines, and those that take lines back
+    write    one commit: the lines, and what the pass was complete up to
+
+Training does this after every publication; on its own it is for a pipeline whose training stands still.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
-import polars as pl
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
-from windrow.io.ledger import extend as ledger_pass
+from windrow.columns import INTERVAL, PAIRED
+from windrow.home import Home, Table
+from windrow.io.delta.locks import held
+from windrow.io.ledger import affected_rows, append
+from windrow.io.ledger import state as ledger_state
 from windrow.io.ledger import table as ledger_table
-from windrow.io.ledger.due import Due
 from windrow.io.registers import publications
+from windrow.io.training import inputs
 from windrow.jobs.run import Context, job
 from windrow.jobs.spark import spark_for
 from windrow.outcomes import NeedsSpark
 from windrow.quality import ledger_report
+from windrow.semantics.intervals import at_micros
+from windrow.semantics.records import Gap
+from windrow.transforms.facts import Facts, facts_of
+from windrow.transforms.ledger import affected, columns, reading
+from windrow.transforms.ledger.due import config_changed, due, published_floor
+from windrow.transforms.ledger.lines import arrivals, lines
+from windrow.transforms.ledger.passes import Due
+from windrow.transforms.ledger.subjects import SUBJECT, side_by_side, subject, with_subject
 
 BRIEF = ("kind", "row", "stream", "appeared", "vanished", "state", "missed_by", "cause")
-"""What people are shown of a line: ids and states, no values."""
-_SUMMED = ("interval", "kind", "stream", "missed_by_us", "cause", "state_before", "state_after")
-_APPEARED = ("appeared_topic", "appeared_epoch", "appeared_partition", "appeared_offset")
+"""Columns of a line that people are shown: ids and states, no values."""
 
 
 class LedgerNotExtended(RuntimeError):
@@ -35,9 +51,13 @@ class LedgerNotExtended(RuntimeError):
 
 
 def extend(ctx: Context) -> Due | None:
-    """Make the ledger complete up to what has landed; Spark starts only where rows must be looked at."""
+    """Make the ledger complete up to what has landed, and renew its page where something can have changed.
+
+    Returns:
+        what the ledger knows then; None where nothing is published.
+    """
     name = ctx.pipeline.name
-    work = ledger_pass.extend(ctx.home, lambda: spark_for(f"late {name}", ctx.places, ctx.pipeline))
+    work = extend_table(ctx.home, lambda: spark_for(f"late {name}", ctx.places, ctx.pipeline))
     if work is not None and (work.needs_spark or work.incomparable or not page(ctx).exists()):
         newest = sorted(work.standing)[-ledger_report.LISTED :]
         ledger_report.write(name, totals(ctx, newest), work.known.pins, ctx.places.reports(name))
@@ -45,10 +65,14 @@ def extend(ctx: Context) -> Due | None:
 
 
 def extend_after_publication(ctx: Context) -> None:
-    """The same, after publications that are on record already: a failure says so and fails the run.
+    """Extend the ledger after publications that are already on record.
 
-    It is loud, because a ledger that fell behind in silence would let late data look complete. It comes last, because
-    what is published is right without it: a retry finds the publications, and extends the ledger only.
+    A failure fails the run, because a ledger that fell behind silently would let late data look complete. The ledger
+    comes last, because publications are right without it: a retry finds them and only extends the ledger.
+
+    Raises:
+        NeedsSpark: rows must be looked at, and the run is to do without Spark.
+        LedgerNotExtended: anything else went wrong.
     """
     try:
         extend(ctx)
@@ -61,71 +85,116 @@ def extend_after_publication(ctx: Context) -> None:
         ) from error
 
 
-def totals(ctx: Context, starts: Sequence[datetime] | None = None) -> list[dict[str, Any]]:
-    """By published interval, oldest first: what came late, what it changes, by how much it missed, and why.
+def extend_table(home: Home, session: Callable[[], SparkSession]) -> Due | None:
+    """Make the ledger's table complete up to what has landed.
 
-    labels: label rows that were matched in the interval; late_labels: others that match by now (each counted once,
-    however many rows it matches). recall = labels / (labels + late_labels). flip_rate = flips / rows. A rate of
-    nothing is null. other: lines of every other kind.
+    Args:
+        session: called only where rows must be looked at.
+    Returns:
+        what the ledger knows then; None where nothing is published.
     """
-    register = publications.registered(ctx.home)
-    standing = publications.standing(register)
-    chosen = sorted(standing) if starts is None else [s for s in starts if s in standing]
-    columns = (*_SUMMED, *_APPEARED)
-    found = ledger_table.lines(ctx.home, chosen, columns=columns, standing=standing)
-    by_start = {key[0]: lines for key, lines in found.partition_by("interval", as_dict=True).items()}
-    empty = found.clear()
-    return [_total(ctx, start, standing[start], by_start.get(start, empty)) for start in chosen]
+    with held(home.lock(Table.LATE)):
+        state = ledger_state.read(home)
+        if state is None:
+            return None
+        work = due(home.pipeline, state)
+        marks = [config_changed(work, start) for start in work.incomparable]
+        if work.needs_spark:
+            spark = session()
+            if touched := _touched(spark, home, work):
+                _append_lines(spark, home, work, touched, marks)
+                return work
+        elif not marks and state.newest is not None and state.newest.knows_as_much_as(work.as_pass):
+            return replace(work, number=state.newest.number)
+        append.append(home, work.as_pass, marks)
+        return work
 
 
-def _total(ctx: Context, start: datetime, row: Mapping[str, Any], lines: pl.DataFrame) -> dict[str, Any]:
-    kinds = Counter(lines["kind"].to_list())
-    balance = json.loads(row["balance"]) if row["balance"] else {}
-    labels = sum(int(balance.get(f"{stream.name}.matched", 0)) for stream in ctx.pipeline.label_streams)
-    late_labels = lines.filter(pl.col("kind") == "late_label").select("stream", *_APPEARED).unique().height
-    flips = lines.filter(
-        pl.col("state_before").is_not_null() & (pl.col("state_before") != pl.col("state_after"))
-    ).height
-    missed = lines["missed_by_us"].drop_nulls()
-    quantiles = {f"missed_by_p{p}": _quantile(missed, p / 100) for p in (50, 90)}
-    return {
-        "interval": start,
-        "publication": row["number"],
-        "rows": row["rows"],
-        "labels": labels,
-        "lines": lines.height,
-        "late_labels": late_labels,
-        "late_lefts": kinds["late_left"],
-        "other": lines.height - kinds["late_label"] - kinds["late_left"],
-        "kinds": dict(kinds),
-        "flips": flips,
-        "recall": _rate(labels, labels + late_labels),
-        "flip_rate": _rate(flips, row["rows"]),
-        **quantiles,
-        "missed_by_max": _quantile(missed, 1.0),
-        "causes": dict(Counter(lines["cause"].drop_nulls().to_list())),
-    }
+def _touched(spark: SparkSession, home: Home, work: Due) -> list[datetime]:
+    """Starts of the published intervals that something new concerns, sorted."""
+    if work.is_erased:
+        return work.starts
+    pipeline, found = home.pipeline, set(work.within(work.stretches, home.pipeline.interval))
+    if starts := work.within(work.near, pipeline.interval):
+        fresh = {stream.name: affected_rows.fresh(spark, home, work, stream) for stream in pipeline.streams}
+        near = [affected.near(fresh[stream.name], stream, pipeline, starts) for stream in pipeline.streams]
+        published = affected_rows.published(spark, home, work)
+        near += [affected.near_undated(fresh[s.name], s, pipeline, published) for s in pipeline.label_streams]
+        intervals = reduce(DataFrame.unionByName, near)
+        unseen = affected.unseen(intervals, affected_rows.pins(spark, home, work, starts))
+        found |= {at_micros(row["at"]) for row in unseen.collect()}
+    return sorted(found)
 
 
-def _quantile(micros: pl.Series, q: float) -> timedelta | None:
-    value = micros.quantile(q, interpolation="higher")
-    return None if value is None else timedelta(microseconds=int(value))
+def _append_lines(
+    spark: SparkSession, home: Home, work: Due, touched: Sequence[datetime], marks: Sequence[Mapping[str, Any]]
+) -> None:
+    """Compare the touched intervals as published with a rebuild at the newest pins, and commit the differences.
+
+    Args:
+        marks: `config_changed` lines that the same commit gets.
+    """
+    pipeline, left = home.pipeline, home.pipeline.left
+    read = affected_rows.around(spark, home, work, touched)
+    standing = affected_rows.standing(spark, home, work, touched)
+    began = affected_rows.began(spark, home, published_floor(work, touched))
+    ledger = append.frame(spark, home)
+    published = with_subject(affected_rows.published(spark, home, work, touched), left, standing, F.col(INTERVAL))
+
+    scope = affected.subjects(read.left, read.rights, read.doubtful, published, standing, work, pipeline).persist()
+    kept = affected.left_rows(read.left.kept, standing, pipeline)
+    wanted = kept.join(scope.select(SUBJECT), on=SUBJECT, how="left_semi").persist()
+    rights = {name: rows.kept for name, rows in read.rights.items()}
+    facts = _facts(home, work, touched, read.gaps)
+    rebuilt = affected.rebuilt(wanted, rights, read.doubtful, standing, pipeline, facts).where(F.col(PAIRED))
+    published = published.join(scope.select(SUBJECT), on=SUBJECT, how="left_semi")
+    both = side_by_side(published, rebuilt.withColumn(SUBJECT, subject(left)), pipeline).persist()
+    found = lines(both, arrivals(read.left, read.rights, pipeline), standing, began, pipeline).persist()
+    before = columns.counting(ledger, standing)
+    looked_at = columns.with_erased(scope, before) if work.is_erased else scope
+
+    append.append_frame(home, work.as_pass, found.unionByName(columns.taken_back(found, before, looked_at)), marks)
+    for frame in (found, both, wanted, scope):
+        frame.unpersist()
+    inputs.release(read)
 
 
-def _rate(part: float, whole: float) -> float | None:
-    return part / whole if whole else None
+def _facts(home: Home, work: Due, touched: Sequence[datetime], gaps: tuple[Gap, ...]) -> dict[bool, Facts]:
+    """Whether a publication was drained → what a rebuild at the newest pins fixes for its interval."""
+    pipeline, facts = home.pipeline, {}
+    for is_drained in {work.plan_of(start).drained for start in touched}:
+        plan = replace(work.known, drained=is_drained)
+        rebuilds = [replace(plan, interval=work.plan_of(start).interval) for start in touched]
+        forced = frozenset(one.interval.start for one in rebuilds if one.is_forced(pipeline.after, pipeline.grace))
+        facts[is_drained] = replace(facts_of(pipeline, (plan,), gaps), forced=forced)
+    return facts
+
+
+def totals(ctx: Context, starts: Sequence[datetime] | None = None) -> list[dict[str, Any]]:
+    """What came late by published interval, oldest first (`transforms.ledger.reading.total` describes each).
+
+    Args:
+        starts: starts of the wanted intervals; None for all.
+    """
+    standing = publications.standing(publications.registered(ctx.home))
+    chosen = sorted(standing) if starts is None else [start for start in starts if start in standing]
+    found = ledger_table.lines(ctx.home, chosen, columns=reading.TOTALLED, standing=standing)
+    by_start = {key[0]: rows for key, rows in found.partition_by("interval", as_dict=True).items()}
+    labels = [stream.name for stream in ctx.pipeline.label_streams]
+    return [reading.total(by_start.get(start, found.clear()), standing[start], labels) for start in chosen]
 
 
 def shown(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A total as people read it."""
-    spans = ("missed_by_p50", "missed_by_p90", "missed_by_max")
+    """A total as people read it: durations, rates and causes as text."""
+    durations = ("missed_by_p50", "missed_by_p90", "missed_by_max")
     causes = ", ".join(f"{name} {n}" for name, n in sorted(row["causes"].items()))
     rates = {name: None if row[name] is None else f"{row[name]:.2%}" for name in ("recall", "flip_rate")}
-    return {**row, **{name: None if row[name] is None else str(row[name]) for name in spans}, **rates, "causes": causes}
+    texts = {name: None if row[name] is None else str(row[name]) for name in durations}
+    return {**row, **texts, **rates, "causes": causes}
 
 
 def brief(line: Mapping[str, Any]) -> dict[str, Any]:
-    """A line as people read it."""
+    """A line as people read it: the columns `BRIEF` as text, None where the line has nothing to tell."""
 
     def row_id(prefix: str) -> str | None:
         parts = [line[f"{prefix}{name}"] for name in ("topic", "epoch", "partition", "offset")]
@@ -134,7 +203,7 @@ def brief(line: Mapping[str, Any]) -> dict[str, Any]:
     def state(when: str) -> str:
         return "/".join(part for name in ("state", "reason") if (part := line[f"{name}_{when}"]))
 
-    missed_by = ledger_table.missed_by(line)
+    missed_by = reading.missed_by(line)
     return {
         "kind": line["kind"],
         "row": row_id(""),
@@ -148,7 +217,7 @@ def brief(line: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def page(ctx: Context) -> Path:
-    """The ledger's page."""
+    """Path of the ledger's page; it exists once the ledger has been extended."""
     return ctx.home.reports / "late" / "index.html"
 
 

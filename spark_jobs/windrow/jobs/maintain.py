@@ -1,19 +1,24 @@
-"""maintenance: few files where many were, dead files and old reports away. Changes no row.
+"""maintenance: fewer files, no dead files and no old reports. Changes no row.
 
-An unsafe retention is refused before anything is done. Killed anywhere, the next run goes on.
+An unsafe retention is refused before anything is done. Killed anywhere, the next run continues.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from windrow.io.training import maintenance as tables
+from pyspark.sql import SparkSession
+
+from windrow.home import Table
+from windrow.io.registers import publications
+from windrow.io.training import candidates, maintenance
 from windrow.jobs.run import BadRequest, Context, job
 from windrow.jobs.spark import spark_for
 from windrow.quality import pages, summary
+from windrow.semantics.maintenance import HOUR, landing_pieces, outdated, require_safe, training_pieces
 from windrow.text import parse_duration
 
 RETENTION = timedelta(days=30)
@@ -22,23 +27,58 @@ REPORTS = timedelta(days=90)
 
 
 def maintain(ctx: Context, retention: timedelta) -> dict[str, Any]:
-    """Outdated candidates, compaction, vacuum, reports; returns what went.
+    """Discard outdated candidates, compact, vacuum, remove old reports.
 
+    Returns:
+        `outdated_candidates` and `old_report_days`: numbers; `fewer_files` and `deleted_files`: numbers by table.
     Raises:
-        RetentionUnsafe: before anything is done.
+        RetentionUnsafe: the retention is too short. Nothing was done.
     """
-    tables.require_safe(retention)
+    require_safe(retention)
     now, name = ctx.now(), ctx.pipeline.name
-    outdated = tables.discard_outdated(ctx.home)
-    compacted = tables.compact(spark_for(f"maintain {name}", ctx.places, ctx.pipeline), ctx.home, now)
-    deleted = tables.vacuum(ctx.home, retention)
+    discarded = discard_outdated(ctx)
+    spark = spark_for(f"maintain {name}", ctx.places, ctx.pipeline)
+    compacted = compact(ctx, spark, now - HOUR)
+    deleted = maintenance.vacuum(ctx.home, retention)
     before, folder = (now - REPORTS).date(), ctx.places.reports(name)
     return {
-        "outdated_candidates": outdated,
+        "outdated_candidates": discarded,
         "fewer_files": compacted,
         "deleted_files": deleted,
         "old_report_days": pages.forget(name, folder, before) + summary.forget(folder, before),
     }
+
+
+def discard_outdated(ctx: Context) -> int:
+    """Remove the candidates that no commit will accept any more; returns how many plans they are of."""
+    waiting = maintenance.waiting_plans(ctx.home)
+    standing = publications.standing(publications.registered(ctx.home)) if waiting else {}
+    plan_ids = outdated(waiting, {start: row["number"] for start, row in standing.items()})
+    if plan_ids:
+        candidates.discard(ctx.home, plan_ids)
+    return len(plan_ids)
+
+
+def compact(ctx: Context, spark: SparkSession, before: datetime) -> dict[str, int]:
+    """Put what ended by `before` into few files; returns how many files fewer each table has."""
+    fewer: dict[str, int] = {}
+    for topic in ctx.pipeline.topics:
+        pieces = landing_pieces(maintenance.landing_files(ctx.home, topic), before)
+        path = ctx.home.landing(topic)
+        fewer[f"landing/{topic}"] = sum(
+            maintenance.compact(spark, ctx.home, path, Table.LANDING, piece, _host_now) for piece in pieces
+        )
+    pieces = training_pieces(maintenance.training_files(ctx.home), before)
+    path = ctx.home.table(Table.TRAINING)
+    fewer["training"] = sum(
+        maintenance.compact(spark, ctx.home, path, Table.TRAINING, piece, _host_now) for piece in pieces
+    )
+    return fewer
+
+
+def _host_now() -> datetime:
+    """The clock of the host even where `ctx.now` is another one: vacuum compares with it, and with nothing else."""
+    return datetime.now(UTC)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

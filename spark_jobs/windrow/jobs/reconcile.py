@@ -1,32 +1,63 @@
 """reconcile: live rows plus late ledger = a rebuild, checked on real rows; holes are named. Nothing is published.
 
-By default the intervals of yesterday (UTC). The ledger is extended first, and the rebuild is made at the batches that
-it is then complete up to. A difference that it does not explain fails the run and names the rows and their columns.
+    extend the ledger ─▶ its pins, its clock, the publications and the training version of its last pass
+    read     landed rows at these pins, published rows, the lines that count
+    compute  the same intervals joined by the join's own code, compared row by row where they are made
+    write    one outcome per interval: equal, differs, config_changed, hole
+
+By default the intervals of yesterday (UTC). A difference that the ledger does not explain fails the run, which names
+the rows and their columns. The rebuilt rows are not written: as candidates they would wait to be published.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from itertools import groupby
 from typing import Any
 
-from windrow.io.ledger import extend, reconcile
-from windrow.io.ledger.due import Due
-from windrow.io.ledger.reconcile import Compared, Difference
-from windrow.io.registers import publications
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from windrow.columns import EVENT_TIME, INTERVAL, PAIRED, PUBLICATION, ROW_ID
+from windrow.home import Home
+from windrow.io.delta.session import frame_of
+from windrow.io.ledger import append, reconciled
+from windrow.io.registers import clocks, publications
+from windrow.io.training import inputs, versions
+from windrow.jobs.ledger import extend_table
 from windrow.jobs.run import BadRequest, Context, instant, job
 from windrow.jobs.spark import spark_for
 from windrow.outcomes import NeedsPerson, NothingToDo
 from windrow.schemas import RECONCILED
 from windrow.semantics.clock import watermark
 from windrow.semantics.close import frontier
-from windrow.semantics.intervals import DAY
+from windrow.semantics.intervals import DAY, Interval, at_micros
+from windrow.semantics.plan import Plan
+from windrow.text import instant_text, short_instant_text
+from windrow.transforms.join import join_plans
+from windrow.transforms.ledger import columns
+from windrow.transforms.ledger.passes import Due
+from windrow.transforms.reconcile import DIFFERENT, differences
+
+SHOWN = 20
+"""Rows of a comparison that are named: row ids and columns, no values."""
 
 
 class NotReconciled(NeedsPerson):
     """Published rows are not what a rebuild and the ledger say. Trying again does not help: a person looks."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A row that the ledger does not explain."""
+
+    interval: datetime
+    row: str
+    """topic/epoch/partition/offset"""
+    columns: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -42,84 +73,135 @@ class Reconciled:
 
     @property
     def unexplained(self) -> int:
-        """Rows that the ledger does not explain; 0 is right."""
+        """Number of rows that the ledger does not explain; 0 is right."""
         return sum(row["unexplained"] or 0 for row in self.intervals)
 
 
 def yesterday(ctx: Context) -> tuple[datetime, datetime]:
-    """The UTC day before today."""
+    """Start and end of the UTC day before today."""
     today = ctx.now().astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     return today - DAY, today
 
 
 def reconcile_range(ctx: Context, begin: datetime, end: datetime) -> Reconciled:
-    """Compare the published intervals that start in `[begin, end)`, and put the outcome on record.
+    """Compare the published intervals that start in `[begin, end)`, and record the outcomes.
 
     Raises:
-        NothingToDo: nothing is published or closed there. BadRequest: the range is none.
+        NothingToDo: nothing is published or closed there.
+        BadRequest: the range ends at or before its begin.
     """
     if end <= begin:
         raise BadRequest(f"the range ends at {end}, at or before it begins at {begin}")
-    run = f"reconcile__{ctx.now():%Y-%m-%dT%H:%M:%S.%fZ}"
-    work = extend.extend(ctx.home, lambda: spark_for("reconcile", ctx.places, ctx.pipeline))
+    run = f"reconcile__{instant_text(ctx.now())}"
+    work = extend_table(ctx.home, lambda: spark_for("reconcile", ctx.places, ctx.pipeline))
     if work is None:
         raise NothingToDo(f"{ctx.pipeline.name}: nothing is published yet")
     starts = [start for start in sorted(work.standing) if begin <= start < end]
-    same = [s for s in starts if work.standing[s]["config_hash"] == ctx.pipeline.config_hash]
-    rows: list[dict[str, Any]] = []
-    shown: list[Difference] = []
-    for day in _days(same):
-        spark = spark_for(f"reconcile {ctx.pipeline.name}", ctx.places, ctx.pipeline)
-        compared = reconcile.compare(spark, ctx.home, work, day, run)
-        rows += _outcomes(work, compared)
-        shown += compared.shown
-    rows += [{"interval": s, "publication": work.standing[s]["number"], "outcome": "config_changed"}
-             for s in starts if s not in same]  # fmt: skip
+    comparable = [s for s in starts if work.standing[s]["config_hash"] == ctx.pipeline.config_hash]
+    rows, shown = _compared(ctx, work, comparable, run)
+    rows += [_outcome(work, start, "config_changed") for start in starts if start not in comparable]
     rows += [{"interval": start, "outcome": "hole"} for start in _holes(ctx, work, begin, end)]
     if not rows:
         raise NothingToDo(f"{ctx.pipeline.name}: no interval from {begin} to {end} is closed or published")
-    whole = {"run": run, "pass": work.number, "reconciled_at": ctx.now()}
+    shared = {"run": run, "pass": work.number, "reconciled_at": ctx.now()}
     blank: dict[str, Any] = dict.fromkeys(RECONCILED.names)
-    told = tuple(sorted(({**blank, **row, **whole} for row in rows), key=lambda row: row["interval"]))
-    reconcile.record(ctx.home, told)
-    return Reconciled(told, tuple(shown[: reconcile.SHOWN]))
+    outcomes = tuple(sorted(({**blank, **row, **shared} for row in rows), key=lambda row: row["interval"]))
+    reconciled.record(ctx.home, outcomes)
+    return Reconciled(outcomes, tuple(shown[:SHOWN]))
 
 
 def check(ctx: Context, done: Reconciled) -> None:
-    """Raises NotReconciled, naming the rows, where the ledger does not explain a difference."""
+    """Fail where the ledger does not explain a difference.
+
+    Raises:
+        NotReconciled: names the first rows and their columns.
+    """
     if not done.unexplained:
         return
-    lines = (f"{one.interval:%Y-%m-%dT%H:%M:%SZ}  {one.row}  {', '.join(one.columns)}" for one in done.shown)
-    rows = "\n".join(f"    {line}" for line in lines)
+    rows = "\n".join(
+        f"    {short_instant_text(one.interval)}  {one.row}  {', '.join(one.columns)}" for one in done.shown
+    )
     raise NotReconciled(
         f"{done.unexplained} rows in {len(done.of('differs'))} intervals are not what a rebuild makes of them, and the "
-        f"late ledger does not say so. The first {len(done.shown)} (interval, row id, columns):\n{rows}\n"
-        "Either published rows or landed rows were changed by somebody, or the ledger is wrong. "
+        f"late ledger does not explain it. The first {len(done.shown)} (interval, row id, columns):\n{rows}\n"
+        "Either published rows or landed rows were changed by hand, or the ledger is wrong. "
         f"`windrow verify {ctx.pipeline.name}` tells which: it rebuilds a publication at its own pins."
     )
 
 
-def _days(starts: Sequence[datetime]) -> list[list[datetime]]:
-    """A UTC day of intervals is one join."""
-    days: dict[Any, list[datetime]] = {}
-    for start in starts:
-        days.setdefault(start.date(), []).append(start)
-    return list(days.values())
+def _compared(
+    ctx: Context, work: Due, starts: Sequence[datetime], run: str
+) -> tuple[list[dict[str, Any]], list[Difference]]:
+    """Outcomes of published intervals of the current config, and the first rows that differ.
+
+    One join takes the intervals of a day with the same `drained`: the join knows only one value for all its plans.
+    """
+    counts: dict[datetime, dict[str, int]] = {
+        start: {"rows": 0, "ledger_lines": 0, "unexplained": 0} for start in starts
+    }
+    plans = [_rebuild_of(work, start, ctx.pipeline.interval, run) for start in starts]
+    ordered = sorted(plans, key=lambda plan: (plan.interval.start.date(), plan.drained, plan.interval.start))
+    shown: list[Difference] = []
+    for _, group in groupby(ordered, key=lambda plan: (plan.interval.start.date(), plan.drained)):
+        spark = spark_for(f"reconcile {ctx.pipeline.name}", ctx.places, ctx.pipeline)
+        shown += _compare(spark, ctx.home, work, tuple(group), counts)
+    rows = [
+        {**_outcome(work, start, "differs" if found["unexplained"] else "equal"), **found}
+        for start, found in counts.items()
+    ]
+    return rows, sorted(shown, key=lambda one: (one.interval, one.row))
 
 
-def _outcomes(work: Due, compared: Compared) -> list[dict[str, Any]]:
+def _compare(
+    spark: SparkSession, home: Home, work: Due, plans: tuple[Plan, ...], counts: dict[datetime, dict[str, int]]
+) -> list[Difference]:
+    """Rebuild the intervals of the plans in memory and compare them; adds to the counts of each interval."""
+    starts = [plan.interval.start for plan in plans]
+    read = inputs.read(spark, home, plans, clocks.observe(home))
+    published = versions.intervals_at(spark, home, starts, work.training_version)
+    numbers = [(start, work.standing[start]["number"]) for start in starts]
+    standing = frame_of(spark, numbers, f"{INTERVAL} timestamp, {PUBLICATION} bigint")
+    ledger = append.frame(spark, home).where(F.col("interval").isin(starts))
+
+    lines = columns.counting(ledger, standing).persist()
+    rebuilt = join_plans(home.pipeline, plans, read).where(F.col(PAIRED)).persist()
+    found = differences(published, lines, rebuilt, home.pipeline).persist()
+
+    for name, frame, start in (
+        ("rows", rebuilt, INTERVAL),
+        ("ledger_lines", lines, "interval"),
+        ("unexplained", found, INTERVAL),
+    ):
+        for row in frame.groupBy(F.unix_micros(start).alias("at")).agg(F.count(F.lit(1)).alias("n")).collect():
+            counts[at_micros(row["at"])][name] = row["n"]
+    shown = _first(found)
+    for frame in (found, lines, rebuilt):
+        frame.unpersist()
+    inputs.release(read)
+    return shown
+
+
+def _rebuild_of(work: Due, start: datetime, length: timedelta, run: str) -> Plan:
+    """The rebuild of an interval as the ledger means it: the newest pins; a drained publication stays drained."""
+    return replace(work.known, run=run, interval=Interval(start, start + length), drained=work.plan_of(start).drained)
+
+
+def _first(found: DataFrame) -> list[Difference]:
+    """The first rows in row order."""
+    row_id = F.concat_ws("/", *[F.col(f"_id.{name}") for name in ROW_ID])
+    rows = found.orderBy(INTERVAL, EVENT_TIME, "_id").limit(SHOWN)
     return [
-        {
-            "interval": start,
-            "publication": work.standing[start]["number"],
-            "outcome": "differs" if counts["unexplained"] else "equal",
-            **counts,
-        }
-        for start, counts in compared.counts.items()
+        Difference(at_micros(row["at"]), row["row"], tuple(row[DIFFERENT]))
+        for row in rows.select(F.unix_micros(INTERVAL).alias("at"), row_id.alias("row"), DIFFERENT).collect()
     ]
 
 
+def _outcome(work: Due, start: datetime, outcome: str) -> dict[str, Any]:
+    return {"interval": start, "publication": work.standing[start]["number"], "outcome": outcome}
+
+
 def _holes(ctx: Context, work: Due, begin: datetime, end: datetime) -> list[datetime]:
+    """Starts of the closed intervals in `[begin, end)` that have no publication."""
     until = frontier(watermark(work.known.watermark), ctx.pipeline.after, ctx.pipeline.grace)
     holes = publications.holes(ctx.pipeline, [dict(row) for row in work.standing.values()], until)
     return [hole.start for hole in holes if begin <= hole.start < end]

@@ -1,7 +1,8 @@
-"""verify: is a publication what its plan makes of the landed rows? Joined again at its recorded pins, under the
-pipeline file of its time, and compared with the training table's version that it made, column by column.
+"""verify: is a publication what its plan makes of the landed rows?
 
-Nothing is written. What differs is told by column, number of rows and row ids, never by values.
+read     plan, pipeline file of its time, landed rows at its pins, the training version that it made
+compute  the join again; both sides hashed row by row and column by column, and compared
+report   columns, numbers of rows and row ids, never values; nothing is written
 """
 
 from __future__ import annotations
@@ -27,43 +28,59 @@ from windrow.jobs.run import BadRequest, Context, instant, job
 from windrow.jobs.spark import spark_for
 from windrow.semantics.intervals import at_micros
 from windrow.semantics.plan import Plan
-from windrow.transforms.content import ADDED, MISSING, REPEATED, ContentDiffers, compared, differs, findings, hashed
+from windrow.text import shown_instant
+from windrow.transforms.content import (
+    ADDED,
+    MISSING,
+    REPEATED,
+    SUMS,
+    ContentDiffers,
+    compared,
+    differs,
+    findings,
+    hashed,
+)
 from windrow.transforms.join import join_plans
 
 SHOWN = 20
-"""Row ids that a difference names."""
+"""Row ids that are named for a publication that differs."""
 AT_ONCE = 50
-"""Publications of the same pins that one join makes again."""
+"""Publications with the same pins that one join rebuilds."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One publication, compared."""
+    """A publication compared with its rebuild."""
 
     number: int
     interval: datetime
     version: int
-    """of the training table, as it was read"""
+    """of the training table, at which its rows were read"""
     rows: int
     content: str
-    """hash over the published rows"""
+    """hash over the published rows, in any order"""
     different: Mapping[str, int]
-    """column, or kind of difference → number of rows; empty: the same to the byte"""
+    """column or kind of difference → number of rows; empty where both are the same to the byte"""
     row_ids: tuple[str, ...]
     """the first rows that differ"""
 
     @property
     def is_same(self) -> bool:
+        """Whether nothing differs."""
         return not self.different
 
 
 def chosen(
     ctx: Context, *, number: int | None = None, at: datetime | None = None, last: int | None = None
 ) -> list[dict[str, Any]]:
-    """Register rows: one by number, the standing one of an interval, or the last ones that were published.
+    """Register rows of the publications to verify, oldest first.
 
+    Args:
+        number: the one with this number.
+        at: the standing one of the interval that starts here.
+        last: how many of the newest; one where nothing is given.
     Raises:
-        BadRequest: there is none.
+        BadRequest: there is no such publication.
     """
     rows = publications.repaired(ctx.home)
     if number is not None:
@@ -78,22 +95,22 @@ def chosen(
 
 
 def verify(ctx: Context, rows: Sequence[Mapping[str, Any]]) -> Iterator[Outcome]:
-    """Compare publications; those of one run are joined at once.
+    """Compare publications, given by their register rows; those with the same pins and clock share a join.
 
     Raises:
         BadRequest: the pipeline file has changed since, and the old one is not on record.
-        versions.VersionGone: the rows as they were published are not there any more.
+        VersionGone: the rows as they were published are not in the table any more.
     """
     register = publications.registered(ctx.home)
     plans = {row["number"]: Plan.from_json(row["plan"]) for row in rows}
     readable = {row["number"]: (_config_of(ctx, row), versions.version_with(ctx.home, register, row)) for row in rows}
     spark = spark_for(f"verify {ctx.pipeline.name}", ctx.places, ctx.pipeline)
     clock = clocks.observe(ctx.home)
-    for _, alike in groupby(rows, key=lambda row: _facts(plans[row["number"]])):
-        for some in _without_repeats(alike):
-            config, _ = readable[some[0]["number"]]
-            read_at = {row["number"]: readable[row["number"]][1] for row in some}
-            yield from _compare(spark, Home(config, ctx.places), some, plans, read_at, clock)
+    for _, alike in groupby(rows, key=lambda row: _shared_facts(plans[row["number"]])):
+        for group in _without_repeats(alike):
+            config, _ = readable[group[0]["number"]]
+            read_at = {row["number"]: readable[row["number"]][1] for row in group}
+            yield from _compare(spark, Home(config, ctx.places), group, plans, read_at, clock)
 
 
 def _config_of(ctx: Context, row: Mapping[str, Any]) -> Pipeline:
@@ -107,20 +124,24 @@ def _config_of(ctx: Context, row: Mapping[str, Any]) -> Pipeline:
     return found
 
 
-def _facts(plan: Plan) -> tuple[Any, ...]:
-    """What plans must share to be joined at once."""
+def _shared_facts(plan: Plan) -> tuple[Any, ...]:
+    """What plans must have in common to share a join."""
     return tuple(plan.pins.items()), plan.watermark, plan.drained, plan.config_hash
 
 
 def _without_repeats(rows: Iterable[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
-    """The rows in groups of at most `AT_ONCE` that name an interval once (a rollback has its target's plan)."""
+    """The rows in groups of at most `AT_ONCE` with one publication per interval.
+
+    Two publications of an interval can have the same plan (a rollback has that of its target); in one join their rows
+    would count twice.
+    """
     groups: list[list[Mapping[str, Any]]] = []
     for row in rows:
-        fits = (g for g in groups if len(g) < AT_ONCE and row["interval"] not in {r["interval"] for r in g})
-        free = next(fits, None)
-        if free is None:
-            groups.append(free := [])
-        free.append(row)
+        fitting = (g for g in groups if len(g) < AT_ONCE and row["interval"] not in {r["interval"] for r in g})
+        group = next(fitting, None)
+        if group is None:
+            groups.append(group := [])
+        group.append(row)
     return groups
 
 
@@ -132,56 +153,53 @@ def _compare(
     read_at: Mapping[int, int],
     clock: Observation,
 ) -> Iterator[Outcome]:
+    """Read the rows of a group as published and as landed, join the landed ones again, and compare."""
     planned = tuple(sorted((plans[row["number"]] for row in rows), key=lambda plan: plan.interval.start))
     read = inputs.read(spark, home, planned, clock)
-    made = join_plans(home.pipeline, planned, read).where(F.col(PAIRED))
     published = reduce(
-        lambda a, b: a.unionByName(b, allowMissingColumns=True),
+        lambda one, other: one.unionByName(other, allowMissingColumns=True),
         [versions.intervals_at(spark, home, starts, v) for v, starts in _by_version(rows, read_at).items()],
     )
-    both = compared(hashed(published, home.pipeline), hashed(made, home.pipeline))
+
+    rebuilt = join_plans(home.pipeline, planned, read).where(F.col(PAIRED))
+    both = compared(hashed(published, home.pipeline), hashed(rebuilt, home.pipeline))
+    found = findings(both, home.pipeline).withColumn("_at", F.unix_micros(INTERVAL)).drop(INTERVAL)
+
     try:
-        found = {at_micros(row["_at"]): row.asDict() for row in _counted(both, home.pipeline).collect()}
+        counts = {at_micros(row["_at"]): row.asDict() for row in found.collect()}
         for row in rows:
-            seen = found.get(row["interval"], {})
-            ids = _row_ids(both, row["interval"]) if seen.get("_different") else ()
-            yield _outcome(row, read_at[row["number"]], seen, ids)
+            counted = counts.get(row["interval"], {})
+            ids = _row_ids(both, row["interval"]) if counted.get("_different") else ()
+            yield _outcome(row, read_at[row["number"]], counted, ids)
     finally:
         inputs.release(read)
 
 
 def _by_version(rows: Sequence[Mapping[str, Any]], read_at: Mapping[int, int]) -> dict[int, list[datetime]]:
-    """The intervals that are read at each version."""
+    """Version of the training table → starts of the intervals that are read at it."""
     starts: dict[int, list[datetime]] = {}
     for row in rows:
         starts.setdefault(read_at[row["number"]], []).append(row["interval"])
     return starts
 
 
-def _counted(both: DataFrame, pipeline: Pipeline) -> DataFrame:
-    return findings(both, pipeline).withColumn("_at", F.unix_micros(INTERVAL)).drop(INTERVAL)
-
-
-def _outcome(row: Mapping[str, Any], version: int, seen: Mapping[str, Any], ids: tuple[str, ...]) -> Outcome:
-    different = {name: n for name, n in seen.items() if name not in _SUMS and n}
-    if seen.get("_rows", 0) != row["rows"] and not different:
+def _outcome(row: Mapping[str, Any], version: int, counted: Mapping[str, Any], ids: tuple[str, ...]) -> Outcome:
+    rows, content = counted.get("_rows", 0), counted.get("_published") or ""
+    different = {name: n for name, n in counted.items() if name not in SUMS and n}
+    if rows != row["rows"] and not different:  # both sides lack the same rows: only the register still knows of them
         different["rows registered"] = row["rows"]
-    return Outcome(
-        row["number"], row["interval"], version, seen.get("_rows", 0), seen.get("_published") or "", different, ids
-    )
-
-
-_SUMS = ("_rows", "_different", "_published", "_made", "_at")
+    return Outcome(row["number"], row["interval"], version, rows, content, different, ids)
 
 
 def _row_ids(both: DataFrame, interval: datetime) -> tuple[str, ...]:
+    """The first rows of an interval that differ, as topic/epoch/partition/offset."""
     found = both.where(differs() & (F.col(INTERVAL) == F.lit(interval))).orderBy(*ROW_ID).limit(SHOWN)
     return tuple("/".join(str(row[name]) for name in ROW_ID) for row in found.select(*ROW_ID).collect())
 
 
-def told(outcome: Outcome) -> str:
-    """One publication, for a person."""
-    head = f"publication {outcome.number}, {outcome.interval:%Y-%m-%d %H:%M:%SZ}, version {outcome.version}: "
+def described(outcome: Outcome) -> str:
+    """An outcome as a line of text for people."""
+    head = f"publication {outcome.number}, {shown_instant(outcome.interval)}, version {outcome.version}: "
     if outcome.is_same:
         return head + f"{outcome.rows:,} rows, the same to the byte ({outcome.content[:16] or 'empty'})"
     kinds = {MISSING: "not published", ADDED: "published and not made again", REPEATED: "there more than once"}
@@ -193,15 +211,15 @@ def told(outcome: Outcome) -> str:
 
 
 def refuse_differences(outcomes: Sequence[Outcome]) -> None:
-    """Raise where anything differs.
+    """Fail where a publication differs.
 
     Raises:
-        ContentDiffers
+        ContentDiffers: describes each that does.
     """
-    if wrong := [told(outcome) for outcome in outcomes if not outcome.is_same]:
+    if wrong := [described(outcome) for outcome in outcomes if not outcome.is_same]:
         raise ContentDiffers(
             "\n".join(wrong) + "\nThe training table or a landing table was changed by hand, or this version of the "
-            "code joins otherwise. `windrow explain` shows a row; a rebuild makes the interval again."
+            "code joins differently. `windrow explain` shows a row; a rebuild makes the interval again."
         )
 
 
@@ -219,7 +237,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         rows = chosen(ctx, number=args.publication, at=at, last=args.last)
         outcomes = []
         for outcome in verify(ctx, rows):
-            print(told(outcome), flush=True)
+            print(described(outcome), flush=True)
             outcomes.append(outcome)
         refuse_differences(outcomes)
         return {"verified": [outcome.number for outcome in outcomes], "rows": sum(o.rows for o in outcomes)}

@@ -1,4 +1,4 @@
-"""The late ledger: what a rebuild at the newest pins would change in a publication, one line each.
+"""The late ledger: what a rebuild at the newest pins would change in a publication, one line per change.
 
     published  +  ledger  =  rebuilt          exactly; `apply` is the proof
 
@@ -6,21 +6,20 @@
     pair_appeared    a left row that `inner` had left out         carries the whole row
     winner_changed   a lesser row id of the same event landed     the one that leaves, the one that comes
     late_label       a label above the pin                        the label, and the one that `take` drops for it
-    late_feature     the same of a feature stream
+    late_feature     the same for a feature stream
     state_changed    the label state, or its reason, alone        before and after
-    erased           a published row that is landed no more       the one that leaves, and what takes its place
-    config_changed   the publication is of another config         one line, for nothing else can be compared
+    erased           a published row whose landing row is deleted  the one that leaves, and what takes its place
+    config_changed   the publication is of another config         one line, because nothing else can be compared
 
-A flip of the label state stands on the first line about the row's matches; only where there is none does it
-have a line of its own. Late is about batches and pins, never about the clock; the clock only says by how much:
-`missed_by` is how far the watermark was beyond the interval's closing when the batch came. A grace larger by
-more than that would have caught it. Why it was late, `cause` says. Both publications are of one config: of a
-publication under another one the ledger says just that.
+A change of the label state stands on the first line about the row's labels, or on a line of its own where there is
+none. A row is late by its batch and the pin, never by the clock. The clock tells by how much: `missed_by` is how far
+the watermark was beyond the interval's closing when the batch came, and a grace larger by more than that would have
+caught the row. `cause` tells why. Published and rebuilt rows are of one config.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal
@@ -37,7 +36,8 @@ Partition = tuple[str, int, int]
 """topic, epoch, partition"""
 Cause = Literal["drained", "idle_advance", "lag", "producer_delay"]
 CONFIG_CHANGED, AS_PUBLISHED = "config_changed", "as_published"
-"""Lines about a whole interval; lines that take back earlier ones, for a ledger that is only ever added to."""
+"""Kind of a line about a whole interval; kind of a line that takes earlier ones back, because the ledger is append
+only."""
 
 
 def cause(
@@ -48,20 +48,20 @@ def cause(
     *,
     drained: bool = False,
 ) -> Cause:
-    """Why a record came after its interval was published. The first that applies:
+    """Why a record came after its interval was published: the first of these that applies.
 
     drained         a person had declared the end of the stream.
-    idle_advance    no event of its own partition had brought the clock to the closing: it passed by idling, or the
-                    partition is newer than the publication. `idle: wait` or a longer `idle.after` would have waited.
-    lag             it was logged in time: even a partition that had an event of that very moment would not yet have
-                    passed the closing. It was held up on the way to its partition (a producer's buffer, a mirror), or
-                    written behind newer ones. With LogAppendTime this does not happen.
+    idle_advance    no event of its own partition had moved the clock to the closing: idling did, or the partition is
+                    newer than the publication. `idle: wait` or a longer `idle.after` would have waited.
+    lag             it was logged in time: an event at that very moment would not have moved the clock of its
+                    partition past the closing. It was held up on the way to the partition (a producer's buffer, a
+                    mirror), or written behind newer records. With LogAppendTime this does not happen.
     producer_delay  it was logged later than window, grace and out-of-orderness allow.
 
     Args:
-        record_at: when it was logged; unknown counts as late.
+        record_at: when it was logged; None counts as late.
         closed_at: the least watermark at which the interval is closed.
-        event_clock: at the publication's plan, newest trusted event of its partition minus the out-of-orderness.
+        event_clock: newest trusted event of its partition minus the out-of-orderness, at the publication's plan.
     """
     if drained:
         return "drained"
@@ -73,42 +73,54 @@ def cause(
 
 @dataclass(frozen=True)
 class Line:
-    """One change of one left row. `row`: the whole row that comes; `gone`: the left row that leaves."""
+    """One change of one left row."""
 
     kind: str
     row_id: RowId
     row: JoinedRow | None = None
+    """the whole row, where it comes"""
     gone: RowId | None = None
+    """the left row that leaves"""
     stream: str | None = None
+    """right stream of the two matches"""
     appeared: Record | None = None
+    """match that comes"""
     vanished: Record | None = None
+    """match that leaves"""
     state: tuple[State, State] | None = None
+    """label state before and after"""
     missed_by: timedelta | None = None
     cause: Cause | None = None
 
 
 @dataclass(frozen=True)
 class Newer:
-    """What is known beyond the publication. `watermark_at`: W as each batch began to land.
-
-    For `cause`, of the publication's plan: `event_clocks` by partition, `out_of_orderness` by topic.
-    """
+    """What is known now, and what the publication knew."""
 
     landed: Mapping[RowId, Record]
-    pins: Mapping[str, int]  # of the publication
+    """everything that is landed now"""
+    pins: Mapping[str, int]
+    """of the publication: topic → newest batch in it"""
     watermark_at: Mapping[Batch, datetime | None]
+    """the watermark as each batch began to land"""
     event_clocks: Mapping[Partition, datetime | None] | None = None
+    """of the publication's plan; None where causes are not wanted"""
     out_of_orderness: Mapping[str, timedelta] = field(default_factory=dict)
+    """by topic"""
     drained: bool = False
+    """whether the publication was drained"""
 
     def is_late(self, row_id: RowId) -> bool:
+        """Whether a landed row is above the publication's pin."""
         return self.landed[row_id].batch > self.pins.get(row_id.topic, 0)
 
     def missed_by(self, row_id: RowId, closed_at: datetime) -> timedelta | None:
+        """How far the watermark was beyond the closing when the row's batch began to land; None where not known."""
         at = self.watermark_at.get((row_id.topic, self.landed[row_id].batch))
         return None if at is None else at - closed_at
 
     def cause(self, row_id: RowId, closed_at: datetime) -> Cause | None:
+        """Why a late row was late (see the function `cause`); None where causes are not wanted."""
         if self.event_clocks is None:
             return None
         clock = self.event_clocks.get((row_id.topic, row_id.epoch, row_id.partition))
@@ -116,14 +128,19 @@ class Newer:
         return cause(self.landed[row_id].record_at, closed_at, clock, disorder, drained=self.drained)
 
     def lateness(self, row_id: RowId, closed_at: datetime) -> dict[str, Any]:
-        """By how much and why, of a row above the pin; nothing of another."""
+        """`missed_by` and `cause` of a late row; empty for any other."""
         if not self.is_late(row_id):
             return {}
         return {"missed_by": self.missed_by(row_id, closed_at), "cause": self.cause(row_id, closed_at)}
 
 
 def ledger(published: Joined, rebuilt: Joined, spec: JoinSpec, newer: Newer) -> tuple[Line, ...]:
-    """The lines of one interval, in row order. `rebuilt` is the same interval at the newest pins."""
+    """The lines of one interval, in row order.
+
+    Args:
+        published: the interval as it was published.
+        rebuilt: the same interval at the newest pins.
+    """
     closed_at = closes_at(published.interval, spec.after, spec.grace)
     old = {row.row_id: row for row in published.rows}
     new = {row.row_id: row for row in rebuilt.rows}
@@ -134,22 +151,22 @@ def ledger(published: Joined, rebuilt: Joined, spec: JoinSpec, newer: Newer) -> 
 
 
 def apply(rows: Iterable[JoinedRow], lines: Iterable[Line]) -> tuple[JoinedRow, ...]:
-    """The published rows with the ledger in them: the rows of a rebuild."""
-    now = {row.row_id: row for row in rows}
+    """The published rows with the changes of the ledger: the rows of a rebuild, in row order."""
+    applied = {row.row_id: row for row in rows}
     for line in lines:
         if line.gone:
-            del now[line.gone]
+            del applied[line.gone]
         if line.row:
-            now[line.row_id] = line.row
+            applied[line.row_id] = line.row
         if line.stream or line.state:
-            now[line.row_id] = _with(now[line.row_id], line)
-    return tuple(sorted(now.values(), key=lambda row: (row.event_at, row.row_id)))
+            applied[line.row_id] = _with(applied[line.row_id], line)
+    return tuple(sorted(applied.values(), key=lambda row: (row.event_at, row.row_id)))
 
 
 def _whole_rows(
     old: Mapping[RowId, JoinedRow], new: Mapping[RowId, JoinedRow], left: Left, newer: Newer, closed_at: datetime
 ) -> Iterator[Line]:
-    """Left rows that come, and those that leave: only another winner, or a deletion, makes a published row leave."""
+    """Left rows that come and left rows that leave; one that comes for the same event replaces one that leaves."""
     leaving = {_event(left, row): row_id for row_id, row in old.items() if row_id not in new}
     for row_id, row in new.items():
         if row_id in old:
@@ -162,11 +179,12 @@ def _whole_rows(
 
 
 def _leaving(newer: Newer, row_id: RowId) -> str:
-    """What a row that leaves has lost: its place to a lesser row id, or its landing row to a person's deletion."""
+    """Why a row leaves: a lesser row id of its event has landed, or its own landing row was deleted."""
     return "winner_changed" if row_id in newer.landed else "erased"
 
 
 def _of_row(old: JoinedRow, new: JoinedRow, spec: JoinSpec, newer: Newer, closed_at: datetime) -> list[Line]:
+    """Lines about the matches of a row; a change of its state stands on the first one about a label."""
     lines = [line for right in spec.right for line in _of_stream(old, new, right, newer, closed_at)]
     before, after = (old.label_state, old.label_reason), (new.label_state, new.label_reason)
     if before != after:
@@ -180,35 +198,35 @@ def _of_row(old: JoinedRow, new: JoinedRow, spec: JoinSpec, newer: Newer, closed
 
 
 def _of_stream(old: JoinedRow, new: JoinedRow, right: Right, newer: Newer, closed_at: datetime) -> Iterator[Line]:
-    was, is_now = ({m.row_id: m for m in row.matches[right.name]} for row in (old, new))
-    leaving = {_event(right, m): m for row_id, m in was.items() if row_id not in is_now}
-    coming = [m for row_id, m in is_now.items() if row_id not in was]
-    for m in coming:
-        loser = leaving.pop(_event(right, m), None)
-        kind = "winner_changed" if loser or not newer.is_late(m.row_id) else f"late_{right.role}"
-        if loser is None and right.take != "all" and leaving:
+    """Lines about the matches of one stream; each match that comes is paired with the one it replaces."""
+    before, after = ({match.row_id: match for match in row.matches[right.name]} for row in (old, new))
+    leaving = {_event(right, match): match for row_id, match in before.items() if row_id not in after}
+    coming = [match for row_id, match in after.items() if row_id not in before]
+    for match in coming:
+        loser = leaving.pop(_event(right, match), None)
+        kind = "winner_changed" if loser or not newer.is_late(match.row_id) else f"late_{right.role}"
+        if loser is None and right.take != "all" and leaving:  # `take` has a single slot: whatever was in it leaves
             loser = leaving.pop(next(iter(leaving)))
         if loser and loser.row_id not in newer.landed:
             kind = "erased"
-        lateness = newer.lateness(m.row_id, closed_at)
-        yield Line(kind, new.row_id, stream=right.name, appeared=m, vanished=loser, **lateness)
-    for m in leaving.values():
-        yield Line(_leaving(newer, m.row_id), new.row_id, stream=right.name, vanished=m)
+        lateness = newer.lateness(match.row_id, closed_at)
+        yield Line(kind, new.row_id, stream=right.name, appeared=match, vanished=loser, **lateness)
+    for match in leaving.values():
+        yield Line(_leaving(newer, match.row_id), new.row_id, stream=right.name, vanished=match)
 
 
-def _event(stream: Left | Right, row: Record | JoinedRow) -> Any:
+def _event(stream: Left | Right, row: Record | JoinedRow) -> Hashable:
+    """Identity of the event of a row: event id and event time, or the row id where there is no event id (rule 11)."""
     event_id = row.values.get(stream.event_id) if stream.event_id else None
     return row.row_id if event_id is None else (event_id, row.event_at)
 
 
 def _with(row: JoinedRow, line: Line) -> JoinedRow:
+    """The row with the change that a line describes."""
     matches = dict(row.matches)
     if line.stream:
-        kept = [m for m in matches[line.stream] if m != line.vanished]
-        matches[line.stream] = tuple(sorted([*kept, *([line.appeared] if line.appeared else [])], key=_order))
+        kept = [match for match in matches[line.stream] if match != line.vanished]
+        added = [line.appeared] if line.appeared else []
+        matches[line.stream] = tuple(sorted([*kept, *added], key=lambda record: record.order))
     state = line.state[1] if line.state else (row.label_state, row.label_reason)
     return replace(row, matches=matches, label_state=state[0], label_reason=state[1])
-
-
-def _order(record: Record) -> Any:
-    return record.order

@@ -1,10 +1,10 @@
-"""What a training row says, as hashes: two tables of rows are compared by row id, column by column.
+"""The content of training rows as hashes: two tables are compared by row id, column by column, without any value.
 
-    row ─▶ each column in one spelling (JSON: nulls written, microseconds, struct fields by name) ─▶ 64 bits a column
-                                                                                                ─▶ 256 bits the row
+    row ─▶ each column in one spelling (JSON: nulls written, microseconds, struct fields by name) ─▶ 64 bits per column
+                                                                                                ─▶ 256 bits per row
 
-Audit columns are left out (rule 15), also in the elements of right streams. The order of rows, files and columns
-makes no difference. No value leaves: what differs is told by column, number of rows, and row ids.
+Audit columns are left out (rule 15), also in the elements of right streams. The order of rows, files and columns makes
+no difference. Differences are given by column, number of rows and row ids.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from windrow.outcomes import NeedsPerson
 
 _SPELLING = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "ignoreNullFields": "false"}
 MISSING, ADDED, REPEATED = "rows missing", "rows added", "rows repeated"
+"""Kinds of difference that are not about one column: not published, published only, published or rebuilt twice."""
+SUMS = ("_rows", "_different", "_published", "_made", "_at")
+"""Columns of `findings` that are not a kind of difference; `_at` is for the interval in microseconds."""
 
 
 class ContentDiffers(NeedsPerson):
@@ -25,38 +28,67 @@ class ContentDiffers(NeedsPerson):
 
 
 def columns_of(pipeline: Pipeline) -> list[str]:
-    """The columns that are compared, besides interval and row id, by which rows are found."""
+    """Names of the compared columns; interval and row id are not among them, because they identify a row."""
     streams = [stream.name for stream in pipeline.right]
     return [*pipeline.left.columns, *streams, *pipeline.labels, STATE, REASON, EVENT_TIME]
 
 
 def hashed(rows: DataFrame, pipeline: Pipeline) -> DataFrame:
-    """By interval and row id: `_times`, `_row` (sha-256, hex) and an array `_columns` of 64-bit hashes."""
+    """One row per interval and row id with its hashes.
+
+    Args:
+        rows: training rows, or candidate rows that would be published.
+    Returns:
+        `_interval`, the row id, `_times` (how many rows have it: 1), `_row` (SHA-256, hex) and `_columns` (array of
+        64-bit hashes in the order of `columns_of`).
+    """
     spelled = [_spelled(name, pipeline) for name in columns_of(pipeline)]
     row = F.sha2(F.concat_ws("\n", *spelled, *[_json(F.col(name)) for name in (INTERVAL, *ROW_ID)]), 256)
     each = rows.select(
         INTERVAL, *ROW_ID, row.alias("_row"), F.array(*[F.xxhash64(c) for c in spelled]).alias("_columns")
     )
     return each.groupBy(INTERVAL, *ROW_ID).agg(
-        F.count(F.lit(1)).alias("_times"), F.min("_row").alias("_row"), F.min("_columns").alias("_columns")
+        # a repeated row id is a difference by `_times`; which of its rows is compared does not matter then
+        F.count(F.lit(1)).alias("_times"),
+        F.min("_row").alias("_row"),
+        F.min("_columns").alias("_columns"),
     )
 
 
-def compared(published: DataFrame, made: DataFrame) -> DataFrame:
-    """Two results of `hashed`, side by side, one row an interval and row id."""
-    return published.alias("a").join(made.alias("b"), on=[INTERVAL, *ROW_ID], how="full_outer")
+def compared(published: DataFrame, rebuilt: DataFrame) -> DataFrame:
+    """Two results of `hashed` side by side, one row per interval and row id: published as `a`, rebuilt as `b`."""
+    return published.alias("a").join(rebuilt.alias("b"), on=[INTERVAL, *ROW_ID], how="full_outer")
 
 
 def differs() -> Column:
-    """Whether a row of `compared` is not the same on both sides."""
+    """Whether a row of `compared` is missing on a side, repeated, or not the same.
+
+    >>> side = "select 0 as _interval, 't' as _topic, 0 as _epoch, 0 as _partition, * from values"
+    >>> published = spark.sql(f"{side} (1, 'x', 1), (2, 'x', 2), (3, 'x', 1) as r(_offset, _row, _times)")
+    >>> rebuilt = spark.sql(f"{side} (1, 'x', 1), (2, 'x', 1), (4, 'x', 1) as r(_offset, _row, _times)")
+    >>> compared(published, rebuilt).select("_offset", differs().alias("differs")).orderBy("_offset").show()
+    +-------+-------+
+    |_offset|differs|
+    +-------+-------+
+    |      1|  false|
+    |      2|   true|
+    |      3|   true|
+    |      4|   true|
+    +-------+-------+
+    <BLANKLINE>
+    """
     same = (F.col("a._row") == F.col("b._row")) & (F.col("a._times") == 1) & (F.col("b._times") == 1)
     return ~F.coalesce(same, F.lit(False))
 
 
 def findings(both: DataFrame, pipeline: Pipeline) -> DataFrame:
-    """By interval: `rows`, `different`, and a count for each kind of difference and each compared column.
+    """One row per interval with the number of rows for each kind of difference and each compared column.
 
-    `published` and `made` are the contents' hashes over all rows, whatever their order.
+    Args:
+        both: result of `compared`.
+    Returns:
+        `_interval`; `_rows`: published ones; `_different`; `_published`, `_made`: hash over all published and all
+        rebuilt rows, in any order; and one column for each kind of difference and each name of `columns_of`.
     """
     only_a, only_b = F.col("b._row").isNull(), F.col("a._row").isNull()
     counts = {
@@ -76,17 +108,23 @@ def findings(both: DataFrame, pipeline: Pipeline) -> DataFrame:
 
 
 def _content(side: str) -> Column:
-    """One hash over rows in any order: the sum of their hashes, in which each row's id takes part."""
+    """One hash over rows in any order: a hash of the sums of their hashes.
+
+    A sum does not depend on the order, and unlike XOR it counts repeated rows. `conv` handles 64 bits at most, so the
+    hash is summed in four parts of 15 hex digits (60 bits) each, as decimals that do not overflow; 240 of the 256 bits
+    take part. A row's hash includes its row id, so two rows that swap their contents change the sum.
+    """
     parts = [F.conv(F.substring(f"{side}._row", at, 15), 16, 10).cast("decimal(20,0)") for at in (1, 16, 31, 46)]
     return F.sha2(F.concat_ws(" ", *[F.sum(part * F.col(f"{side}._times")).cast("string") for part in parts]), 256)
 
 
 def _spelled(name: str, pipeline: Pipeline) -> Column:
+    """A column as JSON text; the matches of a stream without their audit columns, fields in alphabetical order."""
     stream = next((s for s in pipeline.right if s.name == name), None)
     value = F.col(name)
     if stream is not None:
         fields = sorted([*stream.columns, *(c for c in ELEMENT_META if c in ROW_ORDER)])
-        value = F.transform(value, lambda e: F.struct(*[e[field].alias(field) for field in fields]))
+        value = F.transform(value, lambda match: F.struct(*[match[field].alias(field) for field in fields]))
     return _json(value)
 
 

@@ -1,10 +1,10 @@
 """Live rows plus late ledger against a rebuild: which rows differ, and in which columns. Never a value.
 
-    published ─▶ without what the ledger says leaves, its matches and states as the ledger says they are now ─┐
-    ledger ────▶ what comes: taken as it was rebuilt                                                          ├▶ equal
-    rebuilt ──────────────────────────────────────────────────────────────────────────────────────────────────┘
+    published ─▶ without the rows that leave by the ledger; matches and states changed as it tells ─┐
+    ledger ────▶ rows that come: as they were rebuilt                                               ├▶ equal?
+    rebuilt ────────────────────────────────────────────────────────────────────────────────────────┘
 
-The ledger names rows and matches, and is taken at its word: what it does not name must be as published, to the value.
+The ledger names rows and matches, not values: what it does not name must be as published, to the value.
 """
 
 from __future__ import annotations
@@ -16,47 +16,56 @@ from windrow.columns import ARRIVED_AT, ELEMENT_META, EVENT_TIME, INTERVAL, REAS
 from windrow.config import Pipeline, RightStream
 
 DIFFERENT = "_different"
-ONLY_PUBLISHED, ONLY_REBUILT, ONLY_TOLD = "only published", "only rebuilt", "only in the ledger"
+ONLY_PUBLISHED, ONLY_REBUILT, ONLY_LEDGER = "only published", "only rebuilt", "only in the ledger"
 
 
 def differences(published: DataFrame, ledger: DataFrame, rebuilt: DataFrame, pipeline: Pipeline) -> DataFrame:
     """One row for each left row that the ledger does not explain.
 
     Args:
-        published: training rows. ledger: their lines that count. rebuilt: candidate rows that would be published.
+        published: training rows.
+        ledger: their lines that count.
+        rebuilt: candidate rows that would be published.
     Returns:
-        `_interval`, `_id` (a row id), `_event_time`, `_different`: names of columns, or what is there on one side only.
+        `_interval`, `_id` (a row id), `_event_time`, `_different`: names of columns, or one of the `ONLY_…`.
     """
-    row = _id("")
     leaving = ledger.where(F.col("gone_topic").isNotNull()).select(_id("gone_").alias("_id")).distinct()
-    comes = F.col("stream").isNull() & F.col("state_after").isNull() & ~F.coalesce(row == _id("gone_"), F.lit(False))
-    coming = ledger.where(comes).select(row.alias("_id"), F.lit(True).alias("_comes")).distinct()
+    # a line about a whole row has no stream and no state; where a row only leaves, it names itself as gone
+    is_coming = (
+        F.col("stream").isNull() & F.col("state_after").isNull() & ~F.coalesce(_id("") == _id("gone_"), F.lit(False))
+    )
+    coming = ledger.where(is_coming).select(_id("").alias("_id"), F.lit(True).alias("_is_coming")).distinct()
     old = published.withColumn("_id", F.struct(*ROW_ID)).join(leaving, on="_id", how="left_anti")
     new = rebuilt.select(F.struct(*ROW_ID).alias("_id"), F.struct(*rebuilt.columns).alias("_new"))
-    met = (
+    # outer joins throughout, so that an id on any one side stays visible
+    sides = (
         old.withColumn("_is_old", F.lit(True))
         .join(new, on="_id", how="full_outer")
         .join(coming, on="_id", how="full_outer")
         .join(_changes(ledger), on="_id", how="full_outer")
     )
-    met = _applied(met, pipeline)
+    applied = _applied(sides, pipeline)
+    start = F.coalesce(INTERVAL, F.col(f"_new.{INTERVAL}"), "_ledger_interval").alias(INTERVAL)
+    at = F.coalesce(EVENT_TIME, F.col(f"_new.{EVENT_TIME}")).alias(EVENT_TIME)
+    return applied.select(start, "_id", at, _differs(pipeline).alias(DIFFERENT)).where(F.size(DIFFERENT) > 0)
+
+
+def _differs(pipeline: Pipeline) -> Column:
+    """Names of the columns in which published row and ledger together are not the rebuilt row; empty where they are."""
     is_old, is_new = F.col("_is_old").isNotNull(), F.col("_new").isNotNull()
-    told = F.col("_comes").isNotNull() | F.col("_is_changed")
-    found = (
+    is_coming = F.col("_is_coming").isNotNull()
+    return (
         F.when(~is_new & is_old, F.array(F.lit(ONLY_PUBLISHED)))
-        .when(~is_new & told, F.array(F.lit(ONLY_TOLD)))
-        .when(is_new & ~is_old & F.col("_comes").isNull(), F.array(F.lit(ONLY_REBUILT)))
-        .when(is_new & is_old & F.col("_comes").isNotNull(), F.array(F.lit(ONLY_TOLD)))
-        .when(is_new & is_old, F.array_compact(F.array(*_columns(pipeline))))
+        .when(~is_new & (is_coming | F.col("_is_changed")), F.array(F.lit(ONLY_LEDGER)))
+        .when(is_new & ~is_old & ~is_coming, F.array(F.lit(ONLY_REBUILT)))
+        .when(is_new & is_old & is_coming, F.array(F.lit(ONLY_LEDGER)))
+        .when(is_new & is_old, F.array_compact(F.array(*_different_columns(pipeline))))
         .otherwise(F.array().cast("array<string>"))
     )
-    start = F.coalesce(INTERVAL, F.col(f"_new.{INTERVAL}"), "_told_interval").alias(INTERVAL)
-    at = F.coalesce(EVENT_TIME, F.col(f"_new.{EVENT_TIME}")).alias(EVENT_TIME)
-    return met.select(start, "_id", at, found.alias(DIFFERENT)).where(F.size(DIFFERENT) > 0)
 
 
 def _changes(ledger: DataFrame) -> DataFrame:
-    """By left row: matches that come and leave, and the state that it has then."""
+    """One row per left row with changes: its matches that come and leave, and the state that it has then."""
 
     def matches(side: str) -> Column:
         match = F.struct("stream", _id(f"{side}_").alias("id"))
@@ -65,60 +74,74 @@ def _changes(ledger: DataFrame) -> DataFrame:
     state = F.when(F.col("state_after").isNotNull(), F.struct("state_after", "reason_after"))
     return (
         ledger.where(F.col("stream").isNotNull() | F.col("state_after").isNotNull())
-        .groupBy(_id("").alias("_id"), F.col("interval").alias("_told_interval"))
+        .groupBy(_id("").alias("_id"), F.col("interval").alias("_ledger_interval"))
+        # one line per row carries the state, so the maximum is that line's
         .agg(matches("appeared"), matches("vanished"), F.max(state).alias("_state"))
         .withColumn("_has_changes", F.lit(True))
     )
 
 
-def _applied(met: DataFrame, pipeline: Pipeline) -> DataFrame:
-    """Published rows with the ledger's word on matches and states in them; labels follow from these."""
-    rows = met.withColumn("_is_changed", F.col("_has_changes").isNotNull())
+def _applied(sides: DataFrame, pipeline: Pipeline) -> DataFrame:
+    """The published rows with matches and states as the ledger changes them; the labels follow from these."""
+    rows = sides.withColumn("_is_changed", F.col("_has_changes").isNotNull())
     is_changed = F.col("_is_changed")
     for stream in pipeline.right:
         rows = rows.withColumn(stream.name, F.when(is_changed, _with_changes(stream)).otherwise(F.col(stream.name)))
-    to = F.col("_state")
-    rows = rows.withColumn(STATE, F.coalesce(to["state_after"], F.col(STATE))).withColumn(
-        REASON, F.when(to.isNotNull(), to["reason_after"]).otherwise(F.col(REASON))
+    state = F.col("_state")
+    rows = rows.withColumn(STATE, F.coalesce(state["state_after"], F.col(STATE))).withColumn(
+        REASON, F.when(state.isNotNull(), state["reason_after"]).otherwise(F.col(REASON))
     )
     for name, expression in pipeline.labels.items():
-        follows = F.when(F.col(STATE) != "unknown", F.expr(expression))
-        rows = rows.withColumn(name, F.when(is_changed, follows).otherwise(F.col(name)))
+        label = F.when(F.col(STATE) != "unknown", F.expr(expression))
+        rows = rows.withColumn(name, F.when(is_changed, label).otherwise(F.col(name)))
     return rows
 
 
 def _with_changes(stream: RightStream) -> Column:
-    def ids(side: str) -> Column:
-        mine = F.filter(f"_{side}", lambda x: x["stream"] == stream.name)
-        return F.transform(mine, lambda x: x["id"])
+    """The published matches without those that leave, and with those that come, as they were rebuilt; in row order."""
 
-    gone, come = ids("vanished"), ids("appeared")
-    kept = F.filter(stream.name, lambda e: ~F.array_contains(gone, _element_id(e)))
-    new = F.filter(F.col(f"_new.{stream.name}"), lambda e: F.array_contains(come, _element_id(e)))
+    def ids(side: str) -> Column:
+        of_stream = F.filter(f"_{side}", lambda match: match["stream"] == stream.name)
+        return F.transform(of_stream, lambda match: match["id"])
+
+    leaving, coming = ids("vanished"), ids("appeared")
+    kept = F.filter(stream.name, lambda match: ~F.array_contains(leaving, _match_id(match)))
+    new = F.filter(F.col(f"_new.{stream.name}"), lambda match: F.array_contains(coming, _match_id(match)))
     return F.array_sort(F.concat(kept, new))
 
 
-def _element_id(e: Column) -> Column:
-    return F.struct(*[e[c].alias(c) for c in ROW_ID])
+def _match_id(match: Column) -> Column:
+    return F.struct(*[match[name].alias(name) for name in ROW_ID])
 
 
-def _columns(pipeline: Pipeline) -> list[Column]:
-    """For each public column that is no audit column, its name where the two sides differ."""
+def _different_columns(pipeline: Pipeline) -> list[Column]:
+    """For each public column that is not an audit column: its name where the two sides differ, else null."""
     pairs = {name: (F.col(name), F.col(f"_new.{name}")) for name in (EVENT_TIME, INTERVAL, STATE, REASON)}
     for name, kind in pipeline.left.columns.items():
-        plain = (F.col(name), F.col(f"_new.{name}"))
-        pairs[name] = (F.to_json(plain[0]), F.to_json(plain[1])) if "map<" in kind else plain  # maps do not compare
+        old, new = F.col(name), F.col(f"_new.{name}")
+        pairs[name] = (F.to_json(old), F.to_json(new)) if "map<" in kind else (old, new)  # Spark cannot compare maps
     for stream in pipeline.right:
         pairs[stream.name] = (_unaudited(F.col(stream.name), stream), _unaudited(F.col(f"_new.{stream.name}"), stream))
     pairs |= {name: (F.col(name), F.col(f"_new.{name}")) for name in pipeline.labels}
-    return [F.when(~one.eqNullSafe(other), F.lit(name)) for name, (one, other) in pairs.items()]
+    return [F.when(~old.eqNullSafe(new), F.lit(name)) for name, (old, new) in pairs.items()]
 
 
 def _unaudited(matches: Column, stream: RightStream) -> Column:
+    """The matches without the arrival time, which may differ between two publications (rule 15)."""
     names = [name for name in (*ELEMENT_META, *stream.columns) if name != ARRIVED_AT]
-    return F.transform(matches, lambda e: F.struct(*[e[name].alias(name) for name in names]))
+    return F.transform(matches, lambda match: F.struct(*[match[name].alias(name) for name in names]))
 
 
 def _id(prefix: str) -> Column:
-    """A row id of a line, in the landing tables' words."""
+    """A row id of a line, with the field names of the landing tables.
+
+    >>> line = spark.sql("select 't' as gone_topic, 0 as gone_epoch, 1 as gone_partition, 7 as gone_offset")
+    >>> line.select(_id("gone_").alias("id")).show()
+    +------------+
+    |          id|
+    +------------+
+    |{t, 0, 1, 7}|
+    +------------+
+    <BLANKLINE>
+    """
     return F.struct(*[F.col(f"{prefix}{name.removeprefix('_')}").alias(name) for name in ROW_ID])

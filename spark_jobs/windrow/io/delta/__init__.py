@@ -1,1 +1,1 @@
-"""Delta tables as such: opened, looked up, scanned, appended to once, locked. Nothing here knows what a row means."""
+"""Delta tables as such: opened, looked up, scanned, appended to once, locked. Only `staging` knows training rows."""

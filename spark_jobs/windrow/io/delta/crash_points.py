@@ -1,7 +1,8 @@
-"""Named points at which a test may kill or stop the process, so that crashes are enumerated and not drawn by chance.
+"""Named points at which a test kills or stops the process: every crash that matters is enumerated, none is random.
 
-`CRASH_AT=name` in the environment kills with SIGKILL at that point: no handler, no flush, no goodbye.
-`PAUSE_AT=name` stops there with SIGSTOP until SIGCONT comes: a zombie, which wakes when others have gone on.
+`CRASH_AT=name` in the environment kills the process with SIGKILL at that point, without handlers or flushes.
+`PAUSE_AT=name` stops it with SIGSTOP until SIGCONT: a zombie that wakes up after others have gone on.
+Without these variables a point does nothing.
 """
 
 from __future__ import annotations
@@ -24,18 +25,24 @@ POINTS = (
     "publish.after_commit",
     "publish.after_register",
 )
+"""Points that every run from landing to publication passes."""
 
 PAUSES = ("publish.before_lock",)
-"""Where nothing can be half done, and a process that sleeps for an hour knows nothing of what happened since."""
+"""Points at which nothing is half done, and after which a process that slept for an hour has an outdated view."""
 
 LEDGER_POINTS = ("late.before_commit", "late.after_commit")
-"""Of the late ledger: reached only by a pass that has something to put on record."""
+"""Points of the late ledger; only a pass that commits reaches them."""
 
 
 def point(name: str) -> None:
-    """Die or stop here if the environment says so."""
-    if name not in (*POINTS, *PAUSES, *LEDGER_POINTS):
-        raise ValueError(f"{name!r} is not a crash point; known: {', '.join((*POINTS, *PAUSES, *LEDGER_POINTS))}")
+    """Die or stop here if the environment names this point.
+
+    Raises:
+        ValueError: the name is not a crash point.
+    """
+    known = (*POINTS, *PAUSES, *LEDGER_POINTS)
+    if name not in known:
+        raise ValueError(f"{name!r} is not a crash point; known: {', '.join(known)}")
     if os.environ.get("PAUSE_AT") == name:
         os.kill(os.getpid(), signal.SIGSTOP)
     if os.environ.get("CRASH_AT") == name:

@@ -1,7 +1,7 @@
-"""One writer at a time for a table on a local disk, because Delta's rename there lets two processes win.
+"""One writer at a time per table: Delta's commit on a local disk is a rename, which two processes can both win.
 
-The kernel holds the lock (flock) and lets go when its holder dies, however it dies. Who waits says for
-whom: the holder writes its pid, host and start beside the lock.
+The kernel holds the lock (flock) and releases it when its holder dies, in whatever way. The holder writes its process
+id, host and start time next to the lock, so that a waiting process can name it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from windrow.files import write_whole
 from windrow.outcomes import AnotherWriter
+
+_REPORT_AFTER_SECONDS = 5.0
 
 
 class Locked(AnotherWriter):
@@ -35,10 +38,10 @@ def held(path: Path, *, wait_seconds: float = 600.0) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     lock, holder = FileLock(str(path)), path.with_suffix(".holder")
     deadline = time.monotonic() + wait_seconds
-    told = False
+    is_reported = False
     while True:
         try:
-            lock.acquire(timeout=min(5.0, max(0.0, deadline - time.monotonic())))
+            lock.acquire(timeout=min(_REPORT_AFTER_SECONDS, max(0.0, deadline - time.monotonic())))
             break
         except Timeout:
             if time.monotonic() >= deadline:
@@ -46,21 +49,21 @@ def held(path: Path, *, wait_seconds: float = 600.0) -> Iterator[None]:
                     f"locked: {path.stem} is held by {_holder(holder)}; waited {wait_seconds:.0f} s. "
                     "Try again when it is done; a holder that died has already let go."
                 ) from None
-            if not told:
+            if not is_reported:
                 print(f"waiting for {path.stem}, held by {_holder(holder)}", file=sys.stderr, flush=True)
-                told = True
+                is_reported = True
     try:
-        holder.write_text(
-            json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": datetime.now(UTC).isoformat()})
-        )
+        since = datetime.now(UTC).isoformat()
+        write_whole(holder, json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": since}))
         yield
     finally:
         lock.release()
 
 
 def _holder(path: Path) -> str:
+    """The holder in words; its note may be missing, because it is written after the lock is taken."""
     try:
-        seen = json.loads(path.read_text())
-        return f"pid {seen['pid']} on {seen['host']} since {seen['since']}"
+        note = json.loads(path.read_text())
+        return f"pid {note['pid']} on {note['host']} since {note['since']}"
     except (OSError, ValueError, KeyError):
-        return "a process that has not said its name yet"
+        return "a process that has not written its name yet"

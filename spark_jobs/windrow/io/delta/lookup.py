@@ -1,9 +1,9 @@
-"""Look-ups in large Delta tables without Spark: only files that can hold the wanted rows are opened.
+"""Look-ups in large Delta tables without Spark: no file that can hold a wanted row is missed, the others stay closed.
 
-    the table's log: least and greatest value of a column, by file ─▶ files that can hold it ─▶ a few columns of
-                                                                      the wanted rows, the rest skipped by row group
+    log: least and greatest value of a column, per file ─▶ files that can hold the rows ─▶ the wanted columns of the
+                                                           wanted rows; other row groups are skipped
 
-The log is read, the history is not: how many files were opened, of how many, is kept and can be told.
+The table's history is not read. `Lookup.opened` keeps the files that were opened.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from deltalake.fs import DeltaStorageHandler
 from windrow.io.delta import tables
 
 _TRUNCATED = timedelta(milliseconds=1)
-"""Delta's statistics of instants are cut off at the millisecond."""
+"""Delta's statistics truncate instants to milliseconds, so a greatest value may be up to this much too low."""
 
 
 class Range(NamedTuple):
-    """Files in which a column can be in [least, most]; None is no bound. A file without statistics counts.
+    """Files whose column can lie in [least, most]; None is no bound. Files without statistics qualify.
 
-    Of a partition column a file has one value.
+    A partition column has one value per file.
     """
 
     column: str
@@ -38,7 +38,7 @@ class Range(NamedTuple):
 
 
 class Has(NamedTuple):
-    """Files in which a column has a null, or, with `value`, something that is none."""
+    """Files whose column has a null or, with `value=True`, a non-null. Files without statistics qualify."""
 
     column: str
     value: bool = False
@@ -49,7 +49,7 @@ Condition = Range | Has
 
 @dataclass
 class Lookup:
-    """One version of one table, and which of its files have been opened so far."""
+    """One version of one table, and the files of it that were opened so far."""
 
     table: DeltaTable
     files: pa.Table
@@ -57,36 +57,42 @@ class Lookup:
 
     @property
     def schema(self) -> pa.Schema:
-        """The table's columns, those that joined it last too."""
+        """All columns of the table, including those that older files lack."""
         return pa.schema(self.table.schema().to_arrow())
 
     @property
     def is_plain(self) -> bool:
-        """Whether a file holds the table's rows as they are: no deletion vectors, no columns by another name."""
+        """Whether files hold the rows as they are: without deletion vectors and column mapping."""
         return self.table.protocol().min_reader_version <= 1
 
     @property
-    def looked(self) -> dict[str, int]:
-        """How many files were opened, of how many."""
+    def file_counts(self) -> dict[str, int]:
+        """Number of opened files, and of all files."""
         return {"opened": len(self.opened), "of": self.files.num_rows}
 
     def read(
         self, columns: Iterable[str], wanted: pc.Expression | None, conditions: Sequence[Condition]
     ) -> list[dict[str, Any]]:
-        """Rows that `wanted` selects, in files that meet every condition. A column that is missing is null."""
+        """Rows that `wanted` selects (None: all), from the files that can meet every condition.
+
+        A column that a file lacks is null; one that the table lacks is left out.
+        """
         return self._rows(self.paths(conditions), columns, wanted)
 
     def newest_first(
         self, columns: Iterable[str], wanted: pc.Expression, by: str, conditions: Sequence[Condition] = ()
     ) -> Iterator[list[dict[str, Any]]]:
-        """Rows file after file, those with the greatest `by` first: for what has no statistics. Stop when found."""
+        """Yield the wanted rows of each file that has any, files with the greatest `by` first.
+
+        For columns without statistics: the caller stops when it has found its row.
+        """
         paths = self.paths(conditions, by)
         for path in reversed(paths):
             if found := self._rows([path], columns, wanted):
                 yield found
 
     def paths(self, conditions: Sequence[Condition], order: str | None = None) -> list[str]:
-        """Files that can hold such rows."""
+        """Files that can meet every condition, sorted by their greatest `order` where it is given and known."""
         files = self.files
         for condition in conditions:
             files = files.filter(_possible(files, condition))
@@ -95,68 +101,70 @@ class Lookup:
         return [str(path) for path in files["path"].to_pylist()]
 
     def rows_within(self, span: Range) -> int:
-        """About how many rows have an instant within `span`, if those of a file are spread evenly."""
-        files, least, most = self.files.filter(_possible(self.files, span)), f"min.{span.column}", f"max.{span.column}"
+        """Estimate of the rows whose instant lies within `span`, as if the rows of a file were spread evenly."""
+        files = self.files.filter(_possible(self.files, span))
+        least, most = f"min.{span.column}", f"max.{span.column}"
         if not {least, most} <= set(files.column_names):
             return int(pc.sum(files["num_records"]).as_py() or 0)
         total = 0.0
         for file in files.select(["num_records", least, most]).to_pylist():
-            lo, hi = file[least], file[most]
-            if lo is None or hi is None or lo == hi:
+            low, high = file[least], file[most]
+            if low is None or high is None or low == high:
                 total += file["num_records"]
             else:
-                total += file["num_records"] * max(0.0, (min(hi, span.most) - max(lo, span.least)) / (hi - lo))
+                total += file["num_records"] * max(0.0, (min(high, span.most) - max(low, span.least)) / (high - low))
         return round(total)
 
     def _rows(self, paths: list[str], columns: Iterable[str], wanted: pc.Expression | None) -> list[dict[str, Any]]:
         self.opened |= set(paths)
         if not paths:
             return []
-        schema, kind = self.schema, ds.ParquetFileFormat()
+        schema, parquet = self.schema, ds.ParquetFileFormat()
         files = pa.fs.PyFileSystem(DeltaStorageHandler(self.table.table_uri))
-        fragments = [kind.make_fragment(path, filesystem=files) for path in paths]
+        fragments = [parquet.make_fragment(path, filesystem=files) for path in paths]
         known = set(schema.names)
-        read = ds.FileSystemDataset(fragments, schema, kind, files).to_table(
+        read = ds.FileSystemDataset(fragments, schema, parquet, files).to_table(
             columns=[name for name in dict.fromkeys(columns) if name in known], filter=wanted
         )
         return list(read.to_pylist())
 
 
 def opened(path: str) -> Lookup | None:
-    """The newest version of the table, or None where there is none."""
+    """The newest version of the table at `path`, or None where there is no table."""
     table = tables.opened(path)
-    return None if table is None else Lookup(table, pa.table(table.get_add_actions(flatten=True)))
+    return None if table is None else Lookup(table, tables.data_files(table))
 
 
 def equal(column: str, value: Any) -> pc.Expression:
-    """Rows with exactly this value; a null equals nothing."""
+    """Condition: the column has exactly this value. A null equals nothing."""
     return pc.field(column) == pc.scalar(value)
 
 
 def all_of(expressions: Iterable[pc.Expression]) -> pc.Expression:
-    """Every one of at least one."""
+    """Condition: all of these hold. At least one is needed."""
     first, *rest = expressions
-    for one in rest:
-        first = first & one
+    for expression in rest:
+        first = first & expression
     return first
 
 
 def _possible(files: pa.Table, condition: Condition) -> pa.Array:
-    everywhere = pa.array([True] * files.num_rows, pa.bool_())
+    """Whether each file can meet the condition. Missing statistics compare as null, which means that it can."""
+    possible = pa.array([True] * files.num_rows, pa.bool_())
     if isinstance(condition, Has):
         nulls = _column(files, f"null_count.{condition.column}")
         if nulls is None:
-            return everywhere
+            return possible
         found = pc.less(nulls, files["num_records"]) if condition.value else pc.greater(nulls, 0)
         return pc.fill_null(found, True)
-    of = condition.column
-    least, most = (_column(files, f"{end}.{of}", f"partition.{of}") for end in ("min", "max"))
+    name = condition.column
+    least, most = (_column(files, f"{end}.{name}", f"partition.{name}") for end in ("min", "max"))
     if condition.most is not None and least is not None:
-        everywhere = pc.and_(everywhere, pc.fill_null(pc.less_equal(least, _as(condition.most, least)), True))
+        possible = pc.and_(possible, pc.fill_null(pc.less_equal(least, _as(condition.most, least)), True))
     if condition.least is not None and most is not None:
         least_wanted = condition.least - _TRUNCATED if pa.types.is_timestamp(most.type) else condition.least
-        everywhere = pc.and_(everywhere, pc.fill_null(pc.greater_equal(most, _as(least_wanted, most)), True))
-    return everywhere
+        possible = pc.and_(possible, pc.fill_null(pc.greater_equal(most, _as(least_wanted, most)), True))
+    return possible
 
 
 def _column(files: pa.Table, *names: str) -> Any:

@@ -1,38 +1,47 @@
-"""Rows of a Delta table from the files that can hold them: its log is asked without Spark, Spark reads the files.
+"""Rows of a Delta table from the files that can hold them: the log is asked without Spark, Spark reads the files.
 
-    either of some conditions ─▶ statistics in the log (`lookup`) ─▶ names of files ─▶ one DataFrame over them
+    alternatives of conditions ─▶ statistics in the log (`lookup`) ─▶ file names ─▶ one DataFrame over these files
 
-Delta's own scan asks the log with a query of its own, each time; for a small interval that is most of the work. What
-is read is a superset of the wanted rows: the caller's filters stand. Where files do not say all (deletion vectors,
-mapped columns), are too many or cannot be named, Delta reads the table.
+The result holds every wanted row and usually others too: callers apply their own filters. Delta's own scan asks the
+log with a Spark query each time, which for a small interval is most of the work. Delta reads the table itself where
+files alone do not tell (deletion vectors, mapped columns), are too many, or cannot be named.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
+from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from windrow.io.delta import lookup, tables
+from windrow.io.delta import lookup
 from windrow.io.delta.lookup import Condition, Lookup
 
 MOST_FILES = 1000
-"""As many are named one by one."""
+"""Up to this many files are named one by one."""
 _PATTERN = frozenset("{}[]*?\\")
-"""Spark's Parquet reader takes a name with one of these for a pattern."""
+"""Spark's Parquet reader takes a path with one of these characters for a pattern."""
 
 
 def rows(spark: SparkSession, path: str, *either: Sequence[Condition]) -> DataFrame | None:
-    """Rows of all files of the newest version that meet every condition of one of `either`; None without a table."""
+    """Rows of the newest version, from all files that can meet every condition of one of the alternatives.
+
+    Args:
+        path: location of the table.
+        either: the alternatives; each is a sequence of conditions that a file must all meet.
+    Returns:
+        the table's columns, or None where there is no table.
+    """
     table = lookup.opened(path)
     if table is None:
         return None
     paths = _paths(table, either)
     if len(paths) > MOST_FILES or not table.is_plain or _PATTERN & set(path):
         return spark.read.format("delta").load(path)
-    schema = tables.spark_schema(table.table)
+    schema = spark_schema(table.table)
     if not paths:
         return nothing(spark, schema)
     read = spark.read.schema(schema).option("basePath", path)
@@ -40,7 +49,7 @@ def rows(spark: SparkSession, path: str, *either: Sequence[Condition]) -> DataFr
 
 
 def can_hold(path: str, *either: Sequence[Condition]) -> bool:
-    """Whether any file could hold such a row, by the log alone; without a table none can."""
+    """Whether any file can meet every condition of one of the alternatives, by the log alone."""
     table = lookup.opened(path)
     return table is not None and bool(_paths(table, either))
 
@@ -50,6 +59,11 @@ def _paths(table: Lookup, either: Sequence[Sequence[Condition]]) -> set[str]:
 
 
 def nothing(spark: SparkSession, schema: StructType) -> DataFrame:
-    """No rows, which the optimizer knows: what is joined with them is dropped from the plan."""
+    """No rows, in a form that the optimizer recognises: it drops joins with them from the plan."""
     columns = [F.lit(None).cast(field.dataType).alias(field.name) for field in schema]
     return spark.range(1).where(F.lit(False)).select(*columns)
+
+
+def spark_schema(table: DeltaTable) -> StructType:
+    """The schema of a table as Spark has it; no session is needed."""
+    return StructType.fromJson(json.loads(table.schema().to_json()))

@@ -1,8 +1,7 @@
-"""The Spark session: UTC, Delta, and gone when nobody waits for it any more.
+"""The Spark session: it runs in UTC with Delta, or does not start; and it ends with the process that waits for it.
 
-What the session needs (jars, the Delta extension, JVM options) stands in one spark-defaults.conf that
-spark-submit and an in-process session are both given; only the name, and the master of an in-process session,
-are said here.
+Jars, the Delta extension and JVM options stand in one spark-defaults.conf, which spark-submit and an in-process
+session both use. Only the name, and the master of an in-process session, are set here.
 """
 
 from __future__ import annotations
@@ -21,7 +20,11 @@ from pyspark.sql.types import StructType
 
 
 def session(app: str, master: str) -> SparkSession:
-    """Start, or join, the session of this process. Under spark-submit the master is the submitter's."""
+    """Start or join the session of this process; under spark-submit the master is the submitter's.
+
+    Raises:
+        RuntimeError: the session does not run in UTC.
+    """
     builder = SparkSession.builder.appName(app)
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         builder = builder.master(master)
@@ -32,17 +35,22 @@ def session(app: str, master: str) -> SparkSession:
             f"the Spark session runs in time zone {zone}, not UTC: give it Windrow's spark-defaults.conf "
             "(`make setup` writes it) or add spark.sql.session.timeZone=UTC to yours"
         )
-    # A row's data must not stop a job: in `where` and `labels` a division by zero, a failed cast or an index behind
-    # an array's end is null.
+    # The data of one row must not stop a job: in `where` and `labels` a division by zero, a failed cast or an index
+    # beyond the end of an array is null.
     spark.conf.set("spark.sql.ansi.enabled", "false")
     spark.conf.set("spark.sql.legacy.sizeOfNull", "false")
     return spark
 
 
 def frame_of(spark: SparkSession, rows: Iterable[Sequence[Any]], ddl: str) -> DataFrame:
-    """A small frame of what this process knows, `ddl` its schema; instants are aware.
+    """A small DataFrame of values of this process.
 
-    It goes by Arrow: rows of a list would go through a Python worker, whose start takes longer than most queries.
+    The rows travel as an Arrow table: a list of rows would need a Python worker, whose start takes longer than most
+    queries.
+
+    Args:
+        rows: one sequence of cells per row; instants are aware, maps are mappings.
+        ddl: names and types of the columns.
     """
     schema = schema_of(ddl)
     columns = to_arrow_schema(schema, timezone="UTC")
@@ -52,7 +60,7 @@ def frame_of(spark: SparkSession, rows: Iterable[Sequence[Any]], ddl: str) -> Da
 
 
 def schema_of(ddl: str) -> StructType:
-    """The columns that `ddl` names, as Spark has them; a session must run."""
+    """The schema that `ddl` describes; a session must run."""
     schema = StructType.fromDDL(ddl)
     assert isinstance(schema, StructType)
     return schema
@@ -61,8 +69,12 @@ def schema_of(ddl: str) -> StructType:
 def leave_with_parent(submitter: int | None = None, leave: Callable[[int], None] = os._exit) -> None:
     """Exit when the process that started this one, or the task that submitted it, is gone.
 
-    On a kill of spark-submit the JVM dies and the Python driver lives on; on a kill of the task both do. Nobody
-    would ever see what they go on to do.
+    When spark-submit is killed, the JVM dies and the Python driver lives on; when the task is killed, both live on.
+    Nobody would see what they do then.
+
+    Args:
+        submitter: process id of the task, where it is known.
+        leave: how to exit, with an exit code; tests replace it.
     """
     parent = os.getppid()
 

@@ -7,196 +7,164 @@
                              training/_date=<day>/part-<n>-<number>-<plan>.snappy.parquet, added with statistics
 
 A file holds rows of one interval, so that a later publication of the interval can remove it without reading it.
-What is staged and never committed is nowhere to be seen; the folder goes with the process, or a day later.
+No reader sees a staged file before a commit names it. The staging folder is removed with the process, or a day later.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake.transaction import AddAction, RemoveAction
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from windrow.columns import DATE, INTERVAL, PUBLICATION, ROW_ORDER
-from windrow.io.delta import tables
+from windrow.io.delta import files, scan, tables
+from windrow.io.delta.files import DataFile
 from windrow.semantics.intervals import Interval
 from windrow.semantics.plan import Plan
-from windrow.text import instant_text
 
 _NUMBER = "_n"
-_LONGEST_TEXT = 32
-"""Text longer than this has no bounds in the statistics."""
 _ABANDONED_SECONDS = 24 * 3600
 
 
 @dataclass(frozen=True)
 class Staged:
-    """The files of one plan, whose rows carry the publication number that it was foreseen to get."""
+    """The files of one plan; every row in them carries the publication number that the plan is expected to get."""
 
     plan: Plan
     number: int
-    files: tuple[Path, ...]
+    files: tuple[DataFile, ...]
     columns: Mapping[str, str]
-    """name → type in Spark's words, without the partition column"""
+    """name → type as Spark writes it, without the partition column"""
 
     @property
     def rows(self) -> int:
-        return sum(pq.read_metadata(file).num_rows for file in self.files)
+        """Number of rows in all files."""
+        return sum(file.rows for file in self.files)
 
 
-def own(plan: Plan, number: int, files: Sequence[Path], columns: Mapping[str, str]) -> Staged | None:
-    """The candidate's own files; None where another number was foreseen, or where not all they have is published.
+def own(plan: Plan, number: int, paths: Sequence[Path], columns: Mapping[str, str]) -> Staged | None:
+    """The candidate's own files, or None where they cannot be published as they are.
+
+    They cannot where another number was expected when they were written, or where they have columns that the training
+    table does not get.
 
     Args:
-        columns: name → type in Spark's words, of what a training row has, but for the partition column.
+        columns: name → type as Spark writes it, of what a training row has, without the partition column.
     """
-    names: set[str] = set()
-    for file in files:
-        metadata = pq.read_metadata(file)
-        names |= set(metadata.schema.to_arrow_schema().names)
-        known = statistics_of(metadata, [PUBLICATION])
-        if (known["minValues"].get(PUBLICATION), known["maxValues"].get(PUBLICATION)) != (number, number):
-            return None
-    if not files or not names <= set(columns):
+    own_files = tuple(DataFile.read(path) for path in paths)
+    names = {name for file in own_files for name in file.columns}
+    if not own_files or not names <= set(columns) or any(not _has_number(file, number) for file in own_files):
         return None
-    return Staged(plan, number, tuple(files), {name: columns[name] for name in names})
+    return Staged(plan, number, own_files, {name: columns[name] for name in names})
+
+
+def _has_number(file: DataFile, number: int) -> bool:
+    """Whether all rows carry this publication number, by the file's own bounds."""
+    known = file.statistics([PUBLICATION])
+    return known["minValues"].get(PUBLICATION) == number == known["maxValues"].get(PUBLICATION)
 
 
 @contextmanager
 def staged(rows: DataFrame, numbers: Mapping[Plan, int], root: Path) -> Iterator[dict[str, Staged]]:
-    """Write `rows` (training columns, numbered) in one job; by plan id, for the body.
+    """Write `rows` (training columns, numbered) in one job; yields the files by plan id and removes them afterwards.
 
     Args:
         numbers: publication number of each plan, as in the rows' `_publication`.
-        root: folder beside the tables, on the same file system.
+        root: folder on the same file system as the tables.
     """
-    _sweep(root)
+    _remove_abandoned(root)
     folder = root / f"{next(iter(numbers)).id}-{os.getpid()}"
-    files = rows.drop(DATE)
+    without_day = rows.drop(DATE)
     try:
         (
-            files.withColumn(_NUMBER, F.col(PUBLICATION))
+            without_day.withColumn(_NUMBER, F.col(PUBLICATION))
             .sortWithinPartitions(_NUMBER, *ROW_ORDER)
             .write.mode("overwrite")
             .partitionBy(_NUMBER)
             .parquet(str(folder))
         )
-        columns = {field.name: field.dataType.simpleString() for field in files.schema}
+        columns = {field.name: field.dataType.simpleString() for field in without_day.schema}
         yield {
-            plan.id: Staged(plan, number, tuple(sorted((folder / f"{_NUMBER}={number}").glob("*.parquet"))), columns)
+            plan.id: Staged(plan, number, _files_in(folder / f"{_NUMBER}={number}"), columns)
             for plan, number in numbers.items()
         }
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def _files_in(folder: Path) -> tuple[DataFile, ...]:
+    return tuple(DataFile.read(path) for path in sorted(folder.glob("*.parquet")))
+
+
 def fits(table: DeltaTable, columns: Mapping[str, str]) -> bool:
-    """Whether files with these columns can join the table as it is, without a change of its schema."""
-    types = {field.name: field.dataType.simpleString() for field in tables.spark_schema(table)}
-    plain = table.protocol().min_writer_version <= 2
-    return plain and all(types.get(name) == kind for name, kind in columns.items())
+    """Whether files with these columns can join the table without a change of its schema."""
+    types = {field.name: field.dataType.simpleString() for field in scan.spark_schema(table)}
+    is_plain = table.protocol().min_writer_version <= 2
+    return is_plain and all(types.get(name) == kind for name, kind in columns.items())
 
 
 def removals(table: DeltaTable, interval: Interval, now: datetime) -> list[RemoveAction] | None:
-    """What takes an interval's rows out of the table; None where a file holds other rows too, and must be rewritten."""
-    values: dict[str, str | None] = {DATE: f"{interval.start:%Y-%m-%d}"}
+    """Log entries that take an interval's rows out of the table, or None where a file holds rows of others too.
+
+    Such a file (compaction writes them) must be rewritten.
+    """
+    low, high, day = f"min.{INTERVAL}", f"max.{INTERVAL}", f"{interval.start:%Y-%m-%d}"
     found = files_with(table, interval)
-    if any(file[f"min.{INTERVAL}"] != file[f"max.{INTERVAL}"] or file[f"min.{INTERVAL}"] is None for file in found):
+    if any(file[low] != file[high] or file[low] is None for file in found):
         return None
-    return [RemoveAction(file["path"], True, _milliseconds(now), file["size_bytes"], values) for file in found]
+    return [files.remove_action(file["path"], file["size_bytes"], day, now) for file in found]
 
 
 def files_with(table: DeltaTable, interval: Interval) -> list[dict[str, Any]]:
     """The files that can hold rows of an interval: path, size and bounds of `_interval` (None where unknown)."""
-    files = pa.table(table.get_add_actions(flatten=True))
-    least, most = f"min.{INTERVAL}", f"max.{INTERVAL}"
-    wanted = [c for c in ("path", "size_bytes", f"partition.{DATE}", least, most) if c in files.column_names]
-    rows = [{least: None, most: None, **row} for row in files.select(wanted).to_pylist()]
-    ofday = [row for row in rows if row[f"partition.{DATE}"] == interval.start.date()]
-    return [row for row in ofday if None in (row[least], row[most]) or row[least] <= interval.start <= row[most]]
+    known = tables.data_files(table)
+    low, high, day = f"min.{INTERVAL}", f"max.{INTERVAL}", f"partition.{DATE}"
+    wanted = [c for c in ("path", "size_bytes", day, low, high) if c in known.column_names]
+    rows = [{low: None, high: None, **row} for row in known.select(wanted).to_pylist()]
+    of_day = [row for row in rows if row[day] == interval.start.date()]
+    return [row for row in of_day if None in (row[low], row[high]) or row[low] <= interval.start <= row[high]]
 
 
 def additions(path: str, staged: Staged, statistics: Sequence[str]) -> list[AddAction]:
-    """Link the files under the table, and say how a commit adds them. Once more is no harm."""
+    """Link the files into the folder of the table and return the log entries that add them. Idempotent.
+
+    Args:
+        statistics: columns whose statistics go into the log.
+    """
     day = f"{staged.plan.interval.start:%Y-%m-%d}"
-    folder = Path(path) / f"{DATE}={day}"
-    folder.mkdir(parents=True, exist_ok=True)
+    (Path(path) / f"{DATE}={day}").mkdir(parents=True, exist_ok=True)
     actions = []
     for n, file in enumerate(staged.files):
-        name = f"part-{n:05d}-{staged.number}-{staged.plan.id}.snappy.parquet"
-        metadata = pq.read_metadata(file)
-        seen = _linked(file, folder / name).stat()
-        known = json.dumps(statistics_of(metadata, statistics), separators=(",", ":"))
-        actions.append(
-            AddAction(f"{DATE}={day}/{name}", seen.st_size, {DATE: day}, int(seen.st_mtime * 1000), True, known)
-        )
+        name = f"{DATE}={day}/part-{n:05d}-{staged.number}-{staged.plan.id}.snappy.parquet"
+        _link(file.path, Path(path) / name)
+        actions.append(files.add_action(Path(path), name, file, statistics, day))
     return actions
 
 
-def _linked(file: Path, to: Path) -> Path:
-    """The same file under another name; a copy where links cannot be."""
-    beside = to.with_name(f".{to.name}.{os.getpid()}")
-    beside.unlink(missing_ok=True)
+def _link(file: Path, to: Path) -> None:
+    """Give the file a second name; copy it where the file system has no links."""
+    temporary = to.with_name(f".{to.name}.{os.getpid()}")
+    temporary.unlink(missing_ok=True)
     try:
-        os.link(file, beside)
+        os.link(file, temporary)
     except OSError:
-        shutil.copyfile(file, beside)
-    return beside.replace(to)
+        shutil.copyfile(file, temporary)
+    temporary.replace(to)
 
 
-def statistics_of(metadata: pq.FileMetaData, columns: Sequence[str]) -> dict[str, Any]:
-    """Delta's statistics of a Parquet file, from the file's own."""
-    places = {metadata.schema.column(i).path: i for i in range(metadata.num_columns)}
-    groups = [metadata.row_group(g) for g in range(metadata.num_row_groups)]
-    least: dict[str, Any] = {}
-    most: dict[str, Any] = {}
-    nulls: dict[str, int] = {}
-    for name in columns:
-        seen = [group.column(places[name]).statistics for group in groups] if name in places else []
-        if not seen or any(one is None or not one.has_null_count for one in seen):
-            continue
-        nulls[name] = sum(one.null_count for one in seen)
-        bounds = [(one.min, one.max) for one in seen if one.has_min_max]
-        if bounds and len(bounds) == sum(one.num_values > 0 for one in seen):
-            lo, hi = _bound(min(b[0] for b in bounds), up=False), _bound(max(b[1] for b in bounds), up=True)
-            if lo is not None and hi is not None:
-                least[name], most[name] = lo, hi
-    return {"numRecords": metadata.num_rows, "minValues": least, "maxValues": most, "nullCount": nulls}
-
-
-def _bound(value: Any, *, up: bool) -> Any:
-    """A bound as Delta's log says it: instants to the millisecond, never inside the true bound."""
-    if isinstance(value, datetime):
-        at = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
-        floor = at.replace(microsecond=at.microsecond // 1000 * 1000)
-        at = floor + timedelta(milliseconds=1) if up and floor < at else floor
-        return instant_text(at).replace("000Z", "Z")
-    if isinstance(value, str):
-        return value if len(value) <= _LONGEST_TEXT else None
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    return value.isoformat() if hasattr(value, "isoformat") else None
-
-
-def _milliseconds(at: datetime) -> int:
-    return int(at.timestamp() * 1000)
-
-
-def _sweep(root: Path) -> None:
-    """Folders of processes that were killed: nobody has written to them for a day."""
+def _remove_abandoned(root: Path) -> None:
+    """Remove the folders of killed processes: those to which nobody has written for a day."""
     for folder in root.glob("*-*") if root.is_dir() else ():
         if time.time() - folder.stat().st_mtime > _ABANDONED_SECONDS:
             shutil.rmtree(folder, ignore_errors=True)

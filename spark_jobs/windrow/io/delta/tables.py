@@ -1,13 +1,11 @@
-"""Small Delta tables, read and written without a JVM (delta-rs).
+"""Small Delta tables, read and written without a JVM (delta-rs): a version of an app id is appended once or refused.
 
-A write names its app id and version; a second write of the same version is refused here, loudly, because
-Delta itself would skip it in silence. Writers hold the table's lock (see `locks`), so reading the version
-before the commit is not a race.
+A write names its app id and version. A second write of a version raises here, because Delta itself would skip it
+silently. Writers hold the table's lock (see `locks`), so no commit happens between the check and the write.
 """
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -15,18 +13,17 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import TableNotFoundError
-from pyspark.sql.types import StructType
 
 from windrow.outcomes import AnotherWriter
 from windrow.semantics.plan import Plan
 
 Filter = tuple[str, str, Any]
-
+"""Column, operator and value, as Arrow's readers take them."""
 
 COMPACT_EVERY = 50
-"""Commits between two compactions: a table of one-row files is read slowly."""
+"""Commits between two compactions; many one-row files make a table slow to read."""
 _CHECKPOINTS = {"delta.checkpointInterval": "10"}
-"""A table is opened often, and a log of single commits slowly."""
+"""Small tables are opened often, and a checkpoint spares the reader most single commits."""
 
 
 class WriteSkipped(AnotherWriter):
@@ -43,47 +40,62 @@ def opened(path: str) -> DeltaTable | None:
         return None
 
 
-def spark_schema(table: DeltaTable) -> StructType:
-    """The table's schema in Spark's words."""
-    return StructType.fromJson(json.loads(table.schema().to_json()))
+def data_files(table: DeltaTable) -> pa.Table:
+    """The data files of a table with their statistics, one row per file, from the log alone.
+
+    Columns: `path`, `size_bytes`, `num_records`, and `min.<column>`, `max.<column>`, `null_count.<column>`,
+    `partition.<column>` where the log has them.
+    """
+    return pa.table(table.get_add_actions(flatten=True))
 
 
 def read(
     path: str, columns: Sequence[str] | None = None, filters: Sequence[Filter] | None = None
 ) -> list[dict[str, Any]]:
-    """Rows of a small table as dicts, none where the table is missing."""
+    """Rows of a small table as dicts by column; empty where the table is missing.
+
+    Args:
+        columns: None or empty for all.
+        filters: conditions that a row must all meet.
+    """
     table = opened(path)
     if table is None or any(part[1:] == ("in", []) for part in filters or ()):
-        return []  # among none there is none, and Arrow does not know the type of an empty set
+        return []  # nothing is in an empty set, and Arrow could not infer its type
     return table.to_pyarrow_table(
         columns=list(columns) if columns else None, filters=list(filters) if filters else None
     ).to_pylist()
 
 
 def of_plans(column: str, plans: Sequence[Plan]) -> list[Filter]:
-    """Rows of some plans. The interval says in which files they can be, a plan's id does not."""
+    """Filters for the rows of these plans; `column` holds the plan id.
+
+    The interval is in the filter because files have narrow bounds of it, and none that help of a random id.
+    """
     return [(column, "in", [plan.id for plan in plans]), ("interval", "in", [plan.interval.start for plan in plans])]
 
 
 def version_of(path: str, app_id: str) -> int:
-    """Last committed transaction version of an app id, -1 where there is none."""
+    """Last committed transaction version of an app id; -1 before its first, or without a table."""
     table = opened(path)
     found = table.transaction_version(app_id) if table is not None else None
     return -1 if found is None else int(found)
 
 
 class Commit(NamedTuple):
-    """A commit that Windrow's Spark jobs made."""
+    """A commit with a message."""
 
     version: int
     message: str
-    """The JSON text that it carries."""
+    """JSON text of the commit's user metadata."""
     rows: int | None
-    """Rows that its writer says it wrote."""
+    """Number of written rows by the writer's own metrics, where it recorded them."""
 
 
 def commits(path: str) -> Iterator[Commit]:
-    """Commits with a message, newest first; those of maintenance have none. The newest is cheap to reach."""
+    """Yield the commits that have a message, newest first; those of maintenance have none.
+
+    The history is read in growing steps, because most callers stop at the newest commit.
+    """
     table = opened(path)
     seen, step = 0, 8
     while table is not None:
@@ -107,11 +119,14 @@ def append_once(
 ) -> None:
     """Append rows in one commit; with an app id, exactly once per version.
 
+    Args:
+        rows: values by column; a missing one is null.
     Raises:
         WriteSkipped: the version is not newer than the table's last one.
     """
     table = opened(path)
     transactions = None
+    # the caller's lock keeps this check true until the commit; without it Delta would skip the write silently
     if app_id is not None and version is not None:
         last = table.transaction_version(app_id) if table is not None else None
         if last is not None and version <= last:
@@ -122,7 +137,7 @@ def append_once(
         transactions = [Transaction(app_id, version)]
     data = pa.Table.from_pylist([{name: row.get(name) for name in schema.names} for row in rows], schema)
     properties = CommitProperties(app_transactions=transactions)
-    # a table of an older version gains the columns that it lacks
+    # schema_mode: a table that was created by an older release gains its missing columns
     write_deltalake(
         table or path,
         data,

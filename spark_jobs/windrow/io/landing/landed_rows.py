@@ -62,7 +62,7 @@ class LandedRows:
     @property
     def looked(self) -> dict[str, dict[str, int]]:
         """Number of files opened, and of files in all, by topic."""
-        return {topic: table.looked for topic, table in self._tables.items()}
+        return {topic: table.file_counts for topic, table in self._tables.items()}
 
     def by_id(self, stream: Stream, topic: str, epoch: int | None, partition: int, offset: int) -> list[Row]:
         """The row at an offset; one per epoch if `epoch` is None and the topic was created again."""

@@ -18,7 +18,8 @@ from pyspark.sql import functions as F
 
 from windrow.columns import INTERVAL, PAIRED, PLAN, ROW_ORDER
 from windrow.home import Home, Table
-from windrow.io.delta import footers, lookup, scan, tables
+from windrow.io.delta import lookup, scan, tables
+from windrow.io.delta.files import DataFile
 from windrow.io.delta.locks import held
 from windrow.io.delta.lookup import Range
 from windrow.semantics.intervals import at_micros
@@ -101,7 +102,7 @@ def files_of(home: Home, plans: Sequence[Plan]) -> tuple[dict[str, list[Path]], 
     if table is None:
         return {plan.id: [] for plan in plans}, {}
     files = {plan.id: [Path(path) / file for file in sorted(table.paths(_files_with(plan.id)))] for plan in plans}
-    return files, {field.name: field.dataType.simpleString() for field in tables.spark_schema(table.table)}
+    return files, {field.name: field.dataType.simpleString() for field in scan.spark_schema(table.table)}
 
 
 def null_counts(home: Home, plans: Sequence[Plan]) -> dict[str, dict[str, int]]:
@@ -115,7 +116,7 @@ def null_counts(home: Home, plans: Sequence[Plan]) -> dict[str, dict[str, int]]:
         return {}
     counts = {}
     for plan_id, paths in files.items():
-        by_file = [footers.nulls_of(path) for path in paths]
+        by_file = [DataFile.read(path).null_counts for path in paths]
         known = [name for name in home.pipeline.left.columns if all(name in nulls for nulls in by_file)]
         counts[plan_id] = {name: sum(nulls[name] for nulls in by_file) for name in known}
     return counts

@@ -24,7 +24,7 @@ from pyspark.sql.types import DateType, StructField, StructType
 
 from windrow.columns import DATE, EVENT_TIME, INTERVAL
 from windrow.home import Home, Table
-from windrow.io.delta import crash_points, staging, tables
+from windrow.io.delta import crash_points, scan, staging, tables
 from windrow.io.delta.staging import Staged
 from windrow.io.registers import publications
 from windrow.io.training import candidates
@@ -82,7 +82,7 @@ def create_if_missing(home: Home) -> None:
         return
     candidate = tables.opened(home.table(Table.CANDIDATES))
     assert candidate is not None, "its rows are about to be published"
-    known = {field.name: field for field in tables.spark_schema(candidate)}
+    known = {field.name: field for field in scan.spark_schema(candidate)}
     fields = [known.get(name, StructField(name, DateType())) for name in training_columns(known)]
     key = [key for key in home.pipeline.left.key if _has_statistics(home.pipeline.left.columns[key])]
     DeltaTable.create(

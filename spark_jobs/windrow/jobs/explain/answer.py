@@ -100,7 +100,7 @@ def _published(ctx: Context, case: Case, all_columns: bool) -> tuple[Row | None,
     wanted = all_of([equal(EVENT_TIME, at), *[equal(name, case.row[name]) for name in ROW_ID]])
     payload = list(ctx.pipeline.left.columns) if all_columns else []
     rows = table.read([*names, *payload], wanted, [Range(INTERVAL, start, start), Range(EVENT_TIME, at, at)])
-    return (rows[0] if rows else None), table.looked
+    return (rows[0] if rows else None), table.file_counts
 
 
 def _state(row: JoinedRow | None) -> tuple[str | None, str | None]:

@@ -1,0 +1,131 @@
+"""Parquet files of a Delta table: each footer is read once, and the log entries that add or remove a file.
+
+    file ─▶ footer (one read) ─▶ rows, columns, nulls by column
+                              └▶ Delta's statistics: bounds that may be too wide and never too narrow
+
+Nothing here reads rows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+from deltalake.transaction import AddAction, RemoveAction
+
+from windrow.columns import DATE
+from windrow.semantics.intervals import MICROSECOND, micros
+from windrow.text import instant_text
+
+_LONGEST_TEXT = 32
+"""Text longer than this has no bounds in the statistics."""
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A Parquet file with its footer."""
+
+    path: Path
+    footer: pq.FileMetaData
+
+    @classmethod
+    def read(cls, path: Path) -> DataFile:
+        """Read the footer of the file at `path`."""
+        return cls(path, pq.read_metadata(path))
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return int(self.footer.num_rows)
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the top-level columns."""
+        return list(self.footer.schema.to_arrow_schema().names)
+
+    @property
+    def null_counts(self) -> dict[str, int]:
+        """Nulls by top-level column, without the columns whose nulls the footer does not tell."""
+        names = self.columns
+        groups = [group for group in self._groups if group.num_rows]
+        counts: dict[str, int] = {}
+        uncertain: set[str] = set()
+        for leaf in range(self.footer.num_columns):
+            path = self.footer.schema.column(leaf).path
+            # a name may contain dots itself, so a leaf belongs to the longest column name that its path begins with
+            name = path if path in names else max((n for n in names if path.startswith(f"{n}.")), key=len, default=path)
+            seen = [group.column(leaf).statistics for group in groups]
+            if any(one is None or not one.has_null_count for one in seen):
+                uncertain.add(name)
+                continue
+            count = sum(one.null_count for one in seen)
+            if path != name and count:  # a nested leaf counts empty lists and inner nulls too: only zero is certain
+                uncertain.add(name)
+            counts[name] = max(count, counts.get(name, 0))
+        return {name: count for name, count in counts.items() if name not in uncertain}
+
+    def statistics(self, columns: Sequence[str]) -> dict[str, Any]:
+        """Delta's statistics of these columns; a column without complete statistics in the footer is left out."""
+        leaves = {self.footer.schema.column(i).path: i for i in range(self.footer.num_columns)}
+        least: dict[str, Any] = {}
+        greatest: dict[str, Any] = {}
+        nulls: dict[str, int] = {}
+        for name in columns:
+            seen = [group.column(leaves[name]).statistics for group in self._groups] if name in leaves else []
+            if not seen or any(one is None or not one.has_null_count for one in seen):
+                continue
+            nulls[name] = sum(one.null_count for one in seen)
+            bounds = [(one.min, one.max) for one in seen if one.has_min_max]
+            # every row group with values must have bounds, or a reader would skip rows of the one that has none
+            if bounds and len(bounds) == sum(one.num_values > 0 for one in seen):
+                low, high = _bound(min(b[0] for b in bounds), up=False), _bound(max(b[1] for b in bounds), up=True)
+                if low is not None and high is not None:
+                    least[name], greatest[name] = low, high
+        return {"numRecords": self.rows, "minValues": least, "maxValues": greatest, "nullCount": nulls}
+
+    @property
+    def _groups(self) -> list[Any]:
+        return [self.footer.row_group(g) for g in range(self.footer.num_row_groups)]
+
+
+def add_action(
+    table: Path, name: str, footer: DataFile, columns: Sequence[str], day: str | None, *, data_change: bool = True
+) -> AddAction:
+    """Log entry that adds the file `name`, which is already under the folder of the table.
+
+    Args:
+        footer: the same file under any path; its statistics of `columns` go into the entry.
+        day: value of the partition column, where the table has one.
+        data_change: false where the rows were in the table before (compaction).
+    """
+    stat = (table / name).stat()
+    known = json.dumps(footer.statistics(columns), separators=(",", ":"))
+    return AddAction(name, stat.st_size, _partition(day), int(stat.st_mtime * 1000), data_change, known)
+
+
+def remove_action(name: str, size: int, day: str | None, at: datetime, *, data_change: bool = True) -> RemoveAction:
+    """Log entry that removes a file; `at` is when it ceased to be part of the table, from which vacuum counts."""
+    return RemoveAction(name, data_change, micros(at) // 1000, size, _partition(day))
+
+
+def _partition(day: str | None) -> dict[str, str | None]:
+    return {DATE: day} if day else {}
+
+
+def _bound(value: Any, *, up: bool) -> Any:
+    """A bound as Delta's log writes it. Instants are rounded to milliseconds, outwards; None is no bound."""
+    if isinstance(value, datetime):
+        at = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+        floor = at - at.microsecond % 1000 * MICROSECOND
+        at = floor + timedelta(milliseconds=1) if up and floor < at else floor
+        return instant_text(at).replace("000Z", "Z")
+    if isinstance(value, str):
+        return value if len(value) <= _LONGEST_TEXT else None
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    return value.isoformat() if hasattr(value, "isoformat") else None

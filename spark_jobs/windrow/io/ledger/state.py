@@ -1,0 +1,110 @@
+"""What the late ledger is decided from: register, clock, landing tables' logs and its own last pass. No Spark.
+
+Register and training table are read under the training lock, so they are of one moment. What lands while the rest is
+read is above the pins of the observation, and belongs to the next pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+import polars as pl
+from deltalake import DeltaTable
+
+from windrow.columns import BATCH, EVENT_TIME, QUARANTINED
+from windrow.home import Home, Table
+from windrow.io.delta import tables
+from windrow.io.delta.locks import held
+from windrow.io.ledger.table import APP_ID, last_pass, lines, path_of
+from windrow.io.registers import clocks, publications
+from windrow.io.registers.clocks import Observation
+from windrow.semantics.close import is_closed
+from windrow.semantics.intervals import EARLIEST, LATEST
+from windrow.semantics.ledger import CONFIG_CHANGED
+from windrow.semantics.plan import Plan
+from windrow.transforms.facts import facts_of
+from windrow.transforms.ledger.passes import Knowledge, LandedFile, State
+
+_STATISTICS = (
+    f"max.{BATCH}", f"min.{EVENT_TIME}", f"max.{EVENT_TIME}", "num_records",
+    f"null_count.{EVENT_TIME}", f"null_count.{QUARANTINED}",
+)  # fmt: skip
+"""Of a file, in the order of `LandedFile`."""
+
+
+def read(home: Home) -> State | None:
+    """The state of now, or None where nothing is published or landed. The caller holds the ledger's lock."""
+    training = home.table(Table.TRAINING)
+    if tables.opened(training) is None:
+        return None
+    with held(home.lock(Table.TRAINING)):
+        publications.repair(home)
+        standing = publications.standing(publications.registered(home))
+        table = tables.opened(training)
+    observed = clocks.observe(home)
+    if table is None or not observed.rows or not standing:
+        return None
+    opened = {topic: tables.opened(home.landing(topic)) for topic in home.pipeline.topics}
+    landing = {topic: landed for topic, landed in opened.items() if landed is not None}
+    last = last_pass(home, home.pipeline.config_hash)
+    return State(
+        number=max(0, tables.version_of(path_of(home), APP_ID)) + 1,
+        standing=standing,
+        training_version=table.version(),
+        pins=observed.pins,
+        clocks=observed.clocks,
+        versions={topic: landed.version() for topic, landed in landing.items()},
+        files={topic: _files(landed) for topic, landed in landing.items()},
+        new_commits=_commits_since(landing, last.versions if last else {}),
+        last=last,
+        newest=last_pass(home),
+        marked=_marked(home, standing),
+        knowledge=partial(_knowledge, home, observed),
+    )
+
+
+def _files(table: DeltaTable) -> tuple[LandedFile, ...]:
+    return tuple(LandedFile(*[row.get(name) for name in _STATISTICS]) for row in tables.data_files(table).to_pylist())
+
+
+def _commits_since(landing: Mapping[str, DeltaTable], versions: Mapping[str, int]) -> tuple[Mapping[str, Any], ...]:
+    """Entries of the landing tables' histories behind these versions."""
+    found: list[Mapping[str, Any]] = []
+    for topic, table in landing.items():
+        if (new := table.version() - versions.get(topic, -1)) > 0:
+            found += table.history(limit=new)
+    return tuple(found)
+
+
+def _marked(home: Home, standing: Mapping[datetime, Mapping[str, Any]]) -> frozenset[datetime]:
+    other = [start for start, row in standing.items() if row["config_hash"] != home.pipeline.config_hash]
+    if not other:
+        return frozenset()
+    found = lines(home, other, columns=("interval", "kind"), standing=standing)
+    return frozenset(found.filter(pl.col("kind") == CONFIG_CHANGED)["interval"])
+
+
+def _knowledge(home: Home, observed: Observation, plan: Plan) -> Knowledge:
+    """What was known at the pins and clock of a plan.
+
+    Args:
+        observed: an observation of the clock that is not older than the plan.
+    """
+    pipeline = home.pipeline
+    known = observed.gaps_between(EARLIEST, LATEST, pipeline=pipeline, pins=plan.pins)
+    frontier = plan.frontier(pipeline.after, pipeline.grace)
+    return Knowledge(
+        frozenset(known), facts_of(pipeline, (plan,), ()).heard_until, partial(is_closed, frontier=frontier)
+    )
+
+
+def observations_above(home: Home, floor: Mapping[str, int]) -> Sequence[Observation]:
+    """The observations of the clock that saw a batch from the floor (topic → batch) on, oldest first."""
+    alternatives: Any = [[("topic", "=", topic), ("batch", ">=", batch)] for topic, batch in floor.items()]
+    by_number: dict[int, list[dict[str, Any]]] = {}
+    for row in tables.read(home.table(Table.CLOCK), filters=alternatives):
+        by_number.setdefault(row["observation"], []).append(row)
+    return [Observation(n, home.pipeline.topics, tuple(rows)) for n, rows in sorted(by_number.items())]

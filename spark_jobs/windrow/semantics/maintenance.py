@@ -1,0 +1,130 @@
+"""What maintenance may do: which files are put together, which candidates are outdated, how long dead files stay.
+
+    landing    batches ──[ hour ]──[ hour ]──[ open hour      only hours that are over: nothing is added to them any
+    training   ──[ day of UTC ]──[ open day                   more, so each is compacted once
+
+A piece is compacted only if that makes fewer files. Its condition names exactly the rows of its files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from itertools import groupby
+from math import ceil
+from typing import Any, NamedTuple
+
+from windrow.outcomes import BadInput
+from windrow.semantics.intervals import DAY
+from windrow.semantics.plan import Plan
+
+ROWS_PER_FILE = 500_000
+HOUR = timedelta(hours=1)
+SHORTEST_RETENTION = timedelta(days=7)
+"""Longer than any job may run, and what Delta itself holds safe."""
+
+
+class RetentionUnsafe(BadInput, ValueError):
+    """Files would be deleted that a running job or a reader of a past version may still need."""
+
+
+class LandingFile(NamedTuple):
+    """A file of a landing table, by its statistics."""
+
+    path: str
+    rows: int
+    first_batch: int
+    last_batch: int
+    arrived_at: datetime
+    """the latest arrival in it"""
+
+
+class TrainingFile(NamedTuple):
+    """A file of the training table, by its partition and statistics."""
+
+    path: str
+    rows: int
+    day: date
+    interval: datetime | None
+    """the earliest interval start in it, where it is known"""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Files whose rows are put together."""
+
+    begins: datetime
+    paths: frozenset[str]
+    rows: int
+    wanted: int
+    """number of files that are enough"""
+    batches: tuple[int, int] | None = None
+    """first and last batch, of a landing table"""
+    day: date | None = None
+    """partition, of the training table"""
+
+
+def require_safe(retention: timedelta) -> None:
+    """Refuse a retention that is too short.
+
+    Raises:
+        RetentionUnsafe: names the shortest safe one.
+    """
+    if retention < SHORTEST_RETENTION:
+        raise RetentionUnsafe(
+            f"a retention of {retention} is refused: a join, a rebuild or a reader of a past version that began before "
+            f"may still need those files. The least is {SHORTEST_RETENTION.days}d."
+        )
+
+
+def landing_pieces(files: Iterable[LandingFile], before: datetime) -> list[Piece]:
+    """Hours of arrival that ended by `before` and have more files than they need, oldest first.
+
+    Batches are landed in order and each within one hour, so an hour is a range of batches and no batch is cut.
+    """
+    pieces = []
+    ordered = sorted(files, key=lambda file: file.first_batch)
+    for hour, group in groupby(ordered, key=lambda file: _hour(file.arrived_at)):
+        members = list(group)
+        batches = min(file.first_batch for file in members), max(file.last_batch for file in members)
+        if hour + HOUR <= before:
+            pieces.append(_piece(hour, members, batches=batches))
+    return [piece for piece in pieces if len(piece.paths) > piece.wanted]
+
+
+def training_pieces(files: Iterable[TrainingFile], before: datetime) -> list[Piece]:
+    """Days that ended by `before` and have more than one file per hour with intervals, oldest first.
+
+    One file per hour, and not per day, because a rebuild of an interval rewrites the files that hold it.
+    """
+    pieces = []
+    for day, group in groupby(sorted(files, key=lambda file: file.day), key=lambda file: file.day):
+        members, begins = list(group), datetime(day.year, day.month, day.day, tzinfo=UTC)
+        hours = {_hour(file.interval) for file in members if file.interval}
+        if begins + DAY <= before:
+            pieces.append(_piece(begins, members, least=len(hours), day=day))
+    return [piece for piece in pieces if len(piece.paths) > piece.wanted]
+
+
+def _piece(begins: datetime, files: Sequence[LandingFile | TrainingFile], least: int = 1, **where: Any) -> Piece:
+    rows = sum(file.rows for file in files)
+    wanted = max(1, least, ceil(rows / ROWS_PER_FILE))
+    return Piece(begins, frozenset(file.path for file in files), rows, wanted, **where)
+
+
+def _hour(at: datetime) -> datetime:
+    return at.replace(minute=0, second=0, microsecond=0)
+
+
+def outdated(plans: Iterable[Plan], standing: Mapping[datetime, int]) -> list[str]:
+    """Ids of the plans that no commit will accept any more, because their interval has a newer publication.
+
+    Args:
+        standing: interval start → number of the publication that readers see.
+    """
+    return [
+        plan.id
+        for plan in plans
+        if (number := standing.get(plan.interval.start)) is not None and number != plan.supersedes
+    ]

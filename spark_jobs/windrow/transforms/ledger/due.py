@@ -1,0 +1,189 @@
+"""What a pass of the late ledger has to look at: decided from registers, clocks and file statistics, without Spark.
+
+    known when it was last looked at ──▶ known now     rows landed near a publication ──▶ look for their intervals
+    (the plan of the publication,                      label clock, gap, forced close ──▶ look at stretches of time
+     or the last pass)                                 landed rows were deleted ────────▶ look at everything
+                                                       none of these ───────────────────▶ nothing to look at
+
+What lands in time is newer than every window of every publication, and the statistics of its files tell so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from windrow.config import Pipeline, RightStream, Stream
+from windrow.semantics.close import closes_at
+from windrow.semantics.intervals import EARLIEST, LATEST, MICROSECOND, Interval, shifted
+from windrow.semantics.ledger import CONFIG_CHANGED
+from windrow.semantics.plan import Plan
+from windrow.transforms.ledger.passes import Due, Knowledge, LandedFile, Seen, State, Stretch
+
+_HARMLESS = ("OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "CREATE TABLE", "ADD COLUMNS", "FSCK")
+"""Operations on a landing table that keep every row."""
+MOST_STRETCHES = 50
+"""Ranges of event time in one read; above that, the nearest ones become one."""
+
+
+def due(pipeline: Pipeline, state: State) -> Due:
+    """What the next pass has to look at."""
+    first = Interval(pipeline.start, pipeline.start + pipeline.interval)
+    known = Plan(pipeline.name, "late", first, state.pins, pipeline.config_hash, state.clocks)
+    seen = _seen(pipeline, state)
+    near = (stretch for topic, files in state.files.items() for stretch in _near(pipeline, topic, files, seen))
+    now = state.knowledge(known)
+    stretches = (stretch for one in seen for stretch in _stretches(pipeline, one, state.knowledge(one.known), now))
+    other = {start for start, row in state.standing.items() if row["config_hash"] != pipeline.config_hash}
+    return Due(
+        number=state.number,
+        known=known,
+        standing=state.standing,
+        training_version=state.training_version,
+        versions=state.versions,
+        seen=seen,
+        incomparable=tuple(sorted(other - state.marked)),
+        near=tuple(dict.fromkeys(near)),
+        stretches=tuple(dict.fromkeys(stretches)),
+        is_erased=any(_removes_rows(entry) for entry in state.new_commits),
+    )
+
+
+def _seen(pipeline: Pipeline, state: State) -> tuple[Seen, ...]:
+    """Standing publications of the current config, grouped by what was known when they were last looked at."""
+    last, by_pass = state.last, []
+    by_plan: dict[Any, tuple[Plan, list[datetime]]] = {}
+    for start, row in sorted(state.standing.items()):
+        if row["config_hash"] != pipeline.config_hash:
+            continue
+        if last is not None and row["number"] <= last.publication:
+            by_pass.append(start)
+        else:
+            plan = Plan.from_json(row["plan"])
+            by_plan.setdefault((tuple(plan.pins.items()), plan.watermark), (plan, []))[1].append(start)
+    passed = [Seen(last.known, tuple(by_pass))] if last and by_pass else []
+    return (*passed, *(Seen(plan, tuple(starts)) for plan, starts in by_plan.values()))
+
+
+def _near(pipeline: Pipeline, topic: str, files: Iterable[LandedFile], seen: Sequence[Seen]) -> Iterator[Stretch]:
+    """Around files with a batch that a publication has not seen, where they can hold a row that matters to it."""
+    is_label = any(isinstance(s, RightStream) and s.role == "label" for s in pipeline.streams_of(topic))
+    for file in files:
+        unaware = [one for one in seen if one.known.pins.get(topic, 0) < file.last_batch]
+        if is_label and unaware and file.can_hold_undated:
+            yield Stretch(EARLIEST, LATEST)  # a label that cannot be dated makes every row of its key doubtful
+        for stream in pipeline.streams_of(topic):
+            begin, end = affected(stream, *file.span)
+            if any(one.covers(shifted(begin, -pipeline.interval), end) for one in unaware):
+                yield Stretch(begin, end)
+
+
+def _stretches(pipeline: Pipeline, seen: Seen, before: Knowledge, now: Knowledge) -> list[Stretch]:
+    """Where the clock, an accepted gap or a close now tells something else about labels than it did before."""
+    intervals = (Interval(start, start + pipeline.interval) for start in seen.starts)
+    # a publication that was forced before its close may have labels from after it; by now the interval has closed
+    found = [Stretch(i.start, i.end) for i in intervals if not before.is_closed(i) and now.is_closed(i)]
+    for stream in pipeline.label_streams:
+        heard = [known.heard_until[stream.name] for known in (before, now)]
+        if stream.silence == "unknown" and heard[0] != heard[1]:
+            low, high = sorted(EARLIEST if at is None else shifted(at, -stream.window.after) for at in heard)
+            found.append(Stretch(low, high, silent=True))
+        for gap in before.gaps ^ now.gaps:
+            if gap.topic in stream.topics:
+                begin = EARLIEST if gap.start_at is None else shifted(gap.start_at, -stream.window.after)
+                end = LATEST if gap.end_at is None else shifted(gap.end_at, stream.window.before)
+                found.append(Stretch(begin, end))
+    return [s for s in found if seen.covers(shifted(s.begin, -pipeline.interval), s.end)]
+
+
+def _removes_rows(entry: Mapping[str, Any]) -> bool:
+    """Whether a commit of a landing table deleted or rewrote rows; landing itself only appends."""
+    is_append = entry.get("operationParameters", {}).get("mode") == "Append"
+    return not is_append and entry.get("operation") not in _HARMLESS
+
+
+def affected(stream: Stream, oldest: datetime, newest: datetime) -> tuple[datetime, datetime]:
+    """First and last left event time whose window can hold a row of the stream with a time in [oldest, newest]."""
+    before, after = window_of(stream)
+    return shifted(oldest, -after), shifted(newest, before)
+
+
+def window_of(stream: Stream) -> tuple[timedelta, timedelta]:
+    """The window before and after a left row; nothing for the left stream, whose rows matter to themselves only."""
+    if isinstance(stream, RightStream):
+        return stream.window.before, stream.window.after
+    return timedelta(0), timedelta(0)
+
+
+def stretches_of(starts: Sequence[datetime], length: timedelta, reach: timedelta) -> list[Interval]:
+    """Intervals as few stretches: those within `reach` of each other are one, and at most `MOST_STRETCHES` remain."""
+    stretches: list[Interval] = []
+    for start in sorted(starts):
+        if stretches and start - stretches[-1].end <= reach:
+            stretches[-1] = Interval(stretches[-1].start, start + length)
+        else:
+            stretches.append(Interval(start, start + length))
+    while len(stretches) > MOST_STRETCHES:
+        n = min(range(len(stretches) - 1), key=lambda i: stretches[i + 1].start - stretches[i].end)
+        stretches[n : n + 2] = [Interval(stretches[n].start, stretches[n + 1].end)]
+    return stretches
+
+
+def began_at(
+    observations: Iterable[tuple[Mapping[str, int], datetime | None]], floor: Mapping[str, int]
+) -> list[tuple[str, int, datetime | None]]:
+    """Topic, batch, and the watermark as the batch began to land: that of the observation before it was first seen.
+
+    Args:
+        observations: pins and watermark, oldest first.
+        floor: topic → batch; only batches above it are wanted.
+    """
+    began: dict[tuple[str, int], datetime | None] = {}
+    last, watermark = dict(floor), None
+    for pins, reached in observations:
+        for topic, batch in pins.items():
+            for number in range(last.get(topic, 0) + 1, batch + 1):
+                began[topic, number] = watermark
+            last[topic] = max(batch, last.get(topic, 0))
+        watermark = reached
+    return [(topic, batch, at) for (topic, batch), at in began.items()]
+
+
+def floor_of(pipeline: Pipeline, work: Due) -> dict[str, int]:
+    """Topic → the newest batch that every comparable publication was compared with."""
+    pins = [one.known.pins for one in work.seen]
+    return {topic: min((known.get(topic, 0) for known in pins), default=0) for topic in pipeline.topics}
+
+
+def published_floor(work: Due, starts: Sequence[datetime]) -> dict[str, int]:
+    """Topic → the least pin of these publications: batches above it can be late, also where an older pass saw them."""
+    pins = [work.plan_of(start).pins for start in starts]
+    return {topic: min(known.get(topic, 0) for known in pins) for topic in work.known.pins}
+
+
+STANDING = (
+    "_interval timestamp, _publication bigint, _closed_at timestamp, _drained boolean, _pins map<string,bigint>, "
+    "_clocks map<string,timestamp>, _disorder_us map<string,bigint>"
+)
+"""Columns of `standing_row`, as Spark writes them."""
+
+
+def standing_row(pipeline: Pipeline, work: Due, start: datetime) -> tuple[Any, ...]:
+    """What `lines.lines` needs to know about the standing publication of an interval, in the order of `STANDING`."""
+    plan = work.plan_of(start)
+    disorder = {topic: pipeline.out_of_orderness(topic) for topic in pipeline.topics}
+    clocks = {
+        f"{clock.topic}/{clock.epoch}/{clock.partition}": clock.event_clock(disorder[clock.topic])
+        for clock in plan.watermark
+        if clock.topic in disorder
+    }
+    closed_at = closes_at(plan.interval, pipeline.after, pipeline.grace)
+    micros = {topic: length // MICROSECOND for topic, length in disorder.items()}
+    return (start, work.standing[start]["number"], closed_at, plan.drained, dict(plan.pins), clocks, micros)
+
+
+def config_changed(work: Due, start: datetime) -> dict[str, Any]:
+    """The line of an interval that was published under another config."""
+    number = work.standing[start]["number"]
+    return {"interval": start, "publication": number, "pass": work.number, "kind": CONFIG_CHANGED, "subject": ""}

@@ -1,0 +1,192 @@
+"""Values of the late ledger's passes: what is on record and landed, what was known, what is to be done.
+
+State ─▶ `due.due` ─▶ Due ─▶ Pass, written into the commit that the pass makes
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from windrow.semantics.clock import PartitionClock
+from windrow.semantics.intervals import EARLIEST, LATEST, Interval, shifted
+from windrow.semantics.plan import Plan
+from windrow.semantics.records import Gap
+
+_TRUNCATED = timedelta(milliseconds=1)
+"""Delta's writers may truncate the newest time of a file to milliseconds."""
+
+Publications = Mapping[datetime, Mapping[str, Any]]
+"""Interval start → register row of the publication that readers see."""
+
+
+class LandedFile(NamedTuple):
+    """Statistics of a file of a landing table; None where the log has none."""
+
+    batch: int | None
+    """the greatest"""
+    oldest: datetime | None
+    newest: datetime | None
+    rows: int | None
+    without_time: int | None
+    """rows without an event time"""
+    readable: int | None
+    """rows that are not quarantined"""
+
+    @property
+    def last_batch(self) -> int:
+        """No batch in the file is newer."""
+        return 2**62 if self.batch is None else self.batch
+
+    @property
+    def span(self) -> tuple[datetime, datetime]:
+        """No event time in the file is outside, both ends in. At the end of time where no row has one."""
+        if self.without_time is not None and self.without_time == self.rows:
+            return LATEST, LATEST
+        newest = LATEST if self.newest is None else shifted(self.newest, _TRUNCATED)
+        return EARLIEST if self.oldest is None else self.oldest, newest
+
+    @property
+    def can_hold_undated(self) -> bool:
+        """Whether it can hold a quarantined row without an event time."""
+        has_quarantined = self.readable is None or self.rows is None or self.readable < self.rows
+        return has_quarantined and self.without_time != 0
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A pass of the ledger and what it was complete up to. It is written into the commit of the pass."""
+
+    number: int
+    known: Plan
+    """pins, clock and config hash, as a plan of that moment would have them; its interval means nothing"""
+    publication: int
+    """every standing publication up to this number was looked at"""
+    versions: Mapping[str, int]
+    """topic → version of its landing table"""
+
+    def to_json(self) -> str:
+        """Text for the commit."""
+        return json.dumps({**vars(self), "known": self.known.to_json(), "windrow": "late"}, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Pass:
+        """The pass that `to_json` wrote."""
+        raw = json.loads(text)
+        del raw["windrow"]
+        return cls(**{**raw, "known": Plan.from_json(raw["known"])})
+
+    def knows_as_much_as(self, other: Pass) -> bool:
+        """Whether the other one would bring nothing new."""
+        return (self.publication, self.known.config_hash, self.known.pins) == (
+            other.publication,
+            other.known.config_hash,
+            other.known.pins,
+        )
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """What the rows that are landed at given pins tell about windows and labels."""
+
+    gaps: frozenset[Gap]
+    heard_until: Mapping[str, datetime | None]
+    """label stream → newest event clock; a later window may still get a label, and silence proves nothing yet"""
+    is_closed: Callable[[Interval], bool]
+
+
+@dataclass(frozen=True)
+class State:
+    """What is published, landed and on record at one moment."""
+
+    number: int
+    """of the next pass"""
+    standing: Publications
+    training_version: int
+    pins: Mapping[str, int]
+    clocks: tuple[PartitionClock, ...]
+    versions: Mapping[str, int]
+    """topic → version of its landing table"""
+    files: Mapping[str, tuple[LandedFile, ...]]
+    """topic → files of its landing table"""
+    new_commits: tuple[Mapping[str, Any], ...]
+    """entries of the landing tables' histories since the last pass of this config"""
+    last: Pass | None
+    """the newest pass under the current config"""
+    newest: Pass | None
+    """the newest pass under any config"""
+    marked: frozenset[datetime]
+    """starts of intervals that the ledger already calls `config_changed`"""
+    knowledge: Callable[[Plan], Knowledge]
+    """of a plan's pins and clock"""
+
+
+class Stretch(NamedTuple):
+    """Left event times, both ends in, whose published rows must be looked at again."""
+
+    begin: datetime
+    end: datetime
+    silent: bool = False
+    """only rows without a doubt or with one about silence: nothing else can have changed"""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Publications that were last looked at with the same knowledge: by a pass, or when they were planned."""
+
+    known: Plan
+    starts: tuple[datetime, ...]
+
+    def covers(self, begin: datetime, end: datetime) -> bool:
+        """Whether one of them starts in [begin, end]."""
+        return bisect_left(self.starts, begin) < bisect_right(self.starts, end)
+
+
+@dataclass(frozen=True)
+class Due:
+    """A pass that is to be made."""
+
+    number: int
+    known: Plan
+    """what is known now"""
+    standing: Publications
+    """as of `training_version`"""
+    training_version: int
+    versions: Mapping[str, int]
+    seen: tuple[Seen, ...]
+    incomparable: tuple[datetime, ...]
+    """published under another config, and not yet marked so in the ledger"""
+    near: tuple[Stretch, ...]
+    """around newly landed rows, by the statistics of their files; the rows tell which intervals really are touched"""
+    stretches: tuple[Stretch, ...]
+    is_erased: bool
+    """landed rows were deleted: everything must be looked at"""
+
+    @property
+    def needs_spark(self) -> bool:
+        """Whether rows have to be looked at."""
+        return bool(self.near or self.stretches or self.is_erased)
+
+    @property
+    def starts(self) -> list[datetime]:
+        """Starts of all comparable published intervals."""
+        return sorted(start for one in self.seen for start in one.starts)
+
+    def within(self, stretches: Iterable[Stretch], length: timedelta) -> list[datetime]:
+        """Starts of the comparable published intervals (each of this length) that overlap one of the stretches."""
+        wanted = list(stretches)
+        return [start for start in self.starts if any(w.begin < start + length and start <= w.end for w in wanted)]
+
+    def plan_of(self, start: datetime) -> Plan:
+        """The plan of the standing publication of an interval."""
+        return Plan.from_json(self.standing[start]["plan"])
+
+    @property
+    def as_pass(self) -> Pass:
+        """How the pass goes on record."""
+        newest = max((row["number"] for row in self.standing.values()), default=0)
+        return Pass(self.number, self.known, newest, self.versions)
