@@ -28,6 +28,7 @@ from windrow.io.ledger import affected_rows, append
 from windrow.io.ledger import state as ledger_state
 from windrow.io.ledger import table as ledger_table
 from windrow.io.registers import publications
+from windrow.io.registers.clocks import Observation
 from windrow.io.training import inputs
 from windrow.jobs.run import Context, job
 from windrow.jobs.spark import spark_for
@@ -94,15 +95,16 @@ def extend_table(home: Home, session: Callable[[], SparkSession]) -> Due | None:
         what the ledger knows then; None where nothing is published.
     """
     with held(home.lock(Table.LATE)):
-        state = ledger_state.read(home)
-        if state is None:
+        found = ledger_state.read(home)
+        if found is None:
             return None
+        state, clock = found
         work = due(home.pipeline, state)
         marks = [config_changed(work, start) for start in work.incomparable]
         if work.needs_spark:
             spark = session()
             if touched := _touched(spark, home, work):
-                _append_lines(spark, home, work, touched, marks)
+                _append_lines(spark, home, work, touched, marks, clock)
                 return work
         elif not marks and state.newest is not None and state.newest.knows_as_much_as(work.as_pass):
             return replace(work, number=state.newest.number)
@@ -127,15 +129,21 @@ def _touched(spark: SparkSession, home: Home, work: Due) -> list[datetime]:
 
 
 def _append_lines(
-    spark: SparkSession, home: Home, work: Due, touched: Sequence[datetime], marks: Sequence[Mapping[str, Any]]
+    spark: SparkSession,
+    home: Home,
+    work: Due,
+    touched: Sequence[datetime],
+    marks: Sequence[Mapping[str, Any]],
+    clock: Observation,
 ) -> None:
     """Compare the touched intervals as published with a rebuild at the newest pins, and commit the differences.
 
     Args:
         marks: `config_changed` lines that the same commit gets.
+        clock: the observation that the pins of the pass are of.
     """
     pipeline, left = home.pipeline, home.pipeline.left
-    read = affected_rows.around(spark, home, work, touched)
+    read = affected_rows.around(spark, home, work, touched, clock)
     standing = affected_rows.standing(spark, home, work, touched)
     began = affected_rows.began(spark, home, published_floor(work, touched))
     ledger = append.frame(spark, home)
@@ -161,12 +169,14 @@ def _append_lines(
 
 def _facts(home: Home, work: Due, touched: Sequence[datetime], gaps: tuple[Gap, ...]) -> dict[bool, Facts]:
     """Whether a publication was drained → what a rebuild at the newest pins fixes for its interval."""
-    pipeline, facts = home.pipeline, {}
+    facts = {}
     for is_drained in {work.plan_of(start).drained for start in touched}:
         plan = replace(work.known, drained=is_drained)
         rebuilds = [replace(plan, interval=work.plan_of(start).interval) for start in touched]
-        forced = frozenset(one.interval.start for one in rebuilds if one.is_forced(pipeline.after, pipeline.grace))
-        facts[is_drained] = replace(facts_of(pipeline, (plan,), gaps), forced=forced)
+        forced = frozenset(
+            one.interval.start for one in rebuilds if one.is_forced(home.pipeline.after, home.pipeline.grace)
+        )
+        facts[is_drained] = replace(facts_of(home.pipeline, (plan,), gaps), forced=forced)
     return facts
 
 

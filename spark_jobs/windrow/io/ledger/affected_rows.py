@@ -19,7 +19,7 @@ from windrow.home import Home
 from windrow.io.delta.lookup import Range
 from windrow.io.delta.session import frame_of
 from windrow.io.ledger.state import observations_above
-from windrow.io.registers import clocks
+from windrow.io.registers.clocks import Observation
 from windrow.io.training import inputs, versions
 from windrow.transforms.conditions import any_of
 from windrow.transforms.ledger.affected import is_fresh
@@ -36,7 +36,7 @@ def fresh(spark: SparkSession, home: Home, work: Due, stream: Stream) -> DataFra
     return rows.where((F.col(BATCH) > lowest) & is_fresh(stream, floor))
 
 
-def around(spark: SparkSession, home: Home, work: Due, starts: Sequence[datetime]) -> Inputs:
+def around(spark: SparkSession, home: Home, work: Due, starts: Sequence[datetime], clock: Observation) -> Inputs:
     """What a join of these intervals reads at the newest pins; intervals between them are mostly left out."""
 
     def landed(stream: Stream, *_: datetime) -> DataFrame:
@@ -49,7 +49,7 @@ def around(spark: SparkSession, home: Home, work: Due, starts: Sequence[datetime
         return rows.where(any_of((at >= F.lit(low)) & (at <= F.lit(high)) for low, high in bounds))
 
     end = starts[-1] + home.pipeline.interval
-    return inputs.read_range(spark, home, work.known.pins, starts[0], end, clocks.observe(home), landed)
+    return inputs.read_range(spark, home, work.known.pins, starts[0], end, clock, landed)
 
 
 def published(spark: SparkSession, home: Home, work: Due, starts: Sequence[datetime] | None = None) -> DataFrame:

@@ -21,7 +21,6 @@ from windrow.io.delta.locks import held
 from windrow.io.ledger.table import APP_ID, last_pass, lines, path_of
 from windrow.io.registers import clocks, publications
 from windrow.io.registers.clocks import Observation
-from windrow.semantics.close import is_closed
 from windrow.semantics.intervals import EARLIEST, LATEST
 from windrow.semantics.ledger import CONFIG_CHANGED
 from windrow.semantics.plan import Plan
@@ -35,8 +34,11 @@ _STATISTICS = (
 """Of a file, in the order of `LandedFile`."""
 
 
-def read(home: Home) -> State | None:
-    """The state of now, or None where nothing is published or landed. The caller holds the ledger's lock."""
+def read(home: Home) -> tuple[State, Observation] | None:
+    """The state of now and the observation of the clock that it is of; None where nothing is published or landed.
+
+    The caller holds the ledger's lock.
+    """
     training = home.table(Table.TRAINING)
     if tables.opened(training) is None:
         return None
@@ -50,7 +52,7 @@ def read(home: Home) -> State | None:
     opened = {topic: tables.opened(home.landing(topic)) for topic in home.pipeline.topics}
     landing = {topic: landed for topic, landed in opened.items() if landed is not None}
     last = last_pass(home, home.pipeline.config_hash)
-    return State(
+    state = State(
         number=max(0, tables.version_of(path_of(home), APP_ID)) + 1,
         standing=standing,
         training_version=table.version(),
@@ -64,6 +66,7 @@ def read(home: Home) -> State | None:
         marked=_marked(home, standing),
         knowledge=partial(_knowledge, home, observed),
     )
+    return state, observed
 
 
 def _files(table: DeltaTable) -> tuple[LandedFile, ...]:
@@ -93,12 +96,10 @@ def _knowledge(home: Home, observed: Observation, plan: Plan) -> Knowledge:
     Args:
         observed: an observation of the clock that is not older than the plan.
     """
-    pipeline = home.pipeline
-    known = observed.gaps_between(EARLIEST, LATEST, pipeline=pipeline, pins=plan.pins)
-    frontier = plan.frontier(pipeline.after, pipeline.grace)
-    return Knowledge(
-        frozenset(known), facts_of(pipeline, (plan,), ()).heard_until, partial(is_closed, frontier=frontier)
-    )
+    known = observed.gaps_between(EARLIEST, LATEST, pipeline=home.pipeline, pins=plan.pins)
+    facts = facts_of(home.pipeline, (plan,), ())
+    reached = plan.frontier(home.pipeline.after, home.pipeline.grace)
+    return Knowledge(frozenset(known), facts.heard_until, reached)
 
 
 def observations_above(home: Home, floor: Mapping[str, int]) -> Sequence[Observation]:

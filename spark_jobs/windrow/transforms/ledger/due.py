@@ -15,8 +15,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from windrow.config import Pipeline, RightStream, Stream
-from windrow.semantics.close import closes_at
-from windrow.semantics.intervals import EARLIEST, LATEST, MICROSECOND, Interval, shifted
+from windrow.semantics.close import closes_at, is_closed
+from windrow.semantics.intervals import EARLIEST, LATEST, MICROSECOND, Interval, shifted, stretches
 from windrow.semantics.ledger import CONFIG_CHANGED
 from windrow.semantics.plan import Plan
 from windrow.transforms.ledger.passes import Due, Knowledge, LandedFile, Seen, State, Stretch
@@ -34,7 +34,7 @@ def due(pipeline: Pipeline, state: State) -> Due:
     seen = _seen(pipeline, state)
     near = (stretch for topic, files in state.files.items() for stretch in _near(pipeline, topic, files, seen))
     now = state.knowledge(known)
-    stretches = (stretch for one in seen for stretch in _stretches(pipeline, one, state.knowledge(one.known), now))
+    changed = (stretch for one in seen for stretch in _stretches(pipeline, one, state.knowledge(one.known), now))
     other = {start for start, row in state.standing.items() if row["config_hash"] != pipeline.config_hash}
     return Due(
         number=state.number,
@@ -45,7 +45,7 @@ def due(pipeline: Pipeline, state: State) -> Due:
         seen=seen,
         incomparable=tuple(sorted(other - state.marked)),
         near=tuple(dict.fromkeys(near)),
-        stretches=tuple(dict.fromkeys(stretches)),
+        stretches=tuple(dict.fromkeys(changed)),
         is_erased=any(_removes_rows(entry) for entry in state.new_commits),
     )
 
@@ -83,7 +83,9 @@ def _stretches(pipeline: Pipeline, seen: Seen, before: Knowledge, now: Knowledge
     """Where the clock, an accepted gap or a close now tells something else about labels than it did before."""
     intervals = (Interval(start, start + pipeline.interval) for start in seen.starts)
     # a publication that was forced before its close may have labels from after it; by now the interval has closed
-    found = [Stretch(i.start, i.end) for i in intervals if not before.is_closed(i) and now.is_closed(i)]
+    found = [
+        Stretch(i.start, i.end) for i in intervals if not is_closed(i, before.frontier) and is_closed(i, now.frontier)
+    ]
     for stream in pipeline.label_streams:
         heard = [known.heard_until[stream.name] for known in (before, now)]
         if stream.silence == "unknown" and heard[0] != heard[1]:
@@ -116,18 +118,9 @@ def window_of(stream: Stream) -> tuple[timedelta, timedelta]:
     return timedelta(0), timedelta(0)
 
 
-def stretches_of(starts: Sequence[datetime], length: timedelta, reach: timedelta) -> list[Interval]:
-    """Intervals as few stretches: those within `reach` of each other are one, and at most `MOST_STRETCHES` remain."""
-    stretches: list[Interval] = []
-    for start in sorted(starts):
-        if stretches and start - stretches[-1].end <= reach:
-            stretches[-1] = Interval(stretches[-1].start, start + length)
-        else:
-            stretches.append(Interval(start, start + length))
-    while len(stretches) > MOST_STRETCHES:
-        n = min(range(len(stretches) - 1), key=lambda i: stretches[i + 1].start - stretches[i].end)
-        stretches[n : n + 2] = [Interval(stretches[n].start, stretches[n + 1].end)]
-    return stretches
+def stretches_of(starts: Iterable[datetime], length: timedelta, reach: timedelta) -> list[Interval]:
+    """The intervals with these starts as at most `MOST_STRETCHES` stretches, those within `reach` merged."""
+    return stretches((Interval(start, start + length) for start in starts), reach, most=MOST_STRETCHES)
 
 
 def began_at(

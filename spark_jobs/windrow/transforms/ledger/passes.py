@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from windrow.semantics.clock import PartitionClock
-from windrow.semantics.intervals import EARLIEST, LATEST, Interval, shifted
+from windrow.semantics.intervals import EARLIEST, LATEST, shifted
 from windrow.semantics.plan import Plan
 from windrow.semantics.records import Gap
 
@@ -96,7 +96,8 @@ class Knowledge:
     gaps: frozenset[Gap]
     heard_until: Mapping[str, datetime | None]
     """label stream → newest event clock; a later window may still get a label, and silence proves nothing yet"""
-    is_closed: Callable[[Interval], bool]
+    frontier: datetime | None
+    """every interval that ends by it had closed"""
 
 
 @dataclass(frozen=True)
