@@ -15,11 +15,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+from publish import INTERVALS, VARIANTS
 from tables import HOUR, Shape, forget, pipeline_of, world
 
-from publish import INTERVALS, VARIANTS
 from support.side_by_side import Steps, arguments, compare, work_twice
-from windrow.config.pipeline import MOST_COLUMNS
+from windrow.config.fields import MOST_COLUMNS
 from windrow.jobs.run import leave
 
 FORMS = ("array", "columns")

@@ -1,59 +1,114 @@
-"""Names and types of every column that Windrow adds, and the schemas of its small tables.
+"""Arrow schemas of the small tables, which are written without a JVM, and what a Spark schema makes of them.
 
-Large tables (landing, candidates, training) take their payload columns from the pipeline file; what stands
-here is the part that is the same for every pipeline. Small tables are written without a JVM, so their
-schemas are Arrow's.
+Large tables (landing, candidates, training) take their payload columns from the pipeline file; the columns that
+every pipeline has are named in `windrow.columns`.
 """
 
 from __future__ import annotations
 
 import pyarrow as pa
 
-EVENT_TIME = "_event_time"
-ROW_ID = ("_topic", "_epoch", "_partition", "_offset")
-ROW_ORDER = (EVENT_TIME, *ROW_ID)
-BATCH = "_batch"
-ARRIVED_AT = "_arrived_at"
-RECORD_AT = "_record_at"
-QUARANTINED = "_quarantined"
-RAW = "_raw"
-INTERVAL = "_interval"
-OBSERVED_UNTIL = "_observed_until"
-PUBLICATION = "_publication"
-DATE = "_date"
-PLAN = "_plan"
-PAIRED = "_paired"
-STATE = "label_state"
-REASON = "label_reason"
-
-AUDIT = (BATCH, ARRIVED_AT, OBSERVED_UNTIL, PUBLICATION)
-"""Columns that may differ between two publications of the same landed rows (rule 15)."""
-
-LANDING_META = (*ROW_ORDER, BATCH, ARRIVED_AT, RECORD_AT, QUARANTINED)
-"""They stand first, so that Delta's statistics cover them however wide the payload is."""
-
-ELEMENT_META = (*ROW_ORDER, ARRIVED_AT)
-"""They stand first in each element of a right stream's array, so that sorting the array is row order."""
-
-TRAINING_META = (*ROW_ORDER, BATCH, ARRIVED_AT, INTERVAL, OBSERVED_UNTIL, PUBLICATION, DATE)
-
-_ORDER_TYPES = dict(zip(ROW_ORDER, ("timestamp", "string", "int", "int", "bigint"), strict=True))
-ELEMENT_TYPES = {**_ORDER_TYPES, ARRIVED_AT: "timestamp"}
-"""Types of `ELEMENT_META`, in Spark's words."""
-
-TRAINING_TYPES = {
-    **_ORDER_TYPES,
-    STATE: "string",
-    REASON: "string",
-    BATCH: "bigint",
-    ARRIVED_AT: "timestamp",
-    INTERVAL: "timestamp",
-    OBSERVED_UNTIL: "timestamp",
-}
-"""Types of the training table's columns that are the same for every pipeline, as candidates have them."""
+from windrow.columns import (
+    ARRIVED_AT as ARRIVED_AT,
+)
+from windrow.columns import (
+    BATCH as BATCH,
+)
+from windrow.columns import (
+    DATE as DATE,
+)
+from windrow.columns import (
+    ELEMENT_META as ELEMENT_META,
+)
+from windrow.columns import (
+    ELEMENT_TYPES as ELEMENT_TYPES,
+)
+from windrow.columns import (
+    EVENT_TIME as EVENT_TIME,
+)
+from windrow.columns import (
+    INTERVAL as INTERVAL,
+)
+from windrow.columns import (
+    LANDING_META as LANDING_META,
+)
+from windrow.columns import (
+    LANDING_TYPES as LANDING_TYPES,
+)
+from windrow.columns import (
+    OBSERVED_UNTIL as OBSERVED_UNTIL,
+)
+from windrow.columns import (
+    PAIRED as PAIRED,
+)
+from windrow.columns import (
+    PLAN as PLAN,
+)
+from windrow.columns import (
+    PUBLICATION as PUBLICATION,
+)
+from windrow.columns import (
+    QUARANTINED as QUARANTINED,
+)
+from windrow.columns import (
+    RAW as RAW,
+)
+from windrow.columns import (
+    REASON as REASON,
+)
+from windrow.columns import (
+    RECORD_AT as RECORD_AT,
+)
+from windrow.columns import (
+    ROW_ID as ROW_ID,
+)
+from windrow.columns import (
+    ROW_ORDER as ROW_ORDER,
+)
+from windrow.columns import (
+    STATE as STATE,
+)
+from windrow.columns import (
+    TRAINING_META as TRAINING_META,
+)
+from windrow.columns import (
+    TRAINING_TYPES as TRAINING_TYPES,
+)
 
 _INSTANT = pa.timestamp("us", tz="UTC")
 _TEXT, _LONG, _INT, _FLAG, _REAL = pa.string(), pa.int64(), pa.int32(), pa.bool_(), pa.float64()
+_SPARK_NAMES = {
+    _INSTANT: "timestamp",
+    _TEXT: "string",
+    _LONG: "bigint",
+    _INT: "int",
+    _FLAG: "boolean",
+    _REAL: "double",
+    pa.binary(): "binary",
+}
+
+
+def spark_type(kind: pa.DataType) -> str:
+    """Spark's DDL for an Arrow type.
+
+    >>> spark_type(pa.list_(pa.struct([("place", pa.int32()), ("newest", pa.int64())])))
+    'array<struct<place:int,newest:bigint>>'
+    """
+    if pa.types.is_list(kind):
+        return f"array<{spark_type(kind.value_type)}>"
+    if pa.types.is_struct(kind):
+        return f"struct<{','.join(f'{field.name}:{spark_type(field.type)}' for field in kind)}>"
+    return _SPARK_NAMES[kind]
+
+
+def spark_ddl(schema: pa.Schema) -> str:
+    """The columns of an Arrow schema as Spark DDL, so that a batch of a Python function is declared once.
+
+    >>> spark_ddl(pa.schema([("lag", pa.int32()), ("steps", pa.binary())]))
+    '`lag` int, `steps` binary'
+    """
+    return ", ".join(f"`{field.name}` {spark_type(field.type)}" for field in schema)
+
 
 CLOCK = pa.schema(
     [

@@ -73,7 +73,6 @@ def test_windows_and_topics_are_taken_over_all_streams(files: Any, likes: tuple[
         *("event_id", "user_id", "item_id", "action", "engaged_at", "rating")
     ]
     assert pipeline.out_of_orderness("feed.engagements") == timedelta(minutes=1)
-    assert pipeline.event_time("feed.app") == "served_at"
     with pytest.raises(KeyError, match=r"no stream of pipeline feed reads topic 'nope'; it has feed\.app"):
         pipeline.topic_columns("nope")
 

@@ -28,12 +28,12 @@ ONE_CHANGE = [
     ("idle: {mode: caught_up, after: 5m}", "idle: wait", "34: idle: must be a mapping of fields, not the text"),
     ("name: feed\n", "name: [feed]\n", "1: name: must be text, not a list; write one value"),
     ("  clicked:", "  bought:\n  clicked:", "37: labels.bought: has no value; write one"),
-    ("grace: 1m", "grace: 1m\ncatch_up: many", "34: catch_up: 'many' is no whole number; write digits, such as 24"),
+    ("grace: 1m", "grace: 1m\ncatch_up: many", "34: catch_up: 'many' is not a whole number; write digits, such as 24"),
     ("grace: 1m", "grace: 1m\ncatch_up: 0", "34: catch_up: '0' is too small; at least 1"),
     ("grace: 1m", "grace: 1m\ncatch_up: 1001", "34: catch_up: '1001' is too large; at most 1000"),
     ("grace: 1m", "grace: 1m\nmax_record_bytes: 1023", "34: max_record_bytes: '1023' is too small; at least 1024"),
     # names that become folders, DAG ids, columns, topics
-    ("name: feed\n", "name: ../..\n", "1: name: '../..' cannot be a name; write a small letter, then"),
+    ("name: feed\n", "name: ../..\n", "1: name: '../..' cannot be a name; write a lower-case letter, then"),
     ("name: feed\n", "name: Feed\n", "1: name: 'Feed' cannot be a name"),
     ("name: feed\n", "name: fe'ed\n", '1: name: "fe\'ed" cannot be a name'),
     ("name: feed\n", 'name: "{{ x }}"\n', "1: name: '{{ x }}' is a template; templates are not filled in here"),
@@ -79,16 +79,16 @@ ONE_CHANGE = [
     ("    features:", "    _event_time:", "12: left.columns._event_time: '_event_time' starts with _"),
     ("  clicked:", "  _clicked:", "37: labels._clicked: '_clicked' starts with _"),
     # key, event time, event id
-    ("key: [user_id, item_id]", "key: [user_id, itm_id]", "13: left.key[1]: 'itm_id' is no column of served; did you mean 'item_id'?"),
-    ("key: [user_id, item_id]", "key: [user_id, user_id]", "13: left.key[1]: 'user_id' stands twice in the key; remove one"),
-    ("event_time: served_at", "event_time: servd_at", "14: left.event_time: 'servd_at' is no column of served; did you"),
+    ("key: [user_id, item_id]", "key: [user_id, itm_id]", "13: left.key[1]: 'itm_id' is not a column of served; did you mean 'item_id'?"),
+    ("key: [user_id, item_id]", "key: [user_id, user_id]", "13: left.key[1]: 'user_id' is in the key twice; remove one"),
+    ("event_time: served_at", "event_time: servd_at", "14: left.event_time: 'servd_at' is not a column of served; did you"),
     ("served_at: timestamp", "served_at: bigint", "14: left.event_time: column 'served_at' is bigint; an event time must be of type timestamp"),
-    ("event_id: request_id", "event_id: requestid", "15: left.event_id: 'requestid' is no column of served; did you mean 'request_id'?"),
+    ("event_id: request_id", "event_id: requestid", "15: left.event_id: 'requestid' is not a column of served; did you mean 'request_id'?"),
     ("event_id: request_id", "event_id: features", "15: left.event_id: column 'features' is array<float>, which cannot be an event id"),
     ("user_id: bigint", "user_id: string", "28: right[0].key[0]: column 'user_id' is bigint, its partner 'user_id' in left.key is string; "),
     ("key: [user_id, item_id]", "key: [item_id]", "28: right[0].key: has 2 columns, left.key has 1; name one for each of: item_id"),
     # collisions
-    ("    features:", "    clicks:", "18: right[0].name: 'clicks' is also a left column (upper and lower case are one); rename one of them"),
+    ("    features:", "    clicks:", "18: right[0].name: 'clicks' is also a left column (upper and lower case are the same); rename one of them"),
     ("    features:", "    Clicks:", "18: right[0].name: 'clicks' is also a left column"),
     ("    features:", "    ITEM_ID:", "12: left.columns.ITEM_ID: 'ITEM_ID' is also a left column"),
     ("    features:", "    Label_State:", "12: left.columns.Label_State: 'Label_State' is also a column of every training"),
@@ -112,8 +112,8 @@ ONE_CHANGE = [
     (": training_rows", ": traning_rows", "38: expectations: there is no suite 'traning_rows' in "),
     (": training_rows", ": ../training_rows", "38: expectations: '../training_rows' cannot be a name"),
     # the file itself
-    ("grace: 1m", "grace: 1m\ninterval: 5m", "34: interval: stands twice; the first is on line 3, remove one"),
-    ("    item_id: bigint", "    user_id: int", "10: left.columns.user_id: stands twice; the first is on line 9, remove one"),
+    ("grace: 1m", "grace: 1m\ninterval: 5m", "34: interval: is there twice; the first is on line 3, remove one"),
+    ("    item_id: bigint", "    user_id: int", "10: left.columns.user_id: is there twice; the first is on line 9, remove one"),
     ("grace: 1m", "grace: 1m\n<<: {a: b}", "34: merge keys (<<) are not read; write the fields out"),
     ("grace: 1m", "? [a, b]\n: 1m", "33: a field's name must be text"),
     ("grace: 1m", "grace: [1m", "34: is not valid YAML: "),
@@ -122,7 +122,7 @@ ONE_CHANGE = [
     ("grace: 1m", "grace: &a [*a]", "33: grace[0]: contains itself"),
     ("grace: 1m", "grace: " + "[" * 50 + "]" * 50, "33: is nested too deeply"),
     ("grace: 1m", "grace: " + "[" * 5_000 + "]" * 5_000, "33: is nested too deeply for a pipeline file"),
-    ("array<float>", "decimal(10", "12: left.columns.features: 'decimal(10' is no column type: it ends where ')' belongs; put a type"),
+    ("array<float>", "decimal(10", "12: left.columns.features: 'decimal(10' is not a column type: it ends where ')' belongs; put a type"),
 ]  # fmt: skip
 
 

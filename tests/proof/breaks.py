@@ -370,8 +370,8 @@ BREAKS = (
     Break(
         "intervals off the day",
         "config/checks.py",
-        "elif length > DAY or DAY % length:",
-        "elif length > DAY:",
+        "elif not is_length(length):",
+        "elif length > timedelta(days=1):",
         (WRONG_FILES,),
     ),
     Break(

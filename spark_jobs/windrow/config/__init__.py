@@ -1,6 +1,6 @@
-"""The pipeline file: read once, checked completely, then a frozen value. Nothing else knows the file format.
+"""The pipeline file: read once, checked completely, then a frozen value. No other package knows the file format.
 
-    pipeline = load("dags/pipelines/feed.yaml")       # a Pipeline, or PipelineInvalid with every problem
+    pipeline = load("dags/pipelines/feed.yaml")       # raises PipelineInvalid with every problem
     pipeline, warnings = check("dags/pipelines/feed.yaml")
     pipeline = find("feed", places.pipelines)         # by name, in the folders that hold pipeline files
 
@@ -8,8 +8,9 @@ Imports are light (no pyspark, no Great Expectations): DAG files read pipelines 
 """
 
 from windrow.config.files import check, discover, find, load, parse
-from windrow.config.pipeline import Idle, LeftStream, Pipeline, RightStream, Stream, Window
+from windrow.config.pipeline import Pipeline
 from windrow.config.problems import Inconsistent, PipelineInvalid, PipelineUnknown, Problem
+from windrow.config.streams import Idle, LeftStream, RightStream, Stream, Window
 
 __all__ = [
     "Idle",

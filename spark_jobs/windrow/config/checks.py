@@ -1,7 +1,7 @@
-"""Whether the parts of a pipeline fit together, and what is right but worth knowing.
+"""Whether the parts of a pipeline fit together.
 
-Each check is a function from a pipeline to findings (where, what is wrong; what would be right). It assumes
-that every single field is right by itself, which the models have seen to.
+Each check is a function from the fields of a pipeline to findings. Every single field is right by itself: the types
+in `fields` have checked that.
 """
 
 from __future__ import annotations
@@ -9,32 +9,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from itertools import chain
-from typing import TYPE_CHECKING
 
-from windrow.config.column_types import ColumnType, parse_type, why_no_key
+from windrow.columns import ARRIVED_AT, AUDIT, ELEMENT_TYPES, INTERVAL, LABEL_TYPES, ORDER_TYPES, TRAINING_TYPES
+from windrow.config.column_types import ColumnType, parse_type, reason_not_a_key
 from windrow.config.problems import Location, near_miss
-from windrow.semantics.intervals import DAY, EPOCH
-from windrow.text import duration_text, short
-
-if TYPE_CHECKING:
-    from windrow.config.pipeline import Pipeline, Stream
+from windrow.config.streams import PipelineFields, Stream
+from windrow.semantics.intervals import grid_around, is_length, nearest_lengths, on_grid
+from windrow.text import duration_text, short, short_instant_text
 
 Finding = tuple[Location, str]
+"""Where, and what is wrong; what would be right."""
 
-READS_WORTH_KNOWING = 20
-"""From this many readings of each label on, `check` says so."""
+SHORTEST = timedelta(seconds=1)
+"""No interval is shorter."""
 
-_STATE = {"label_state": ColumnType("string"), "label_reason": ColumnType("string")}
-_TIME, _TEXT, _INT, _LONG = (ColumnType(name) for name in ("timestamp", "string", "int", "bigint"))
-_IDENTITY = {"_event_time": _TIME, "_topic": _TEXT, "_epoch": _INT, "_partition": _INT, "_offset": _LONG}
 _AUDIT = "an audit column, which depends on when rows were landed and published; a label may not"
 _LABEL = "a label, and labels do not see each other; repeat its expression"
-_AUDIT_COLUMNS = dict.fromkeys(("_batch", "_arrived_at", "_observed_until", "_publication"), _AUDIT)
 
 
-def findings(pipeline: Pipeline) -> list[Finding]:
-    """Everything that does not fit, in no order."""
-    checks: tuple[Callable[[Pipeline], Iterator[Finding]], ...] = (
+def findings(pipeline: PipelineFields) -> list[Finding]:
+    """Everything that does not fit, in no particular order; empty for a usable pipeline."""
+    checks: tuple[Callable[[PipelineFields], Iterator[Finding]], ...] = (
         _interval_divides_the_day,
         _start_is_on_the_grid,
         _stream_names_differ,
@@ -48,51 +43,46 @@ def findings(pipeline: Pipeline) -> list[Finding]:
     return list(chain.from_iterable(check(pipeline) for check in checks))
 
 
-def _located(pipeline: Pipeline) -> Iterator[tuple[Location, Stream]]:
+def located(pipeline: PipelineFields) -> Iterator[tuple[Location, Stream]]:
+    """The streams of a pipeline with their places in the file, the left one first."""
     yield ("left",), pipeline.left
     for position, stream in enumerate(pipeline.right):
         yield ("right", position), stream
 
 
-def _interval_divides_the_day(pipeline: Pipeline) -> Iterator[Finding]:
+def _interval_divides_the_day(pipeline: PipelineFields) -> Iterator[Finding]:
     length = pipeline.interval
-    if length < timedelta(seconds=1):
-        yield ("interval",), f"{duration_text(length)} is too short; at least 1s"
-    elif length > DAY or DAY % length:
-        seconds = length.total_seconds()
-        fitting = [n for n in range(1, 86401) if 86400 % n == 0]
-        below = max((n for n in fitting if n <= seconds), default=1)
-        above = min((n for n in fitting if n >= seconds), default=86400)
-        near = " or ".join(duration_text(timedelta(seconds=n)) for n in sorted({below, above}))
+    if length < SHORTEST:
+        yield ("interval",), f"{duration_text(length)} is too short; at least {duration_text(SHORTEST)}"
+    elif not is_length(length):
+        near = " or ".join(duration_text(fitting) for fitting in nearest_lengths(length))
         yield ("interval",), f"{duration_text(length)} does not divide 24 hours; write {near}"
 
 
-def _start_is_on_the_grid(pipeline: Pipeline) -> Iterator[Finding]:
+def _start_is_on_the_grid(pipeline: PipelineFields) -> Iterator[Finding]:
     length = pipeline.interval
-    if length < timedelta(seconds=1) or length > DAY or DAY % length:
-        return
-    off = (pipeline.start - EPOCH) % length
-    if off:
-        below, above = pipeline.start - off, pipeline.start - off + length
-        near = " or ".join(at.isoformat().replace("+00:00", "Z") for at in (below, above))
+    if length < SHORTEST or not is_length(length):
+        return  # _interval_divides_the_day reports it
+    if not on_grid(pipeline.start, length):
+        near = " or ".join(short_instant_text(at) for at in grid_around(pipeline.start, length))
         yield ("start",), f"is not on the UTC grid of {duration_text(length)} intervals; write {near}"
 
 
-def _stream_names_differ(pipeline: Pipeline) -> Iterator[Finding]:
+def _stream_names_differ(pipeline: PipelineFields) -> Iterator[Finding]:
     seen: dict[str, str] = {}
-    for where, stream in _located(pipeline):
+    for where, stream in located(pipeline):
         if stream.name in seen:
             yield (*where, "name"), f"{stream.name!r} is also the name of {seen[stream.name]}; rename one"
         seen.setdefault(stream.name, "the left stream" if where == ("left",) else f"right stream {where[-1]}")
 
 
-def _columns_are_there(pipeline: Pipeline) -> Iterator[Finding]:
-    """Key, event time and event id name columns, of types that can be what they are for."""
-    for where, stream in _located(pipeline):
+def _columns_are_there(pipeline: PipelineFields) -> Iterator[Finding]:
+    """Key, event time and event id name existing columns, of types that are allowed there."""
+    for where, stream in located(pipeline):
         for position, name in enumerate(stream.key):
             yield from _column(stream, (*where, "key", position), name, "key")
             if name in stream.key[:position]:
-                yield (*where, "key", position), f"{name!r} stands twice in the key; remove one"
+                yield (*where, "key", position), f"{name!r} is in the key twice; remove one"
         yield from _column(stream, (*where, "event_time"), stream.event_time, "event_time")
         if stream.event_id is not None:
             yield from _column(stream, (*where, "event_id"), stream.event_id, "event_id")
@@ -102,19 +92,19 @@ def _column(stream: Stream, where: Location, name: str, use: str) -> Iterator[Fi
     if name not in stream.columns:
         yield (
             where,
-            f"{short(name)} is no column of {stream.name}; {near_miss(name, stream.columns, 'columns are')}",
+            f"{short(name)} is not a column of {stream.name}; {near_miss(name, stream.columns, 'columns are')}",
         )
         return
     kind = parse_type(stream.columns[name])
     if use == "event_time" and kind.name != "timestamp":
         yield where, f"column {name!r} is {kind}; an event time must be of type timestamp"
-    if use != "event_time" and (reason := why_no_key(kind)):
+    if use != "event_time" and (reason := reason_not_a_key(kind)):
         what = "a key column" if use == "key" else "an event id"
         yield where, f"column {name!r} is {kind}, which cannot be {what}: {reason}"
 
 
-def _right_columns_compare(pipeline: Pipeline) -> Iterator[Finding]:
-    """A right stream's array is sorted, and maps have no order."""
+def _right_columns_compare(pipeline: PipelineFields) -> Iterator[Finding]:
+    """No maps in right streams: their arrays are sorted, and maps have no order."""
     for index, stream in enumerate(pipeline.right):
         for name, kind in stream.columns.items():
             if any(part.name == "map" for part in parse_type(kind).parts()):
@@ -124,8 +114,8 @@ def _right_columns_compare(pipeline: Pipeline) -> Iterator[Finding]:
                 )
 
 
-def _keys_compare(pipeline: Pipeline) -> Iterator[Finding]:
-    """Keys are equal by type and value: as many columns, of the same types, position by position."""
+def _keys_compare(pipeline: PipelineFields) -> Iterator[Finding]:
+    """Keys are compared by type and value: equally many columns, of the same types, position by position."""
     left = pipeline.left
     for index, right in enumerate(pipeline.right):
         where: Location = ("right", index, "key")
@@ -146,9 +136,9 @@ def _keys_compare(pipeline: Pipeline) -> Iterator[Finding]:
                 )
 
 
-def _names_do_not_collide(pipeline: Pipeline) -> Iterator[Finding]:
-    """Left columns, right streams and labels become columns of one table, beside its own; case makes none."""
-    taken: dict[str, str] = dict.fromkeys(_STATE, "a column of every training table")
+def _names_do_not_collide(pipeline: PipelineFields) -> Iterator[Finding]:
+    """Left columns, right streams and labels become columns of one table; names must differ, ignoring case."""
+    taken: dict[str, str] = dict.fromkeys(LABEL_TYPES, "a column of every training table")
     named: list[tuple[Location, str, str]] = [
         *((("left", "columns", name), name, "a left column") for name in pipeline.left.columns),
         *((("right", i, "name"), stream.name, "a right stream") for i, stream in enumerate(pipeline.right)),
@@ -158,23 +148,23 @@ def _names_do_not_collide(pipeline: Pipeline) -> Iterator[Finding]:
         other = taken.get(name.lower())
         if other is None:
             taken[name.lower()] = what
-        elif not (what == other == "a right stream"):  # said by _stream_names_differ
-            yield where, f"{name!r} is also {other} (upper and lower case are one); rename one of them"
+        elif not (what == other == "a right stream"):  # _stream_names_differ reports these
+            yield where, f"{name!r} is also {other} (upper and lower case are the same); rename one of them"
     for index, stream in enumerate(pipeline.right):
         seen: dict[str, str] = {}
         for name in stream.columns:
             if name.lower() in seen:
                 other_name = seen[name.lower()]
-                message = f"{name!r} is also {other_name!r} (upper and lower case are one); rename one"
+                message = f"{name!r} is also {other_name!r} (upper and lower case are the same); rename one"
                 yield ("right", index, "columns", name), message
             seen.setdefault(name.lower(), name)
 
 
-def _shared_topics_agree(pipeline: Pipeline) -> Iterator[Finding]:
-    """A topic is landed and clocked once: its readers agree in time, disorder, format and column types."""
-    located = list(_located(pipeline))
-    for index, (where, stream) in enumerate(located):
-        for _, other in located[:index]:
+def _shared_topics_agree(pipeline: PipelineFields) -> Iterator[Finding]:
+    """Streams of one topic agree in event time, out-of-orderness, format and column types: it is landed once."""
+    readers = list(located(pipeline))
+    for index, (where, stream) in enumerate(readers):
+        for _, other in readers[:index]:
             shared = [topic for topic in stream.topics if topic in other.topics]
             if shared:
                 reason = f"{other.name} reads topic {shared[0]} too"
@@ -197,18 +187,18 @@ def _differ(stream: Stream, other: Stream) -> Iterator[Finding]:
         if known != name:
             yield (
                 ("columns", name),
-                f"is written {known!r} in {other.name} (upper and lower case are one column)",
+                f"is written {known!r} in {other.name} (upper and lower case are the same)",
             )
         elif known_kind != kind:
             yield ("columns", name), f"is {kind}, in {other.name} it is {known_kind}"
 
 
-def _expressions_read(pipeline: Pipeline) -> Iterator[Finding]:
+def _expressions_read(pipeline: PipelineFields) -> Iterator[Finding]:
     """`where` sees the stream's own columns; a label sees the joined row."""
-    filtered = [(where, stream) for where, stream in _located(pipeline) if stream.where is not None]
+    filtered = [(where, stream) for where, stream in located(pipeline) if stream.where is not None]
     if not filtered and not pipeline.labels:
         return
-    from windrow.config import sql  # the parser takes longer to import than everything else here
+    from windrow.config import sql  # imported late: its parser takes longer to import than the whole package
 
     for where, stream in filtered:
         scope = sql.Scope(_types(stream.columns))
@@ -217,15 +207,13 @@ def _expressions_read(pipeline: Pipeline) -> Iterator[Finding]:
         {
             **_types(pipeline.left.columns),
             **{stream.name: element_type(stream) for stream in pipeline.right},
-            **_STATE,
-            **_IDENTITY,
-            "_interval": _TIME,
+            **_types({**LABEL_TYPES, **ORDER_TYPES, INTERVAL: TRAINING_TYPES[INTERVAL]}),
         },
         refused={
-            **_AUDIT_COLUMNS,
+            **dict.fromkeys(AUDIT, _AUDIT),
             **dict.fromkeys(pipeline.labels, _LABEL),
         },
-        refused_fields={"_arrived_at": _AUDIT},
+        refused_fields={ARRIVED_AT: _AUDIT},
     )
     for name, expression in pipeline.labels.items():
         yield from ((("labels", name), problem) for problem in sql.problems_of(expression, label_scope))
@@ -237,52 +225,6 @@ def _types(columns: Mapping[str, str]) -> dict[str, ColumnType | None]:
 
 def element_type(stream: Stream) -> ColumnType:
     """The column of a right stream in the joined row: an array of structs."""
-    fields = {
-        **_IDENTITY,
-        "_arrived_at": _TIME,
-        **{n: parse_type(kind) for n, kind in stream.columns.items()},
-    }
+    fields = {name: parse_type(kind) for name, kind in {**ELEMENT_TYPES, **stream.columns}.items()}
     element = ColumnType("struct", inner=tuple(fields.values()), fields=tuple(fields))
     return ColumnType("array", inner=(element,))
-
-
-def warnings_of(pipeline: Pipeline) -> Iterator[Finding]:
-    """What is right, and still worth a second look."""
-    if not pipeline.label_streams:
-        yield (
-            ("right",),
-            "no stream has role: label; every row will be without a label (state unknown or negative)",
-        )
-    for where, stream in _located(pipeline):
-        if stream.event_id is None:
-            yield where, "has no event_id; a producer's retry becomes a row of its own"
-    for index, right in enumerate(pipeline.right):
-        reads = 1 + (right.window.before + right.window.after) / pipeline.interval
-        if reads > READS_WORTH_KNOWING:
-            yield (
-                ("right", index, "window"),
-                f"every row of {right.name} is read about {reads:.0f} times (1 + window / interval); "
-                "a longer interval reads less",
-            )
-        if right.role == "feature" and "silence" in right.model_fields_set:
-            yield (
-                ("right", index, "silence"),
-                "has no effect on a feature stream; labels alone decide the state",
-            )
-    yield from _doubtful_functions(pipeline)
-    if pipeline.idle.mode == "wait":
-        yield (
-            ("idle",),
-            "mode wait: a partition without new records holds the clock, and nothing closes till it has some",
-        )
-
-
-def _doubtful_functions(pipeline: Pipeline) -> Iterator[Finding]:
-    from windrow.config import sql
-
-    expressions: list[tuple[Location, str]] = [
-        *(((*where, "where"), stream.where) for where, stream in _located(pipeline) if stream.where),
-        *((("labels", name), expression) for name, expression in pipeline.labels.items()),
-    ]
-    for where, expression in expressions:
-        yield from ((where, doubt) for doubt in sql.doubtful_functions(expression))

@@ -46,13 +46,13 @@ _REFUSED = {
     "variant": f"variant is refused: {_READERS}; write string, and parse it where it is read",
     "interval": f"interval is refused: {_READERS}; write bigint, in a unit that the name says",
     "timestamp_ntz": f"timestamp_ntz is refused: all instants are UTC and {_READERS}; write timestamp",
-    "varchar": "varchar is refused: its length is a constraint and no type; write string",
-    "char": "char is refused: its length is a constraint and no type; write string",
+    "varchar": "varchar is refused: its length is a constraint, not a type; write string",
+    "char": "char is refused: its length is a constraint, not a type; write string",
     "void": "void is refused: it holds nothing; name the type",
-    "text": "text is no Spark type; write string",
-    "str": "str is no Spark type; write string",
-    "datetime": "datetime is no Spark type; write timestamp",
-    "json": "json is no Spark type; write string, or struct<…> for what is read of it",
+    "text": "text is not a Spark type; write string",
+    "str": "str is not a Spark type; write string",
+    "datetime": "datetime is not a Spark type; write timestamp",
+    "json": "json is not a Spark type; write string, or struct<…> with the fields that are read",
     "geometry": f"geometry is refused: {_READERS}; write binary",
     "geography": f"geography is refused: {_READERS}; write binary",
 }
@@ -77,14 +77,17 @@ class ColumnType:
         return f"{self.name}({','.join(map(str, self.arguments))})" if self.arguments else self.name
 
     def parts(self) -> Iterator[ColumnType]:
-        """The type itself and everything inside it."""
+        """The type itself and all types nested in it."""
         yield self
         for part in self.inner:
             yield from part.parts()
 
 
 def parse_type(text: str) -> ColumnType:
-    """The type that a text names; aliases become the one name.
+    """Parse a type as Spark DDL writes it; aliases are replaced by the standard name.
+
+    Raises:
+        ValueError: the text is not a supported type; the message says what would be right.
 
     >>> str(parse_type("ARRAY < struct<id: LONG, price: dec(10, 2)> >"))
     'array<struct<id:bigint,price:decimal(10,2)>>'
@@ -100,18 +103,18 @@ def parse_type(text: str) -> ColumnType:
     return found
 
 
-def why_no_key(kind: ColumnType) -> str | None:
-    """Why a column of this type cannot be compared by value in a key, or None."""
+def reason_not_a_key(kind: ColumnType) -> str | None:
+    """Return why a column of this type cannot be part of a key, or None if it can."""
     for part in kind.parts():
         if part.name in ("float", "double"):
-            return "-0.0, NaN and rounding make equality a matter of luck; use bigint, decimal or string"
+            return "-0.0, NaN and rounding make equality unreliable; use bigint, decimal or string"
         if part.name in ("array", "map"):
             return "use the columns that it is made of"
     return None
 
 
 class _Reader:
-    """Reads one type from left to right; `next` is the token it looks at."""
+    """Recursive descent over the tokens of one type; `next` is the token to be read."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -120,7 +123,7 @@ class _Reader:
         self.advance()
 
     def wrong(self, reason: str) -> ValueError:
-        return ValueError(f"{short(self.text)} is no column type: {reason}")
+        return ValueError(f"{short(self.text)} is not a column type: {reason}")
 
     def advance(self) -> str | None:
         token = self.next
@@ -136,7 +139,7 @@ class _Reader:
 
     def expect(self, wanted: str) -> None:
         if self.next != wanted:
-            got = "it ends" if self.next is None else f"{self.next!r} stands"
+            got = "it ends" if self.next is None else f"there is {self.next!r}"
             hint = "; put a type with a comma in quotes" if self.next is None else ""
             raise self.wrong(f"{got} where {wanted!r} belongs{hint}")
         self.advance()
@@ -179,7 +182,7 @@ class _Reader:
             if not re.match(r"[A-Za-z_]", name):
                 raise self.wrong("a struct reads struct<name:type,…>")
             if name.lower() in (known.lower() for known in names):
-                raise self.wrong(f"field {name!r} stands twice (Spark does not tell upper from lower case)")
+                raise self.wrong(f"field {name!r} is there twice (upper and lower case are the same to Spark)")
             self.expect(":")
             names.append(name)
             inner.append(self.type(depth + 1))

@@ -1,10 +1,10 @@
-"""Simple `where` conditions, judged for one row without Spark; where only Spark can judge, that is said.
+"""Simple `where` conditions, evaluated for one row without Spark.
 
     action = 'click' and not is_bot      ─▶ a function of a row: True, False, or None (unknown, as in SQL)
-    regexp_like(action, 'cl.*')          ─▶ no function: the caller must not guess
+    regexp_like(action, 'cl.*')          ─▶ None instead of a function: only Spark can evaluate it
 
-Taken are comparisons of a column with values of its own kind (text, number, boolean), `in`, `between`, `is null`,
-`and`, `or`, `not`. Whatever needs a cast, a function or a time is left to Spark.
+Supported are comparisons of a column with values of its own kind (text, number, boolean), `in`, `between`,
+`is null`, `and`, `or`, `not`. Whatever needs a cast, a function or a time is left to Spark.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _COMPARES: dict[type[exp.Expression], Callable[[Any, Any], bool]] = {
 }
 
 
-class _OnlySpark(Exception):
-    """The expression needs Spark."""
+class _NeedsSpark(Exception):
+    """Only Spark can evaluate the expression."""
 
 
 class _Value(NamedTuple):
@@ -42,7 +42,7 @@ class _Value(NamedTuple):
 
 
 def predicate(text: str, columns: Mapping[str, str]) -> Predicate | None:
-    """The condition as a function of a row, or None where only Spark can judge it.
+    """The condition as a function of a row, or None where only Spark can evaluate it.
 
     >>> is_click = predicate("action = 'click'", {"action": "string"})
     >>> [is_click({"action": a}) for a in ("click", "view", None)]
@@ -53,13 +53,13 @@ def predicate(text: str, columns: Mapping[str, str]) -> Predicate | None:
     try:
         root = sqlglot.parse_one(text, read="spark")
         value = _value(root, {name.lower(): (name, kind) for name, kind in columns.items()})
-    except (SqlglotError, _OnlySpark, RecursionError):
+    except (SqlglotError, _NeedsSpark, RecursionError):
         return None
     return value.of if value.kind in ("boolean", "null") else None
 
 
 def columns_in(text: str) -> set[str]:
-    """Names that a condition mentions, in small letters; none where it cannot be read."""
+    """Column names in a condition, in lower case; empty where it cannot be parsed."""
     try:
         return {column.name.lower() for column in sqlglot.parse_one(text, read="spark").find_all(exp.Column)}
     except (SqlglotError, RecursionError):
@@ -86,7 +86,7 @@ def _value(node: Any, columns: Mapping[str, tuple[str, str]]) -> _Value:
         return _all([low, _compared(exp.LTE, node.this, node.args["high"], columns)])
     if type(node) in _COMPARES:
         return _compared(type(node), node.this, node.expression, columns)
-    raise _OnlySpark
+    raise _NeedsSpark
 
 
 def _kind(ddl: str) -> str:
@@ -99,15 +99,15 @@ def _constant(node: Any) -> _Value:
     if isinstance(node, exp.Null):
         return _Value("null", lambda row: None)
     if isinstance(node, exp.Boolean):
-        said = bool(node.this)
-        return _Value("boolean", lambda row: said)
+        constant = bool(node.this)
+        return _Value("boolean", lambda row: constant)
     if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) and not node.this.is_string:
-        minus = -_number(node.this.this)
-        return _Value("number", lambda row: minus)
+        negative = -_number(node.this.this)
+        return _Value("number", lambda row: negative)
     if isinstance(node, exp.Literal):
         value: Any = node.this if node.is_string else _number(node.this)
         return _Value("string" if node.is_string else "number", lambda row: value)
-    raise _OnlySpark
+    raise _NeedsSpark
 
 
 def _number(text: str) -> Any:
@@ -115,52 +115,52 @@ def _number(text: str) -> Any:
         return int(text)
     if text.replace(".", "", 1).isdigit():
         return Decimal(text)
-    raise _OnlySpark
+    raise _NeedsSpark
 
 
 def _logic(node: Any, columns: Mapping[str, tuple[str, str]]) -> _Value:
     if isinstance(node, exp.Not):
-        inner = _flag(_value(node.this, columns))
-        return _Value("boolean", lambda row: None if (said := inner.of(row)) is None else not said)
-    parts = [_flag(_value(part, columns)) for part in (node.this, node.expression)]
+        inner = _boolean(_value(node.this, columns))
+        return _Value("boolean", lambda row: None if (truth := inner.of(row)) is None else not truth)
+    parts = [_boolean(_value(part, columns)) for part in (node.this, node.expression)]
     return _all(parts) if isinstance(node, exp.And) else _any(parts)
 
 
-def _flag(value: _Value) -> _Value:
+def _boolean(value: _Value) -> _Value:
     if value.kind not in ("boolean", "null"):
-        raise _OnlySpark
+        raise _NeedsSpark
     return value
 
 
 def _all(parts: list[_Value]) -> _Value:
-    def judge(row: Row) -> bool | None:
-        said = [part.of(row) for part in parts]
-        return False if False in said else None if None in said else True
+    def evaluate(row: Row) -> bool | None:
+        truths = [part.of(row) for part in parts]
+        return False if False in truths else None if None in truths else True
 
-    return _Value("boolean", judge)
+    return _Value("boolean", evaluate)
 
 
 def _any(parts: list[_Value]) -> _Value:
-    def judge(row: Row) -> bool | None:
-        said = [part.of(row) for part in parts]
-        return True if True in said else None if None in said else False
+    def evaluate(row: Row) -> bool | None:
+        truths = [part.of(row) for part in parts]
+        return True if True in truths else None if None in truths else False
 
-    return _Value("boolean", judge)
+    return _Value("boolean", evaluate)
 
 
 def _compared(how: type[exp.Expression], one: Any, other: Any, columns: Mapping[str, tuple[str, str]]) -> _Value:
     left, right = _value(one, columns), _value(other, columns)
     kinds = {left.kind, right.kind} - {"null"}
     if len(kinds) > 1 or kinds - {"string", "number", "boolean"}:
-        raise _OnlySpark
+        raise _NeedsSpark
     compare = _COMPARES[how]
 
-    def judge(row: Row) -> bool | None:
+    def evaluate(row: Row) -> bool | None:
         a, b = left.of(row), right.of(row)
         if a is None or b is None:
             return None
-        if isinstance(a, float) or isinstance(b, float):
+        if isinstance(a, float) or isinstance(b, float):  # as Spark does: a decimal meets a double as a double
             a, b = float(a), float(b)
         return compare(a, b)
 
-    return _Value("boolean", judge)
+    return _Value("boolean", evaluate)

@@ -1,6 +1,6 @@
 """Pipeline files: read strictly, found by name.
 
-A file is a `Pipeline`, or `PipelineInvalid` with every problem; never half of one.
+Reading a file returns a complete `Pipeline` or raises `PipelineInvalid` with every problem.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from windrow.config import checks
+from windrow.config.fields import NAME
 from windrow.config.messages import UNKNOWN_FIELD, problems_of
-from windrow.config.pipeline import NAME, Pipeline
+from windrow.config.pipeline import Pipeline
 from windrow.config.problems import (
     Inconsistent,
     Location,
@@ -23,6 +23,7 @@ from windrow.config.problems import (
     Problem,
     near_miss,
 )
+from windrow.config.warnings import warnings_of
 from windrow.config.yaml_file import Document, Tree, read_document, read_text
 from windrow.places import PROJECT
 from windrow.text import short
@@ -31,39 +32,54 @@ _SUFFIXES = (".yaml", ".yml")
 
 
 def load(path: Path | str, expectations: Path | str | None = None) -> Pipeline:
-    """The pipeline of a file. `expectations` is the folder of suites, the project's own unless given."""
+    """Load a pipeline file.
+
+    Args:
+        expectations: folder of the expectation suites; default: the project's own.
+
+    Raises:
+        PipelineInvalid: with every problem of the file.
+    """
     return check(path, expectations)[0]
 
 
 def check(path: Path | str, expectations: Path | str | None = None) -> tuple[Pipeline, list[Problem]]:
-    """The pipeline of a file, and what is right but worth a second look."""
+    """As `load`, with the warnings: what is right but worth a second look."""
     path = Path(path)
     return _checked(read_document(read_text(path), path), expectations)
 
 
 def parse(content: str, path: Path | str = "pipeline.yaml", expectations: Path | str | None = None) -> Pipeline:
-    """As `load`, for text that is at hand; `path` stands in the messages."""
+    """As `load`, from text; `path` is only for messages."""
     return _checked(read_document(content, Path(path)), expectations)[0]
 
 
 def discover(folders: Iterable[Path | str]) -> dict[str, Path]:
-    """The pipeline files of the folders, by the name they give; a missing folder is an empty one.
+    """The pipeline files in these folders, by pipeline name; a missing folder counts as empty.
 
-    A file that cannot be read goes by its own name, hides no other, and says why when it is loaded.
+    A file that cannot be read is listed by its file name, so that it does not hide the others; loading it raises.
+
+    Raises:
+        PipelineInvalid: two files have the same name.
     """
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     lines: dict[str, int] = {}
     for path in _files(folders):
         name, line = _name_in(path)
-        if name in found:
-            message = f"{short(name)} is also the name in {found[name]}:{lines[name]}; rename one of them"
+        if name in paths:
+            message = f"{short(name)} is also the name in {paths[name]}:{lines[name]}; rename one of them"
             raise PipelineInvalid(path, [Problem(line, "name", message)])
-        found[name], lines[name] = path, line
-    return found
+        paths[name], lines[name] = path, line
+    return paths
 
 
 def find(name: str, folders: Iterable[Path | str], expectations: Path | str | None = None) -> Pipeline:
-    """The pipeline of that name. Raises PipelineUnknown, which names what there is, or PipelineInvalid."""
+    """Load the pipeline of this name.
+
+    Raises:
+        PipelineUnknown: no file has the name; the message lists the known ones.
+        PipelineInvalid: its file cannot be used.
+    """
     places = tuple(Path(folder) for folder in folders)
     known = discover(places)
     if name not in known:
@@ -96,7 +112,7 @@ def _checked(document: Document, expectations: Path | str | None) -> tuple[Pipel
     problems = list(document.problems)
     pipeline: Pipeline | None = None
     tree = document.tree
-    for _ in range(2):  # once more without the unknown fields, so that they do not hide what else is wrong
+    for _ in range(2):  # pydantic stops at unknown fields: a second try without them finds the other problems
         try:
             pipeline = Pipeline.model_validate(tree, by_alias=True, by_name=False)
         except Inconsistent as wrong:
@@ -112,7 +128,7 @@ def _checked(document: Document, expectations: Path | str | None) -> tuple[Pipel
     problems += _suite_problems(document, suites)
     if problems or pipeline is None:
         raise PipelineInvalid(document.path, list(dict.fromkeys(problems)))
-    warnings = [document.problem(where, message) for where, message in checks.warnings_of(pipeline)]
+    warnings = [document.problem(where, message) for where, message in warnings_of(pipeline)]
     if document.path.stem != pipeline.name:
         message = f"the file is called {document.path.name}; {pipeline.name}.yaml is where people look for it"
         warnings.append(document.problem(("name",), message))
@@ -131,10 +147,10 @@ def without(tree: dict[str, Tree], unknown: Iterable[Location]) -> dict[str, Tre
 
 
 def _suite_problems(document: Document, folder: Path) -> Iterator[Problem]:
-    """The suite that judges the candidates must be there before the first candidate is."""
+    """The suite must exist before the first candidate has to be judged."""
     name = document.tree.get("expectations") or Pipeline.model_fields["expectations"].default
     if not isinstance(name, str) or not NAME.fullmatch(name) or (folder / f"{name}.yaml").is_file():
-        return  # what cannot be a name has been said
+        return  # the field's own check reports what cannot be a name
     there = [path.stem for path in folder.glob("*.yaml")]
     message = f"there is no suite {short(name)} in {folder}; {near_miss(name, there, 'suites are')}"
     yield document.problem(("expectations",), message)

@@ -1,4 +1,4 @@
-"""pydantic's errors as sentences for the person who wrote the file."""
+"""Pydantic's errors as sentences for the author of the file."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from windrow.config.pipeline import Idle, LeftStream, Pipeline, RightStream, Window
 from windrow.config.problems import Location, Problem, near_miss
+from windrow.config.streams import Idle, LeftStream, PipelineFields, RightStream, Window
 from windrow.config.yaml_file import Document
 from windrow.text import short
 
@@ -34,7 +34,7 @@ _EXAMPLES = {
     "labels": 'labels: {clicked: "size(clicks) > 0"}',
 }
 _MODELS: dict[tuple[str, ...], Any] = {
-    (): Pipeline,
+    (): PipelineFields,
     ("left",): LeftStream,
     ("right",): RightStream,
     ("right", "window"): Window,
@@ -42,7 +42,7 @@ _MODELS: dict[tuple[str, ...], Any] = {
 
 
 def problems_of(wrong: ValidationError, document: Document) -> Iterator[Problem]:
-    """One problem for each error, with the line it is on."""
+    """One problem for each error, with its line."""
     for error in wrong.errors():
         where = tuple(part for part in error["loc"] if part != "[key]")
         yield document.problem(where, _message(where, dict(error)))
@@ -61,11 +61,11 @@ def _message(where: Location, error: dict[str, Any]) -> str:
     if kind == "value_error":
         return str(bounds["error"])
     if kind in ("model_type", "model_attributes_type", "dataclass_type", "dict_type"):
-        return f"must be a mapping of fields, not {_what(given)}; {example or 'write name: value'}"
+        return f"must be a mapping of fields, not {_kind_of(given)}; {example or 'write name: value'}"
     if kind in ("tuple_type", "list_type"):
-        return f"must be a list, not {_what(given)}; {example or 'write [a, b]'}"
+        return f"must be a list, not {_kind_of(given)}; {example or 'write [a, b]'}"
     if kind == "string_type":
-        return "has no value; write one" if given is None else f"must be text, not {_what(given)}; write one value"
+        return "has no value; write one" if given is None else f"must be text, not {_kind_of(given)}; write one value"
     if kind == "too_short":
         return f"is empty; {example or 'write at least one'}"
     if kind == "too_long":
@@ -75,7 +75,7 @@ def _message(where: Location, error: dict[str, Any]) -> str:
     if kind == "less_than_equal":
         return f"{short(given)} is too large; at most {bounds['le']}"
     if kind.startswith("int_"):
-        return f"{short(given)} is no whole number; write digits, such as 24"
+        return f"{short(given)} is not a whole number; write digits, such as 24"
     return str(error["msg"])
 
 
@@ -86,7 +86,7 @@ def _fields(where: Location) -> list[str]:
     return [field.alias or name for name, field in _MODELS[path].model_fields.items()]
 
 
-def _what(given: object) -> str:
+def _kind_of(given: object) -> str:
     if isinstance(given, dict):
         return "a mapping"
     return "a list" if isinstance(given, list) else f"the text {short(given)}" if given is not None else "nothing"

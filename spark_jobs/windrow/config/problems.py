@@ -1,6 +1,6 @@
-"""What is wrong with a pipeline file: a place, a field, a sentence; and what would be right.
+"""What is wrong with a pipeline file: the line, the field, a sentence, and what would be right.
 
-Every problem reads `file:line: field: what is wrong; what would be right`. A retry never helps, an edit does.
+Every problem reads `file:line: field: what is wrong; what would be right`. An edit helps, a retry does not.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Location = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing to change (or, as a warning, to know). `line` counts from 1; 0 is the whole file."""
+    """One thing to change or, as a warning, to know. `line` counts from 1; 0 stands for the whole file."""
 
     line: int
     field: str
@@ -31,7 +31,7 @@ class Problem:
 
 
 class PipelineInvalid(BadInput, ValueError):
-    """A pipeline file that cannot be used. `str()` is one line for each problem."""
+    """A pipeline file that cannot be used. `str()` has one line for each problem."""
 
     def __init__(self, path: Path | None, problems: Sequence[Problem]) -> None:
         self.path = path
@@ -43,7 +43,7 @@ class PipelineInvalid(BadInput, ValueError):
 
 
 class PipelineUnknown(PipelineInvalid):
-    """No file gives this name. `path` is None: there is no file to edit."""
+    """No file has this name. `path` is None: there is no file to edit."""
 
 
 class Inconsistent(Exception):
@@ -55,7 +55,7 @@ class Inconsistent(Exception):
 
 
 def field_text(where: Location) -> str:
-    """A location as a reader writes it.
+    """A location as people write it.
 
     >>> field_text(("right", 0, "window", "after"))
     'right[0].window.after'
@@ -67,7 +67,7 @@ def field_text(where: Location) -> str:
 
 
 def near_miss(wrong: str, known: Iterable[str], otherwise: str = "known") -> str:
-    """`did you mean 'x'?` where one is near, else the list of what is known.
+    """Return `did you mean 'x'?` where a known name is similar, else the list of known names.
 
     >>> near_miss("cliks", ["clicks", "likes"])
     "did you mean 'clicks'?"

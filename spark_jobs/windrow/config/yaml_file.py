@@ -1,7 +1,8 @@
-"""A YAML file as text, lists and mappings, with the line of everything in it. No value is guessed.
+"""A YAML file as values, lists and mappings, with the line of every value: for pipelines, suites and scenarios.
 
-Every scalar stays the text that was written (`no` is no boolean, `1:30` no number, a date no date); only an
-empty value is None. Duplicate keys, several documents, recursion and alias bombs are refused with their line.
+Scalars stay the text that was written: `no` is not read as a boolean, `1:30` not as a number. Only an empty value is
+None. A suite's arguments need types, so its values are read as YAML types them (`typed`).
+Duplicate keys, several documents, recursion and alias bombs are refused with their line.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ _DEEPEST = 40
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 Tree = str | None | list["Tree"] | dict[str, "Tree"]
+"""With `typed`, other scalars too."""
 
 
 @dataclass
 class Document:
-    """What a file says, and where: `lines` maps each location to the line it starts on."""
+    """The content of a file; `lines` maps each location to the line on which it starts."""
 
     path: Path
     tree: dict[str, Tree] = field(default_factory=dict)
@@ -34,18 +36,22 @@ class Document:
     problems: list[Problem] = field(default_factory=list)
 
     def line(self, where: Location) -> int:
-        """The line of a location, or of the nearest thing around it that exists."""
+        """Line of a location, or of the innermost location around it that exists."""
         while where and where not in self.lines:
             where = where[:-1]
         return self.lines.get(where, 1)
 
     def problem(self, where: Location, message: str) -> Problem:
-        """A problem at a location."""
+        """A problem at this location, with its line."""
         return Problem(self.line(where), field_text(where), message)
 
 
 def read_text(path: Path) -> str:
-    """The file's text, at most `LARGEST` bytes of UTF-8."""
+    """Read a file of at most `LARGEST` bytes of UTF-8.
+
+    Raises:
+        PipelineInvalid: it is missing, unreadable, too large or not UTF-8.
+    """
     try:
         with path.open("rb") as file:
             raw = file.read(LARGEST + 1)
@@ -55,8 +61,7 @@ def read_text(path: Path) -> str:
         reason = wrong.strerror or str(wrong)
         raise PipelineInvalid(path, [Problem(0, "", f"cannot be read: {reason}; give a YAML file")]) from None
     if len(raw) > LARGEST:
-        message = f"is larger than {LARGEST} bytes; a pipeline file has some kilobytes"
-        raise PipelineInvalid(path, [Problem(0, "", message)])
+        raise _too_large(path)
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as wrong:
@@ -64,25 +69,37 @@ def read_text(path: Path) -> str:
         raise PipelineInvalid(path, [Problem(line, "", "is not UTF-8; save it as UTF-8")]) from None
 
 
-def read_document(content: str, path: Path) -> Document:
-    """The file as a tree. Raises PipelineInvalid where it is no YAML mapping; the rest is in `problems`."""
+def read_document(content: str, path: Path, *, first: str = "name", typed: bool = False) -> Document:
+    """Parse YAML text.
+
+    Args:
+        path: only for messages.
+        first: the field that such a file begins with, for messages.
+        typed: whether scalars become numbers and booleans, as YAML types them, instead of text.
+
+    Raises:
+        PipelineInvalid: the text is not a YAML mapping. Smaller problems are collected in `Document.problems`.
+    """
     if len(content) > LARGEST:
-        message = f"is larger than {LARGEST} bytes; a pipeline file has some kilobytes"
-        raise PipelineInvalid(path, [Problem(0, "", message)])
+        raise _too_large(path)
     try:
         root = yaml.compose(content, Loader=_Loader)
     except _TooDeep as wrong:
-        raise PipelineInvalid(path, [Problem(wrong.line, "", "is nested too deeply for a pipeline file")]) from None
+        raise PipelineInvalid(path, [Problem(wrong.line, "", "is nested too deeply")]) from None
     except yaml.YAMLError as wrong:
         raise PipelineInvalid(path, [_syntax_problem(wrong)]) from None
     except ValueError as wrong:
         raise PipelineInvalid(path, [Problem(0, "", f"is not valid YAML: {wrong}")]) from None
     if not isinstance(root, yaml.MappingNode):
-        message = "must be a mapping of fields; it starts with `name: …`"
+        message = f"must be a mapping of fields; it starts with `{first}: …`"
         raise PipelineInvalid(path, [Problem(0, "", "is empty; " + message if root is None else message)])
     document = Document(path)
-    _Walk(document).mapping(root, (), ())
+    _Walk(document, typed).mapping(root, (), ())
     return document
+
+
+def _too_large(path: Path) -> PipelineInvalid:
+    return PipelineInvalid(path, [Problem(0, "", f"is larger than {LARGEST} bytes; such a file has a few kilobytes")])
 
 
 class _TooDeep(Exception):
@@ -92,7 +109,7 @@ class _TooDeep(Exception):
 
 
 class _Loader(yaml.SafeLoader):
-    """Gives up at a depth where recursion still costs nothing."""
+    """Raises at a nesting depth far below Python's recursion limit."""
 
     depth = 0
 
@@ -117,17 +134,18 @@ def _syntax_problem(wrong: yaml.YAMLError) -> Problem:
 
 
 class _Walk:
-    """Turns nodes into the tree, and notes lines and problems in the document."""
+    """Fills a document with the tree, lines and problems of YAML nodes."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: Document, typed: bool) -> None:
         self.document = document
+        self.typed = typed
         self.nodes = 0
 
     def value(self, node: yaml.Node, where: Location, above: tuple[int, ...]) -> Tree:
         self.nodes += 1
         line = node.start_mark.line + 1
         if self.nodes > _MOST_NODES or len(above) > _DEEPEST:
-            message = "is nested too deeply or repeats too much (aliases); a pipeline file has some hundred values"
+            message = "is nested too deeply or repeats too much (aliases); such a file has a few hundred values"
             raise PipelineInvalid(self.document.path, [Problem(line, field_text(where[:4]), message)])
         if id(node) in above:
             message = "contains itself (an alias of its own anchor); write it out"
@@ -138,6 +156,9 @@ class _Walk:
             return self.sequence(node, where, (*above, id(node)))
         if node.tag == "tag:yaml.org,2002:null":
             return None
+        if self.typed:
+            typed: Tree = yaml.SafeLoader("").construct_object(node)
+            return typed
         self.text(str(node.value), line, where)
         return str(node.value)
 
@@ -155,7 +176,7 @@ class _Walk:
                 self.problem(line, where, "merge keys (<<) are not read; write the fields out")
             elif name in tree:
                 first = self.document.lines[here]
-                self.problem(line, here, f"stands twice; the first is on line {first}, remove one")
+                self.problem(line, here, f"is there twice; the first is on line {first}, remove one")
             else:
                 self.document.lines[here] = line
                 tree[name] = self.value(value_node, here, above)

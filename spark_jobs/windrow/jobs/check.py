@@ -39,8 +39,9 @@ def check(ctx: Context, planned: tuple[Plan, ...]) -> dict[str, Refusal]:
 
 def _judge(ctx: Context, waiting: list[Plan]) -> dict[str, Refusal]:
     from windrow.quality import report  # Great Expectations takes seconds to import
-    from windrow.quality.gate import Gate, explain_failure
+    from windrow.quality.gate import Gate
     from windrow.quality.suites import suites_for
+    from windrow.quality.verdicts import explain_failure
 
     measured = candidates.numbers_of(ctx.home, waiting)
     columns = ("number", "interval", "config_hash", "positive", "negative")

@@ -81,7 +81,7 @@ def analyse(ctx: Context, options: LagOptions, show_progress: Callable[[str], No
     """
     # arguments
     seen = clocks.observe(ctx.home)
-    partitions = {topic: [row["partition"] for row in seen.of_topic(topic)] for topic in ctx.pipeline.topics}
+    partitions = {topic: [c.partition for c in seen.clocks if c.topic == topic] for topic in ctx.pipeline.topics}
     request = request_of(options, ctx.pipeline, seen.frontier(ctx.pipeline), partitions)
     # read
     spark = spark_for(f"lag impact {ctx.pipeline.name}", ctx.places, ctx.pipeline)

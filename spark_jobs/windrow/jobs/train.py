@@ -15,7 +15,7 @@ from windrow.jobs.plan_intervals import plan_range
 from windrow.jobs.planning import Mode, plan_all, plan_interval
 from windrow.jobs.publish import publish
 from windrow.jobs.run import BadRequest, Context
-from windrow.quality.gate import load_beside
+from windrow.quality.validation import preload
 from windrow.semantics.plan import Plan
 
 
@@ -51,7 +51,7 @@ def train_one(
 
 
 def _round(ctx: Context, planned: tuple[Plan, ...], each: Callable[[dict[str, Any]], None]) -> Round:
-    load_beside()
+    preload()
     make_candidates(ctx, planned)
     blocked = check(ctx, planned)
     return Round(publish(ctx, planned, each=each), blocked)

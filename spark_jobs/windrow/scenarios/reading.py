@@ -70,7 +70,7 @@ class ScenarioInvalid(BadInput, ValueError):
 
 def read(path: Path) -> Scenario:
     """Raises ScenarioInvalid, or PipelineInvalid where the file is no YAML at all."""
-    document = read_document(read_text(path), path)
+    document = read_document(read_text(path), path, first="scenario")
     reader = _Reader(document, Times(datetime(2026, 11, 1, tzinfo=UTC), timedelta(seconds=1)))
     scenario = reader.scenario()
     if document.problems:

@@ -80,9 +80,27 @@ def is_length(length: timedelta) -> bool:
     return timedelta(0) < length <= DAY and DAY % length == timedelta(0)
 
 
+def nearest_lengths(length: timedelta) -> tuple[timedelta, ...]:
+    """The possible lengths, in whole seconds, around one that does not divide 24 hours: one or two, ascending.
+
+    >>> [str(fitting) for fitting in nearest_lengths(timedelta(minutes=7))]
+    ['0:06:45', '0:07:12']
+    """
+    fitting = [timedelta(seconds=n) for n in range(1, 86_401) if 86_400 % n == 0]
+    below = max((one for one in fitting if one <= length), default=fitting[0])
+    above = min((one for one in fitting if one >= length), default=DAY)
+    return tuple(sorted({below, above}))
+
+
 def on_grid(t: datetime, length: timedelta) -> bool:
     """Whether an interval of this length begins at `t`."""
     return (utc(t) - EPOCH) % _checked(length) == timedelta(0)
+
+
+def grid_around(t: datetime, length: timedelta) -> tuple[datetime, datetime]:
+    """The start of the interval of this length that holds `t`, and its end."""
+    below = utc(t) - (utc(t) - EPOCH) % _checked(length)
+    return below, below + length
 
 
 def interval_of(t: datetime, start: datetime, length: timedelta) -> Interval:
@@ -114,5 +132,5 @@ def _checked(length: timedelta) -> timedelta:
 
 def _check_on_grid(t: datetime, length: timedelta) -> None:
     if not on_grid(t, length):
-        below = utc(t) - (utc(t) - EPOCH) % length
-        raise ValueError(f"{t} is not on the UTC grid of {length}: {below} and {below + length} are")
+        below, above = grid_around(t, length)
+        raise ValueError(f"{t} is not on the UTC grid of {length}: {below} and {above} are")

@@ -8,12 +8,15 @@ never a row, a key or a value. A repeated analysis replaces its page.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from html import escape
 from pathlib import Path
 
+from markupsafe import Markup
+
+from windrow.files import write_whole
+from windrow.quality import html
 from windrow.quality.lag import plots
 from windrow.quality.lag.findings import Disorder, Findings, ImpactRow, StreamFindings
 from windrow.quality.lag.sentences import (
@@ -31,54 +34,34 @@ from windrow.quality.lag.sentences import (
 from windrow.quality.lengths import long
 from windrow.semantics.lag.advice import Advice, Assessment
 from windrow.semantics.lag.observed import ClockReading, by_partition, thinned
+from windrow.text import shown_instant
 
 DRAWN = 1_500
 """Most landing runs in the plot of observed lag; of more, this many are evenly chosen."""
-
-_CSS = """
-body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:58rem;padding:0 1rem;color:#1b1f24;background:#fff}
-h1{font-size:1.5rem;margin-bottom:.2rem}h2{font-size:1.12rem;margin:2.4rem 0 .3rem;line-height:1.35}
-p.meta,figcaption,small{color:#57606a}figure{margin:.6rem 0}figcaption{font-size:.9rem}
-svg{width:100%;height:auto;display:block}
-.short{background:#f6f8fa;border-left:4px solid #0072B2;padding:.6rem 1rem .6rem 2rem;margin:1rem 0}
-.short li{margin:.35rem 0}.note{background:#fff8e6;border-left:4px solid #E69F00;padding:.4rem 1rem;margin:.6rem 0}
-.wide{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.92rem}
-th,td{text-align:left;padding:.3rem .6rem;border-bottom:1px solid #ddd;vertical-align:top}
-th{vertical-align:bottom;font-weight:600}td.n,th.n{font-variant-numeric:tabular-nums;text-align:right}td{white-space:nowrap}
-summary{cursor:pointer;font-weight:600;margin-top:2rem}
-"""
 
 
 def write(findings: Findings, folder: Path) -> Path:
     """Write the page of an analysis into its folder; returns its path."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "index.html"
-    written = folder / f".index.html.{os.getpid()}"
-    written.write_text(page(findings), encoding="utf-8")
-    os.replace(written, path)  # whole or not at all
+    write_whole(path, page(findings))
     return path
 
 
 def page(findings: Findings) -> str:
     """The whole page."""
-    title = f"Lag impact of {findings.pipeline}"
     part = "" if findings.sample >= 1 else f" A sample of {percent(findings.sample)} of the keys."
     notes = "".join(f'<p class="note">{escape(note)}</p>' for note in findings.notes)
     short = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences(findings))
     body = (
-        f"<h1>{escape(title)}</h1>"
-        f'<p class="meta">{findings.rows:,} rows served from {_instant(findings.start)} to {_instant(findings.end)}, '
-        f"analysed {_instant(findings.analysed_at)}.{part}</p>{notes}"
+        f'<p class="meta">{findings.rows:,} rows served from {shown_instant(findings.start)} to '
+        f"{shown_instant(findings.end)}, analysed {shown_instant(findings.analysed_at)}.{part}</p>{notes}"
         f'<ul class="short">{short}</ul>'
         f"{''.join(_stream(stream) for stream in findings.streams)}"
         f"{_impact(findings.scenarios)}{_observed(findings.readings)}{_disorder(findings.disorder)}"
         f"{_scenarios(findings.scenarios)}{_METHOD}"
     )
-    return (
-        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{_CSS}</style></head><body>{body}</body></html>\n"
-    )
+    return html.render("skeleton.html", title=f"Lag impact of {findings.pipeline}", body=Markup(body))
 
 
 def _stream(stream: StreamFindings) -> str:
@@ -236,10 +219,6 @@ def _secs(seconds: float | None) -> str:
 
 def _length(length: timedelta | None) -> str:
     return "-" if length is None else long(length)
-
-
-def _instant(at: datetime) -> str:
-    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 _METHOD = """<details><summary>How the figures were computed</summary>

@@ -22,8 +22,8 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from windrow.columns import EVENT_TIME, QUARANTINED, ROW_ID
 from windrow.config import Pipeline
-from windrow.schemas import EVENT_TIME, QUARANTINED, ROW_ID
 from windrow.semantics.intervals import MICROSECOND, micros
 from windrow.semantics.lag.recall import DelayCounts
 from windrow.transforms.lag.grids import Grid

@@ -11,8 +11,8 @@ from datetime import datetime
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from windrow.columns import ARRIVED_AT, EVENT_TIME, QUARANTINED, RECORD_AT
 from windrow.config import Pipeline, Stream
-from windrow.schemas import ARRIVED_AT, EVENT_TIME, QUARANTINED, RECORD_AT
 from windrow.transforms.lag.delays import sampled
 from windrow.transforms.lag.plan import LagPlan
 from windrow.transforms.streams import rows_of

@@ -16,20 +16,21 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from windrow.schemas import spark_ddl
 from windrow.semantics.intervals import micros
 from windrow.semantics.lag.outcome import COUNT_OPEN_EVERY
 from windrow.transforms.lag.arrivals import Ints
 from windrow.transforms.lag.chunks import Chunk, Closed, chunk_of, is_before
 from windrow.transforms.lag.plan import IndexedScenario, LagPlan
 
-TALLY_COLUMNS = "scenario int, measure string, bucket bigint, value bigint"
+TALLIES = pa.schema([("scenario", pa.int32()), ("measure", pa.string()), ("bucket", pa.int64()), ("value", pa.int64())])
 """`bucket` is a rounded duration for `delay` and `wait`, a minute for `opened`, and 0 for all other measures."""
 Tally = tuple[str, int, int]
 """measure, bucket, value"""
 
 
 def tallied(rows: DataFrame, routed: DataFrame, plan: LagPlan) -> DataFrame:
-    """`TALLY_COLUMNS`, one row per chunk, scenario, measure and bucket.
+    """`TALLIES`, one row per chunk, scenario, measure and bucket.
 
     Args:
         rows: `events.ROW_COLUMNS`.
@@ -39,7 +40,7 @@ def tallied(rows: DataFrame, routed: DataFrame, plan: LagPlan) -> DataFrame:
         rows.withColumn("chunk", F.expr(f"(event_at - pmod(event_at, {plan.chunk}L)) div {plan.chunk}L"))
         .groupBy("chunk")
         .cogroup(routed.groupBy("chunk"))
-        .applyInArrow(partial(_tally_chunk, plan), TALLY_COLUMNS)
+        .applyInArrow(partial(_tally_chunk, plan), spark_ddl(TALLIES))
     )
 
 
@@ -50,7 +51,7 @@ def summed(tallies: DataFrame) -> DataFrame:
 
     >>> waits = [(0, "wait_max", 0, 7), (0, "wait_max", 0, 9)]
     >>> opened = [(0, "opened", 1, 5), (0, "opened", 2, -1), (0, "opened", 3, 2)]
-    >>> summed(spark.createDataFrame(waits + opened, TALLY_COLUMNS)).orderBy("measure").show()
+    >>> summed(spark.createDataFrame(waits + opened, spark_ddl(TALLIES))).orderBy("measure").show()
     +--------+---------+------+-----+
     |scenario|  measure|bucket|value|
     +--------+---------+------+-----+
@@ -81,7 +82,7 @@ def _tally_chunk(plan: LagPlan, key: tuple[pa.Scalar, ...], rows: pa.Table, rout
         for number, scenario in enumerate(plan.indexed):
             found += [(number, *tally) for tally in _tallies(chunk, scenario)]
     columns = list(zip(*found, strict=True)) or [()] * 4
-    return pa.Table.from_arrays([pa.array(c, f.type) for c, f in zip(columns, _ARROW, strict=True)], schema=_ARROW)
+    return pa.Table.from_arrays([pa.array(c, f.type) for c, f in zip(columns, TALLIES, strict=True)], schema=TALLIES)
 
 
 def _tallies(chunk: Chunk, scenario: IndexedScenario) -> Iterator[Tally]:
@@ -167,6 +168,3 @@ def _opened(arrived: Ints, left: Ints) -> Iterator[Tally]:
     net = np.bincount(minutes - first, weights=change).astype(np.int64)
     for i in np.flatnonzero(net):
         yield ("opened", first + int(i), int(net[i]))
-
-
-_ARROW = pa.schema([("scenario", pa.int32()), ("measure", pa.string()), ("bucket", pa.int64()), ("value", pa.int64())])

@@ -1,0 +1,61 @@
+"""Names and types of the columns that Windrow adds to payloads, the same for every pipeline.
+
+Names of columns begin with an underscore, which the columns of a pipeline file may not (`label_state` and
+`label_reason` are reserved by name). Types are Spark DDL. docs/TABLES.md says what each column means.
+"""
+
+from __future__ import annotations
+
+EVENT_TIME = "_event_time"
+ROW_ID = ("_topic", "_epoch", "_partition", "_offset")
+ROW_ORDER = (EVENT_TIME, *ROW_ID)
+BATCH = "_batch"
+ARRIVED_AT = "_arrived_at"
+RECORD_AT = "_record_at"
+QUARANTINED = "_quarantined"
+RAW = "_raw"
+INTERVAL = "_interval"
+OBSERVED_UNTIL = "_observed_until"
+PUBLICATION = "_publication"
+DATE = "_date"
+PLAN = "_plan"
+PAIRED = "_paired"
+STATE = "label_state"
+REASON = "label_reason"
+
+AUDIT = (BATCH, ARRIVED_AT, OBSERVED_UNTIL, PUBLICATION)
+"""Columns that may differ between two publications of the same landed rows (rule 15); a label may not use them."""
+
+LANDING_META = (*ROW_ORDER, BATCH, ARRIVED_AT, RECORD_AT, QUARANTINED)
+"""They stand first, so that Delta's statistics cover them however wide the payload is."""
+
+ELEMENT_META = (*ROW_ORDER, ARRIVED_AT)
+"""They stand first in each element of a right stream's array, so that sorting the array is row order."""
+
+TRAINING_META = (*ROW_ORDER, BATCH, ARRIVED_AT, INTERVAL, OBSERVED_UNTIL, PUBLICATION, DATE)
+
+ORDER_TYPES = dict(zip(ROW_ORDER, ("timestamp", "string", "int", "int", "bigint"), strict=True))
+LABEL_TYPES = {STATE: "string", REASON: "string"}
+"""What the join decides about each training row."""
+
+LANDING_TYPES = {
+    **ORDER_TYPES,
+    BATCH: "bigint",
+    ARRIVED_AT: "timestamp",
+    RECORD_AT: "timestamp",
+    QUARANTINED: "string",
+}
+"""Types of `LANDING_META`."""
+
+ELEMENT_TYPES = {**ORDER_TYPES, ARRIVED_AT: "timestamp"}
+"""Types of `ELEMENT_META`."""
+
+TRAINING_TYPES = {
+    **ORDER_TYPES,
+    **LABEL_TYPES,
+    BATCH: "bigint",
+    ARRIVED_AT: "timestamp",
+    INTERVAL: "timestamp",
+    OBSERVED_UNTIL: "timestamp",
+}
+"""Types of the training table's columns that are the same for every pipeline, as candidates have them."""

@@ -1,0 +1,116 @@
+"""Types of the single fields of a pipeline file: each reads its text strictly, or says what would be right.
+
+Whether fields fit together is checked in `checks`.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from windrow import text
+from windrow.config.column_types import parse_type
+from windrow.semantics.intervals import DAY
+
+LONGEST_NAME = 64
+MOST_COLUMNS = 2_000
+NAME = re.compile(r"[a-z][a-z0-9_]*")
+_COLUMN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
+def _duration(value: object) -> timedelta:
+    if isinstance(value, timedelta):
+        if not timedelta() <= value <= text.LONGEST:
+            raise ValueError(f"{value} is out of range; 0s to {text.duration_text(text.LONGEST)}")
+        return value
+    if not isinstance(value, str):
+        raise ValueError("must be a duration; write 30s, 10m or 1h30m")
+    return text.parse_duration(value)
+
+
+def _schedule(value: timedelta) -> timedelta:
+    if not timedelta(seconds=1) <= value <= DAY:
+        raise ValueError(f"{text.duration_text(value)} cannot be a schedule; write 1s to 1d")
+    return value
+
+
+def _instant(value: object) -> datetime:
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise ValueError(f"{value} has no time zone; instants are UTC")
+        return text.in_range(value.astimezone(UTC))
+    if not isinstance(value, str):
+        raise ValueError("must be an instant; write 2026-11-01T00:00:00Z")
+    return text.parse_instant(value)
+
+
+def _name(value: str) -> str:
+    """Refuse what is not safe as a folder, a DAG id, a column or the name of a measure."""
+    if not NAME.fullmatch(value) or len(value) > LONGEST_NAME:
+        rule = f"a lower-case letter, then lower-case letters, digits and _, at most {LONGEST_NAME}"
+        raise ValueError(f"{text.short(value)} cannot be a name; write {rule}, such as feed")
+    return value
+
+
+def _column(value: str) -> str:
+    if value.startswith("_"):
+        raise ValueError(f"{text.short(value)} starts with _, which is kept for Windrow's own columns; rename it")
+    if not _COLUMN.fullmatch(value) or len(value) > 128:
+        rule = "a letter, then letters, digits and _, at most 128"
+        raise ValueError(f"{text.short(value)} cannot be a column; write {rule} (a type with a comma needs quotes)")
+    return value
+
+
+def _type(value: object) -> str:
+    if value is None:
+        raise ValueError('has no type; write one, and put a type with a comma in quotes: "decimal(10,2)"')
+    if not isinstance(value, str):
+        raise ValueError("must be a Spark type as text, such as bigint or struct<id:bigint>")
+    return str(parse_type(value))
+
+
+def _topic(value: str) -> str:
+    if value in (".", "..") or not _TOPIC.fullmatch(value):
+        rule = "1 to 249 letters, digits, dots, - and _"
+        raise ValueError(f"{text.short(value)} cannot be a Kafka topic; write {rule}")
+    if value.startswith("__"):
+        raise ValueError(f"{value!r} is one of Kafka's own topics; name a topic of events")
+    return value
+
+
+def _one_or_many(value: object) -> object:
+    return (value,) if isinstance(value, str) else value
+
+
+def _once(values: tuple[str, ...]) -> tuple[str, ...]:
+    if len(set(values)) < len(values):
+        raise ValueError("names a topic twice; remove one")
+    return values
+
+
+def _format(value: object) -> object:
+    if isinstance(value, str) and value.lower() in ("avro", "protobuf"):
+        raise ValueError(f"{value} comes later; only json can be read now")
+    return value
+
+
+Duration = Annotated[timedelta, BeforeValidator(_duration)]
+Instant = Annotated[datetime, BeforeValidator(_instant)]
+Name = Annotated[str, AfterValidator(_name)]
+ColumnName = Annotated[str, AfterValidator(_column)]
+ColumnDdl = Annotated[str, BeforeValidator(_type)]
+Columns = Annotated[dict[ColumnName, ColumnDdl], Field(min_length=1, max_length=MOST_COLUMNS)]
+Topic = Annotated[str, AfterValidator(_topic)]
+Topics = Annotated[
+    tuple[Topic, ...],
+    BeforeValidator(_one_or_many),
+    AfterValidator(_once),
+    Field(min_length=1, max_length=100),
+]
+Expression = Annotated[str, AfterValidator(str.strip)]
+Format = Annotated[Literal["json"], BeforeValidator(_format)]
+Schedule = Annotated[Duration, AfterValidator(_schedule)]

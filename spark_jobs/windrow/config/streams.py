@@ -1,0 +1,111 @@
+"""The fields of a pipeline file as frozen values: windows, streams, and the pipeline before its parts are compared.
+
+        l.t - before        l.t              l.t + after      + grace
+─────────────┼───────────────┼────────────────────┼──────────────┼───────▶ event time
+             └── right rows of one left row ──────┘              └ W beyond this: closed
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic.dataclasses import dataclass
+
+from windrow.config.fields import (
+    ColumnName,
+    Columns,
+    Duration,
+    Expression,
+    Format,
+    Instant,
+    Name,
+    Schedule,
+    Topics,
+)
+from windrow.semantics.clock import IdlePolicy
+
+
+class Frozen(BaseModel):
+    """A value: no unknown fields, no changes. A field that is written but empty counts as not written."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_empty(cls, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: one for name, one in value.items() if one is not None}
+        return value
+
+
+class Window(Frozen):
+    """A right stream's join window around a left row's time, both ends in."""
+
+    before: Duration = timedelta()
+    after: Duration
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class Idle(IdlePolicy):
+    """What a partition without new records does to the clock (rule 6)."""
+
+    mode: Literal["caught_up", "wait"] = "caught_up"
+    after: Duration = timedelta(minutes=5)
+
+
+class Stream(Frozen):
+    """What left and right streams share: where records come from and how they are read."""
+
+    name: Name
+    topics: Topics = Field(alias="topic")
+    format: Format = "json"
+    columns: Columns
+    key: Annotated[tuple[str, ...], Field(min_length=1, max_length=16)]
+    event_time: str
+    event_id: str | None = None
+    out_of_orderness: Duration
+    where: Expression | None = None
+
+
+class LeftStream(Stream):
+    """The served features: one record, one left row."""
+
+
+class RightStream(Stream):
+    """A stream joined to the left rows, as an array of structs named after it."""
+
+    role: Literal["label", "feature"]
+    silence: Literal["unknown", "negative"] = "unknown"
+    window: Window
+    join: Literal["left", "inner"] = "left"
+    take: Literal["all", "first", "last"] = "all"
+
+
+class PipelineFields(Frozen):
+    """Every field of a pipeline file, each right by itself; that they fit together is what `Pipeline` adds."""
+
+    name: Name
+    start: Instant
+    interval: Duration
+    left: LeftStream
+    right: Annotated[tuple[RightStream, ...], Field(min_length=1, max_length=32)]
+    grace: Duration = timedelta()
+    idle: Idle = Idle()
+    max_skew: Duration = timedelta(minutes=10)
+    labels: Annotated[dict[ColumnName, Expression], Field(max_length=200)] = {}
+    expectations: Name = "training_rows"
+    land_every: Schedule = timedelta(minutes=2)
+    catch_up: Annotated[int, Field(ge=1, le=1_000)] = 24
+    max_record_bytes: Annotated[int, Field(ge=1_024, le=256 * 1024 * 1024)] = 8 * 1024 * 1024
+
+    @property
+    def streams(self) -> tuple[Stream, ...]:
+        """The left stream, then the right ones in the file's order."""
+        return (self.left, *self.right)
+
+    @property
+    def label_streams(self) -> tuple[RightStream, ...]:
+        """The right streams that decide the label state."""
+        return tuple(stream for stream in self.right if stream.role == "label")

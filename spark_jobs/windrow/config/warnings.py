@@ -1,0 +1,54 @@
+"""What is right in a pipeline file and still worth a second look."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from windrow.config.checks import Finding, located
+from windrow.config.problems import Location
+from windrow.config.streams import PipelineFields
+
+READS_WORTH_KNOWING = 20
+"""A label that is read more often than this is worth a warning."""
+
+
+def warnings_of(pipeline: PipelineFields) -> Iterator[Finding]:
+    """Warnings about a pipeline, as findings: location and message."""
+    if not pipeline.label_streams:
+        yield (
+            ("right",),
+            "no stream has role: label; every row will be without a label (state unknown or negative)",
+        )
+    for where, stream in located(pipeline):
+        if stream.event_id is None:
+            yield where, "has no event_id; a producer's retry becomes a row of its own"
+    for index, right in enumerate(pipeline.right):
+        reads = 1 + (right.window.before + right.window.after) / pipeline.interval
+        if reads > READS_WORTH_KNOWING:
+            yield (
+                ("right", index, "window"),
+                f"every row of {right.name} is read about {reads:.0f} times (1 + window / interval); "
+                "a longer interval reads less",
+            )
+        if right.role == "feature" and "silence" in right.model_fields_set:
+            yield (
+                ("right", index, "silence"),
+                "has no effect on a feature stream; labels alone decide the state",
+            )
+    yield from _doubtful_functions(pipeline)
+    if pipeline.idle.mode == "wait":
+        yield (
+            ("idle",),
+            "mode wait: a partition without new records holds the clock, and nothing closes until it has some",
+        )
+
+
+def _doubtful_functions(pipeline: PipelineFields) -> Iterator[Finding]:
+    from windrow.config import sql
+
+    expressions: list[tuple[Location, str]] = [
+        *(((*where, "where"), stream.where) for where, stream in located(pipeline) if stream.where),
+        *((("labels", name), expression) for name, expression in pipeline.labels.items()),
+    ]
+    for where, expression in expressions:
+        yield from ((where, doubt) for doubt in sql.doubtful_functions(expression))
