@@ -36,7 +36,11 @@ def short(seconds: float) -> str:
 
 
 def delays(name: str, curve: Curve, window: timedelta, title: str) -> Plot:
-    """Shares of the labels by their delay, and the window; the axis ends where nearly all have come."""
+    """Shares of the labels by their delay, and the window; the axis ends where nearly all have come.
+
+    Args:
+        name: prefix of the ids of the plot, distinct on a page.
+    """
     with drawing(name, title, _described(curve, window), height=2.6) as (figure, done):
         axes: Axes = figure.subplots()
         step = curve.step.total_seconds()
@@ -58,26 +62,30 @@ def delays(name: str, curve: Curve, window: timedelta, title: str) -> Plot:
 
 
 def recall(name: str, curve: Curve, window: timedelta, wanted: Sequence[float], title: str) -> Plot:
-    """The share of labels inside a window over the length of the window, with its 95 % band."""
+    """The share of labels inside a window over the length of the window, with its 95 % band.
+
+    Args:
+        wanted: recalls to mark.
+    """
     with drawing(name, title, _described(curve, window), height=2.9) as (figure, done):
         axes: Axes = figure.subplots()
         every = max(1, len(curve.points) // 250)
         chosen = sorted({*range(1, len(curve.points), every), len(curve.points) - 1})
         x = [(curve.step * i).total_seconds() for i in chosen]
         points = [curve.points[i] for i in chosen]
-        floor = _nines(1 - 0.5 / curve.labels)  # higher shares are within half a label of all
+        top = _nines(1 - 0.5 / curve.labels)  # higher shares are within half a label of all
         axes.fill_between(
-            x, [min(floor, _nines(p.low)) for p in points], [min(floor, _nines(p.high)) for p in points],
+            x, [min(top, _nines(p.low)) for p in points], [min(top, _nines(p.high)) for p in points],
             color=SKY, alpha=0.4, lw=0, label="95 % interval",
         )  # fmt: skip
-        axes.plot(x, [min(floor, _nines(p.share)) for p in points], color=BLUE, label="labels caught")
-        ticks = [share for share in (0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999) if _nines(share) <= floor]
+        axes.plot(x, [min(top, _nines(p.share)) for p in points], color=BLUE, label="labels caught")
+        ticks = [share for share in (0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999) if _nines(share) <= top]
         axes.set_yticks([_nines(share) for share in ticks], [f"{share * 100:.6g} %" for share in ticks])
         for level in wanted:
             axes.axhline(_nines(level), color=RED, lw=1, ls="--")
         axes.plot([], [], color=RED, lw=1, ls="--", label="wanted")
         _mark(axes, window, f"window {short(window.total_seconds())}", GREEN)
-        axes.set(ylim=(0, floor * 1.03), xlim=(0, x[-1]), xlabel="window after the row", ylabel="labels caught")
+        axes.set(ylim=(0, top * 1.03), xlim=(0, x[-1]), xlabel="window after the row", ylabel="labels caught")
         axes.legend(loc="lower right")
         _in_time(axes)
     return done[0]
@@ -178,11 +186,11 @@ def _colours(readings: Sequence[ClockReading]) -> dict[str, str]:
 
 def _by_partition(readings: Sequence[ClockReading]) -> dict[str, dict[int, PartitionClock]]:
     """Partition → number of the reading → its clock then."""
-    found: dict[str, dict[int, PartitionClock]] = {}
+    clocks: dict[str, dict[int, PartitionClock]] = {}
     for n, reading in enumerate(readings):
         for clock in reading.clocks:
-            found.setdefault(name_of(clock), {})[n] = clock
-    return found
+            clocks.setdefault(name_of(clock), {})[n] = clock
+    return clocks
 
 
 def _secs(length: timedelta | None) -> float:
@@ -199,10 +207,10 @@ def _stretches(readings: Sequence[ClockReading]) -> Iterator[tuple[datetime, dat
 
 
 def _described(curve: Curve, window: timedelta) -> str:
-    found = curve.at(window)
+    inside = curve.at(window)
     return (
-        f"Within {short(window.total_seconds())}: {found.share:.2%} of the labels, between {found.low:.2%} and "
-        f"{found.high:.2%}. Half of them come within {short(curve.quantile(0.5).total_seconds())}, "
+        f"Within {short(window.total_seconds())}: {inside.share:.2%} of the labels, between {inside.low:.2%} and "
+        f"{inside.high:.2%}. Half of them come within {short(curve.quantile(0.5).total_seconds())}, "
         f"99 % within {short(curve.quantile(0.99).total_seconds())}."
     )
 

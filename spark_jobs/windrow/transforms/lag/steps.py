@@ -1,4 +1,4 @@
-"""How each clock moves under each lag: a list of steps, found bucket by bucket.
+"""How each clock moves under each lag: a list of steps, computed bucket by bucket.
 
     W  │            ┌──────        a step: the arrival at which W first had this value;
        │      ┌─────┘              a row that closes at θ leaves at the first step with W > θ
@@ -73,9 +73,9 @@ def _scan(plan: LagPlan, key: tuple[pa.Scalar, ...], packs: pa.Table, state: pa.
         if (lag, number) not in plan.used_clocks:
             continue
         points = _with_ticks(events, clock, known["first"], known["next"])
-        found = _rises(_clock(plan, clock, points, newest, last_arrival), points)
-        top = int(found[0, -1]) if found.shape[1] else NONE
-        rows.append((lag, number, bucket, part, top, found.tobytes()))
+        rises = _rises(_clock(plan, clock, points, newest, last_arrival), points)
+        top = int(rises[0, -1]) if rises.shape[1] else NONE
+        rows.append((lag, number, bucket, part, top, rises.tobytes()))
     columns = list(zip(*rows, strict=True)) or [()] * 6
     arrays = [pa.array(c, f.type) for c, f in zip(columns, _SCANNED, strict=True)]
     return pa.Table.from_arrays(arrays, schema=_SCANNED)
@@ -150,10 +150,10 @@ def _route(plan: LagPlan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Reco
         for row in batch.to_pylist():
             floor = row.pop("floor")
             floor = NONE if floor is None else floor
-            found = rows_of_blobs([row.pop("steps")], STEP_COLUMNS)
-            found = found[:, found[0] > floor]
-            slices = _slices(plan, row["clock"], found[0], floor)
-            rows = [{**row, "chunk": chunk, "steps": blob_of(*found[:, wanted])} for chunk, wanted in slices]
+            steps = rows_of_blobs([row.pop("steps")], STEP_COLUMNS)
+            steps = steps[:, steps[0] > floor]
+            slices = _slices(plan, row["clock"], steps[0], floor)
+            rows = [{**row, "chunk": chunk, "steps": blob_of(*steps[:, wanted])} for chunk, wanted in slices]
             if rows:
                 yield pa.RecordBatch.from_pylist(rows, schema=_ROUTED)
 

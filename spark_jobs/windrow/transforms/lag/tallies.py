@@ -76,12 +76,12 @@ def summed(tallies: DataFrame) -> DataFrame:
 
 
 def _tally_chunk(plan: LagPlan, key: tuple[pa.Scalar, ...], rows: pa.Table, routed: pa.Table) -> pa.Table:
-    found: list[tuple[int, str, int, int]] = []
+    rows_out: list[tuple[int, str, int, int]] = []
     if rows.num_rows:
         chunk = chunk_of(plan, rows, routed)
         for number, scenario in enumerate(plan.indexed):
-            found += [(number, *tally) for tally in _tallies(chunk, scenario)]
-    columns = list(zip(*found, strict=True)) or [()] * 4
+            rows_out += [(number, *tally) for tally in _tallies(chunk, scenario)]
+    columns = list(zip(*rows_out, strict=True)) or [()] * 4
     return pa.Table.from_arrays([pa.array(c, f.type) for c, f in zip(columns, TALLIES, strict=True)], schema=TALLIES)
 
 
