@@ -121,7 +121,7 @@ ONE_CHANGE = [
     ("grace: 1m", "---\ngrace: 1m", "33: a second document starts; one file is one pipeline"),
     ("grace: 1m", "grace: &a [*a]", "33: grace[0]: contains itself"),
     ("grace: 1m", "grace: " + "[" * 50 + "]" * 50, "33: is nested too deeply"),
-    ("grace: 1m", "grace: " + "[" * 5_000 + "]" * 5_000, "33: is nested too deeply for a pipeline file"),
+    ("grace: 1m", "grace: " + "[" * 5_000 + "]" * 5_000, "33: is nested too deeply"),
     ("array<float>", "decimal(10", "12: left.columns.features: 'decimal(10' is not a column type: it ends where ')' belongs; put a type"),
 ]  # fmt: skip
 

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(3000)]
 
 HISTORIES, STEPS = 24, 8
 KINDS = {
-    *("land_killed", "killed_run", "Superseded", "NotCaughtUp", "drained", "late_label", "late_left"),
+    *("land_killed", "killed_run", "Outdated", "NotCaughtUp", "drained", "late_label", "late_left"),
     *("positive", "negative", "null_key", "side_silent"),  # the other reasons are the scenarios'
 }
 

@@ -125,5 +125,5 @@ def test_status_of_a_platform_that_never_ran_is_stopped(places: Places) -> None:
 def _configured(places: Places) -> Airflow:
     airflow = Airflow(places, {"PATH": os.defpath})
     airflow.folder.mkdir(parents=True, exist_ok=True)
-    airflow._configure()
+    airflow._write_configuration()
     return airflow

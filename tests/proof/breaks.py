@@ -306,7 +306,7 @@ BREAKS = (
     Break(
         "unmatched labels not counted",
         "semantics/reference.py",
-        "len(side.rows) - len(met_ever[name])",
+        "len(side.rows) - len(matched[name])",
         "0",
         (SCENARIOS,),
     ),

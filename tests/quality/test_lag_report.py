@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -188,7 +189,7 @@ def test_every_plot_stands_under_the_sentence_that_it_shows_and_has_a_text_for_s
     for title, svg in drawn:
         named = re.search(r'role="img" aria-labelledby="(\S+) (\S+)"', svg)
         assert named is not None
-        assert f'<title id="{named[1]}">{title}</title>' in svg
+        assert f'<title id="{named[1]}">{unescape(title)}</title>' in unescape(svg)
         assert re.search(rf'<desc id="{named[2]}">.{{40,}}</desc>', svg, flags=re.DOTALL)
         assert "<text" in svg  # text stays text: it can be searched, read aloud and scaled
 

@@ -32,8 +32,8 @@ from windrow.io.delta.crash_points import POINTS
 from windrow.semantics.clock import IdlePolicy, NotCaughtUp
 from windrow.semantics.intervals import Interval
 from windrow.semantics.ledger import apply
-from windrow.semantics.paper.landings import Place, Rules, Sent
-from windrow.semantics.paper.model import Model, Publication, Superseded, WindowStillOpen
+from windrow.semantics.paper.landings import PartitionId, Rules, Sent
+from windrow.semantics.paper.model import Model, NotClosed, Outdated, Publication
 from windrow.semantics.plan import Plan
 from windrow.semantics.records import JoinSpec, Left, Record, Right, RowId
 from windrow.semantics.reference import Joined
@@ -57,7 +57,7 @@ def rules(take: str, join: str, silence: str, idle: IdlePolicy) -> Rules:
     return Rules(spec, {SERVED: 2, LABELS: 2, FEATURES: 1}, DISORDER, idle)
 
 
-PLACES: tuple[Place, ...] = ((SERVED, 0), (SERVED, 1), (LABELS, 0), (LABELS, 1), (FEATURES, 0))
+PLACES: tuple[PartitionId, ...] = ((SERVED, 0), (SERVED, 1), (LABELS, 0), (LABELS, 1), (FEATURES, 0))
 places = st.sampled_from(PLACES)
 keys = st.sampled_from(("a", "a", "b", None))
 numbers = st.integers(0, 10**6)
@@ -86,8 +86,8 @@ class Histories(RuleBasedStateMachine):
         idle = IdlePolicy("wait") if waits else IdlePolicy("caught_up", seconds(10))
         self.model = type(self).model_of(rules(take, join, silence, idle))
         self.t, self.now, self.runs, self.ids = START, START, 0, 0
-        self.sent: list[tuple[Place, Sent]] = []
-        self.newest: dict[Place, datetime] = {}
+        self.sent: list[tuple[PartitionId, Sent]] = []
+        self.newest: dict[PartitionId, datetime] = {}
         self.keeps_the_promise = waits
         self.marks: list[Any] = [None, None]
         for event in first:
@@ -97,7 +97,7 @@ class Histories(RuleBasedStateMachine):
     # ---- producers
 
     @rule(place=places, key=keys, step=st.integers(0, 6), back=st.integers(0, 8))
-    def produce(self, place: Place, key: str | None, step: int, back: int) -> None:
+    def produce(self, place: PartitionId, key: str | None, step: int, back: int) -> None:
         """An event, out of order by no more than its topic may be."""
         self.t += seconds(step)
         self.send(place, self.t - min(seconds(back), DISORDER[place[0]]), key)
@@ -112,7 +112,7 @@ class Histories(RuleBasedStateMachine):
         self.send((LABELS, partition), at + seconds(delay), key)
 
     @rule(n=numbers, place=places)
-    def retry_of_a_producer(self, n: int, place: Place) -> None:
+    def retry_of_a_producer(self, n: int, place: PartitionId) -> None:
         """An earlier event once more, anywhere in its topic: same id and time, now and then another payload."""
         if self.sent:
             (topic, _), again = self.sent[n % len(self.sent)]
@@ -120,7 +120,7 @@ class Histories(RuleBasedStateMachine):
             self.put((topic, place[1] if topic != FEATURES else 0), replace(again, values=values))
 
     @rule(place=places, key=keys, n=numbers, beside=st.integers(-5, 20))
-    def late(self, place: Place, key: str | None, n: int, beside: int) -> None:
+    def late(self, place: PartitionId, key: str | None, n: int, beside: int) -> None:
         """An event near one that was sent long ago: it may break the promise of its partition."""
         about = self.sent[n % len(self.sent)][1].event_at or START
         self.send(place, max(START, min(self.t, about + seconds(beside))), key)
@@ -135,7 +135,7 @@ class Histories(RuleBasedStateMachine):
             self.send((topic, 0), at, row.values["key"])
 
     @rule(place=places, kind=st.sampled_from(("ahead", "bad", "before_start")))
-    def poison(self, place: Place, kind: str) -> None:
+    def poison(self, place: PartitionId, kind: str) -> None:
         at = {"ahead": START + timedelta(days=3000), "bad": self.t, "before_start": START - seconds(1)}[kind]
         self.send(place, at, "a", defect="wrong_type" if kind == "bad" else None)
 
@@ -165,7 +165,7 @@ class Histories(RuleBasedStateMachine):
         self.model.land(self.now)
 
     @rule(place=places)
-    def land_with_lag(self, place: Place) -> None:
+    def land_with_lag(self, place: PartitionId) -> None:
         self.now = max(self.now, self.t)
         self.model.land(self.now, unseen={place: 3})
 
@@ -176,7 +176,7 @@ class Histories(RuleBasedStateMachine):
         SEEN["crash"] += 1
 
     @rule(place=places, n=numbers)
-    def replay(self, place: Place, n: int) -> None:
+    def replay(self, place: PartitionId, n: int) -> None:
         position = self.model.position[place]
         if position:
             self.model.replay(place, n % position, max(self.now, self.t))
@@ -228,7 +228,7 @@ class Histories(RuleBasedStateMachine):
         count = len(self.model.publications)
         try:
             self.carry_out(plans)
-        except Superseded:
+        except Outdated:
             SEEN["superseded"] += 1
         if all(plan.id in done for plan in plans):
             assert len(self.model.publications) == count, "a retry of what is done is nothing"
@@ -247,7 +247,7 @@ class Histories(RuleBasedStateMachine):
         try:
             plans = self.model.plan(self.run(), chosen)
             slower = self.model.plan(self.run(), chosen) if is_raced else ()
-        except WindowStillOpen:  # a drain had published it
+        except NotClosed:  # a drain had published it
             self.model.plans[f"run {self.runs - 1}"] = ()
             return
         assert known.isdisjoint(plan.id for plan in plans), "a clear is a new plan"
@@ -255,7 +255,7 @@ class Histories(RuleBasedStateMachine):
         assert len(self.model.publications) == count + len(chosen)
         SEEN["rebuild"] += 1
         if slower:
-            with pytest.raises(Superseded):
+            with pytest.raises(Outdated):
                 self.model.publish_all(slower)
             SEEN["superseded"] += 1
 
@@ -324,12 +324,12 @@ class Histories(RuleBasedStateMachine):
 
     # ---- parts of the rules
 
-    def send(self, place: Place, at: datetime, key: str | None, defect: str | None = None) -> None:
+    def send(self, place: PartitionId, at: datetime, key: str | None, defect: str | None = None) -> None:
         self.ids += 1
         event_id = None if self.ids % 7 == 0 else f"e{self.ids}"
         self.put(place, Sent(at, {"key": key, "id": event_id}, at, defect))
 
-    def put(self, place: Place, sent: Sent) -> None:
+    def put(self, place: PartitionId, sent: Sent) -> None:
         at = sent.event_at
         assert at is not None
         is_trusted = at < START + timedelta(days=2000) and not sent.defect
@@ -481,7 +481,7 @@ class Kept(Model):
             self._is_inside, refused = True, None
             try:
                 return verb(*values, **named)
-            except (WindowStillOpen, NotCaughtUp, Superseded) as refusal:
+            except (NotClosed, NotCaughtUp, Outdated) as refusal:
                 refused = type(refusal)
                 raise
             finally:

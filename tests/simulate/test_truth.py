@@ -11,9 +11,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from windrow.semantics.intervals import at_micros, micros
-from windrow.simulate.record import Message, Record
+from windrow.simulate.record import Message, SimulatedRecord
 from windrow.simulate.traffic import Traffic, messages, records, truth
-from windrow.simulate.truth import Rules, Truth
+from windrow.simulate.truth import JoinRules, Truth
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 SMALL = Traffic(
@@ -166,9 +166,9 @@ def test_every_record_and_every_row_is_counted_once(name: str) -> None:
         assert {r.interval_at for r in inside} == {start}
 
 
-def _record(side: str, name: str, at_s: float, key: str | None = "k", **changes: object) -> Record:
+def _record(side: str, name: str, at_s: float, key: str | None = "k", **changes: object) -> SimulatedRecord:
     us = micros(START) + round(at_s * 1_000_000)
-    made = Record(
+    made = SimulatedRecord(
         side="left" if side == "left" else "right", topic=side, partition=0, id=name,
         key=None if key is None else (key,), event_us=us, produced_us=us, fate="landed", kind=side,
         again=False, body=None, stamp_us=us,
@@ -176,8 +176,8 @@ def _record(side: str, name: str, at_s: float, key: str | None = "k", **changes:
     return made._replace(**changes)  # type: ignore[arg-type]
 
 
-def _states(*made: Record, silence: str = "unknown") -> dict[str, tuple[object, ...]]:
-    rules = Rules(
+def _states(*made: SimulatedRecord, silence: str = "unknown") -> dict[str, tuple[object, ...]]:
+    rules = JoinRules(
         START, timedelta(seconds=1000), timedelta(seconds=100), timedelta(0),
         silence="negative" if silence == "negative" else "unknown",
     )  # fmt: skip
@@ -227,7 +227,7 @@ def test_a_null_in_the_key_is_the_reason_whatever_else_is_wrong() -> None:
 def test_one_key_gives_every_label_to_every_row_in_row_order() -> None:
     lefts = [_record("left", name, at) for name, at in (("A1", 3), ("B", 5), ("A2", 7))]
     labels = [_record("right", "b", 6), _record("right", "a", 4), _record("right", "end", 900, "j")]
-    rules = Rules(START, timedelta(minutes=10), timedelta(seconds=10), timedelta(0), before=timedelta(seconds=10))
+    rules = JoinRules(START, timedelta(minutes=10), timedelta(seconds=10), timedelta(0), before=timedelta(seconds=10))
     rows = list(Truth(lambda: [*lefts, *labels], rules).rows())
     assert [(r.id, r.labels) for r in rows] == [("A1", ("a", "b")), ("B", ("a", "b")), ("A2", ("a", "b"))]
 
@@ -235,7 +235,7 @@ def test_one_key_gives_every_label_to_every_row_in_row_order() -> None:
 def test_the_least_row_id_of_a_retried_event_is_the_row() -> None:
     first = _record("left", "l", 0, partition=1)
     again = first._replace(partition=0, again=True)
-    rules = Rules(START, timedelta(seconds=1000), timedelta(seconds=100), timedelta(0))
+    rules = JoinRules(START, timedelta(seconds=1000), timedelta(seconds=100), timedelta(0))
     of = Truth(lambda: [_record("left", "z", 0, "j"), first, again], rules)
     assert [(r.id, r.partition, r.offset) for r in of.rows()] == [("z", 0, 0), ("l", 0, 1)]
     assert of.counts.total.duplicate == 1

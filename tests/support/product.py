@@ -43,14 +43,14 @@ from windrow.scenarios.kafka import pipeline_file, record_of
 from windrow.semantics.balance import Balance
 from windrow.semantics.clock import NotCaughtUp
 from windrow.semantics.intervals import Interval
-from windrow.semantics.paper.landings import Place, Rules, Sent
-from windrow.semantics.paper.model import Model, Publication, Superseded, WindowStillOpen
+from windrow.semantics.paper.landings import PartitionId, Rules, Sent
+from windrow.semantics.paper.model import Model, NotClosed, Outdated, Publication
 from windrow.semantics.plan import Plan
 
 REFUSED: Mapping[type[Exception], tuple[type[Exception], ...]] = {
-    WindowStillOpen: (run.WindowStillOpen,),
+    NotClosed: (run.WindowStillOpen,),
     NotCaughtUp: (NotCaughtUp,),
-    Superseded: (publication.Superseded, run.NothingToDo),
+    Outdated: (publication.Superseded, run.NothingToDo),
 }
 """A refusal on paper, and how the product says the same."""
 
@@ -62,7 +62,7 @@ class Followed(Model):
         super().__init__(rules)
         self.product = Product(world, rules)
 
-    def produce(self, place: Place, sent: Sent) -> Any:
+    def produce(self, place: PartitionId, sent: Sent) -> Any:
         self.product.produce(place, sent, len(self.log[place]))
         return super().produce(place, sent)
 
@@ -74,7 +74,7 @@ class Followed(Model):
         super().recreate(topic)
         self.product.recreate(topic, self.partitions[topic])
 
-    def land(self, now: datetime, *, unseen: Mapping[Place, int] | None = None) -> None:
+    def land(self, now: datetime, *, unseen: Mapping[PartitionId, int] | None = None) -> None:
         super().land(now, unseen=unseen)
         self.product.land(now, unseen or {})
         self.product.has_the_clock_of(self)
@@ -90,7 +90,7 @@ class Followed(Model):
         self.product.land_killed(now, topics)
         self.product.has_the_clock_of(self)
 
-    def replay(self, place: Place, first: int, now: datetime) -> None:
+    def replay(self, place: PartitionId, first: int, now: datetime) -> None:
         """The product keeps an offset from landing twice: where its clock is lost, landing finds its position again."""
         super().replay(place, first, now)
         self.product.replay(place[0], self.batches[place[0]], now)
@@ -104,7 +104,7 @@ class Followed(Model):
             return super().plan(run)
         try:
             planned = super().plan(run, chosen, drained=drained, forced=forced)
-        except (WindowStillOpen, NotCaughtUp) as refusal:
+        except (NotClosed, NotCaughtUp) as refusal:
             with pytest.raises(REFUSED[type(refusal)]):
                 self.product.plan(run, chosen, drained, forced)
             raise
@@ -115,8 +115,8 @@ class Followed(Model):
     def publish_all(self, plans: Sequence[Plan]) -> tuple[Publication, ...]:
         try:
             done = super().publish_all(plans)
-        except Superseded:
-            with pytest.raises(REFUSED[Superseded]):
+        except Outdated:
+            with pytest.raises(REFUSED[Outdated]):
                 self.product.publish(plans)
             raise
         if plans:
@@ -140,14 +140,14 @@ class Product:
             world.topics({topic: count}, **settings.get(topic, {}))
         self.ctx = world.pipeline(pipeline_file(rules, "followed", "{t}.{topic}"), rules.spec.start)
         self.admin = AdminClient({"bootstrap.servers": world.places.kafka})
-        self.waiting: list[tuple[Place, Sent]] = []
+        self.waiting: list[tuple[PartitionId, Sent]] = []
         self.unlanded: set[str] = set()
-        self.lost: dict[Place, tuple[int, int]] = {}
+        self.lost: dict[PartitionId, tuple[int, int]] = {}
         self.replayed: list[tuple[str, int]] = []  # batches that are on paper alone
 
     # ---- verbs
 
-    def produce(self, place: Place, sent: Sent, offset: int) -> None:
+    def produce(self, place: PartitionId, sent: Sent, offset: int) -> None:
         self.waiting.append((place, sent))
         self.unlanded.add(place[0])
         if sent.is_lost:
@@ -166,7 +166,7 @@ class Product:
             future.result(30)
         _until(lambda: self._created(topic, partitions))  # the name is free some time after the deletion
 
-    def land(self, now: datetime, unseen: Mapping[Place, int]) -> None:
+    def land(self, now: datetime, unseen: Mapping[PartitionId, int]) -> None:
         self._flush()
         ctx = self._at(now)
         given_up = GivenUp(tuple(self._delete_what_is_lost()), "test", "retention was too short")

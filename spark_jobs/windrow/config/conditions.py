@@ -18,8 +18,9 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from windrow.semantics.records import Predicate
+
 Row = Mapping[str, Any]
-Predicate = Callable[[Row], bool | None]
 
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 _COMPARES: dict[type[exp.Expression], Callable[[Any, Any], bool]] = {

@@ -1,13 +1,13 @@
 """The local platform: a real Kafka broker and a real Airflow on this machine, with only Java and Python.
 
-`up` starts what does not run and waits until it answers; `down` leaves no process behind and loses nothing;
-everything stands under `<home>/platform`, so two homes on two sets of ports do not meet.
+`up` starts what is not running and waits until it answers; `down` stops every process and keeps all data. Everything is
+under `<home>/platform`, so that two homes with different ports do not interfere.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any
@@ -51,8 +51,6 @@ __all__ = [
 PARTS = ("kafka", "airflow")
 _HOME_BYTES = 1024 * 2**20
 
-Report = Callable[[str], None]
-
 
 @dataclass(frozen=True)
 class Part:
@@ -60,22 +58,26 @@ class Part:
 
     name: str
     state: str
-    """running (it answers), starting (the process is there, it does not answer), stopped, elsewhere."""
+    """running (it answers), starting (the process runs but does not answer yet), stopped, elsewhere."""
     pid: int | None
     address: str
     uptime: timedelta | None
     log: str
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, for `--json`; uptime in seconds."""
+        """As plain values for `--json`; uptime in seconds."""
         return {**asdict(self), "uptime": self.uptime.total_seconds() if self.uptime else None}
 
 
-def up(places: Places, report: Report = print, only: Collection[str] = PARTS) -> None:
-    """Fetch what is missing, start what does not run, wait until it answers. Twice is once.
+def up(places: Places, report: jars.Progress = print, only: Collection[str] = PARTS) -> None:
+    """Fetch what is missing, start what is not running, and wait until it answers. Idempotent.
+
+    Args:
+        report: gets progress lines for people.
+        only: the parts to start.
 
     Raises:
-        PlatformNotReady: the condition, and the next move.
+        PlatformNotReady: something is missing; the message says what to do.
     """
     require_room(places.home, _HOME_BYTES, "WINDROW_HOME")
     jars.ensure(places, report)
@@ -88,13 +90,13 @@ def up(places: Places, report: Report = print, only: Collection[str] = PARTS) ->
     if "airflow" in only:
         airflow = Airflow(places)
         if not airflow.is_up():
-            report(f"Starting Airflow on {airflow.url} (up to a minute; the first time it makes its database) …")
+            report(f"Starting Airflow on {airflow.url} (up to a minute; the first time it creates its database) …")
         airflow.start()
         report(f"Airflow answers on {airflow.url} (user admin, password in {airflow.login.password_file})")
 
 
-def down(places: Places, report: Report = print, only: Collection[str] = PARTS) -> None:
-    """Stop every process of this home's platform; records, tables, runs and logs stay."""
+def down(places: Places, report: jars.Progress = print, only: Collection[str] = PARTS) -> None:
+    """Stop every process of this home's platform; records, tables, runs and logs are kept."""
     if "airflow" in only:
         report("Airflow stopped" if Airflow(places).stop() else "Airflow was not running")
     if "kafka" in only:
@@ -102,7 +104,7 @@ def down(places: Places, report: Report = print, only: Collection[str] = PARTS) 
 
 
 def status(places: Places) -> list[Part]:
-    """Every part, running or not."""
+    """The state of every part."""
     broker, airflow = Broker(places), Airflow(places)
     unhealthy = airflow.unhealthy() if airflow.processes["api-server"].process() else ("api-server",)
     parts = [_part("kafka", broker.process, places.kafka, broker.is_up())]
@@ -117,7 +119,7 @@ def status(places: Places) -> list[Part]:
 
 
 def environment(places: Places) -> dict[str, str]:
-    """os.environ as every process of the platform sees it (Spark, Airflow, places)."""
+    """os.environ with the variables that every process of the platform gets."""
     return Airflow(places, os.environ).environment()
 
 

@@ -17,7 +17,7 @@ from windrow.places import Places
 
 
 def main(argv: list[str]) -> int:
-    """Return 0, or 1 with one message when the machine lacks something."""
+    """Return the exit code: 0, 1 with a message if the machine lacks something, 2 for wrong arguments."""
     places = Places.from_env(os.environ)
     try:
         match argv:
@@ -36,7 +36,7 @@ def main(argv: list[str]) -> int:
 
 
 def _run(places: Places, part: str) -> int:
-    """Stay while all processes of the part live; then end all of them."""
+    """Run a part in the foreground until one of its processes ends, then stop the others."""
 
     def leave(_signal: int, _frame: FrameType | None) -> None:
         raise SystemExit(0)

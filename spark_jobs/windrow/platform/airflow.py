@@ -1,26 +1,24 @@
 """A real Airflow on this machine: two API servers, scheduler, DAG processor and triggerer, a process each.
 
-People and tasks have an API server each. Airflow's routes for people write from the event loop: where one waited
-there for SQLite's lock, and a task's request of the same process held it, neither would ever go on.
+People and tasks have separate API servers. Airflow's routes for people write from the event loop: if such a write
+waited for SQLite's lock while a task's request of the same process held it, both would wait for ever.
 
     <home>/platform/airflow/        AIRFLOW_HOME: airflow.cfg, metadata database, all logs
-    …/secrets.json                  keys, made once; readable by the owner only
+    …/secrets.json                  keys, generated once; readable by the owner only
     …/passwords.json                the generated password of `admin`; readable by the owner only
 
-The configuration stands in `airflow.cfg`, so that `AIRFLOW_HOME=… airflow …` by hand meets the same Airflow.
+The configuration is in `airflow.cfg` (`airflow_config`), so that `AIRFLOW_HOME=… airflow …` by hand uses the same
+Airflow.
 """
 
 from __future__ import annotations
 
-import configparser
 import json
 import os
-import secrets
 import sqlite3
 import subprocess
 import sys
-from base64 import urlsafe_b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
@@ -32,14 +30,16 @@ from typing import Any
 
 from filelock import FileLock
 
+from windrow.files import write_whole
 from windrow.places import Places
-from windrow.platform import jars
+from windrow.platform import airflow_config, jars
 from windrow.platform.airflow_api import AirflowApi, AirflowDoesNotAnswer, AirflowRefused
 from windrow.platform.conditions import DidNotStart
 from windrow.platform.processes import Address, Background, require_port
 
 PORT = 18080
 PATIENCE = timedelta(seconds=420)
+"""How long a component may take to become healthy."""
 COMPONENTS: Mapping[str, tuple[str, ...]] = {
     "execution-api": ("api-server", "--apps", "execution"),
     "api-server": ("api-server", "--apps", "core"),
@@ -47,13 +47,17 @@ COMPONENTS: Mapping[str, tuple[str, ...]] = {
     "dag-processor": ("dag-processor",),
     "triggerer": ("triggerer", "--skip-serve-logs"),
 }
-"""Task logs are read from this disk, so nobody needs to serve them over two more ports."""
+"""The processes. Logs are read from this disk, so `--skip-serve-logs` saves two ports."""
 CONNECTION = "AIRFLOW_CONN_WINDROW_SPARK"
-"""Made of WINDROW_SPARK_MASTER; one that is set already stands: it may say more."""
+"""The Spark connection, made from WINDROW_SPARK_MASTER unless the environment has one."""
 
 
 def port_of(environ: Mapping[str, str]) -> int:
-    """WINDROW_AIRFLOW_PORT, or the default."""
+    """Port of the API server: WINDROW_AIRFLOW_PORT, or the default.
+
+    Raises:
+        ValueError: the variable is not a port number.
+    """
     text = environ.get("WINDROW_AIRFLOW_PORT") or str(PORT)
     if not text.isdigit() or not 0 < int(text) < 65536:
         raise ValueError(f"WINDROW_AIRFLOW_PORT={text!r} is not a port")
@@ -62,7 +66,7 @@ def port_of(environ: Mapping[str, str]) -> int:
 
 @dataclass(frozen=True)
 class Login:
-    """How a person gets in."""
+    """How a person signs in."""
 
     address: str
     user: str
@@ -74,9 +78,12 @@ ADMIN: Mapping[str, str] = {"admin": "admin"}
 
 
 class Airflow:
-    """The Airflow of a home folder. `environ` is what its processes and their tasks inherit.
+    """The Airflow of a home folder.
 
-    `users`: who may sign in, by name, with their role. `dags`: a folder of your own beside this project's.
+    Args:
+        environ: inherited by its processes and their tasks; default: os.environ.
+        users: who may sign in: role by name.
+        dags: a folder of DAG files in addition to the project's.
     """
 
     def __init__(
@@ -97,14 +104,14 @@ class Airflow:
 
     @property
     def url(self) -> str:
-        """Address for the browser."""
+        """Address in a browser."""
         return f"http://{self.address}"
 
     def start(self) -> None:
-        """Start what does not run, and wait until every component is healthy.
+        """Start what is not running, and wait until every component is healthy.
 
         Raises:
-            PortTaken, JavaMissing, DidNotStart: with the next move.
+            PortTaken, JavaMissing, DidNotStart: the message says what to do.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         with FileLock(self.folder / "start.lock"):
@@ -112,10 +119,10 @@ class Airflow:
         self.wait_healthy()
 
     def stop(self) -> bool:
-        """Stop all of it, running tasks included; True if anything ran. Nothing is lost: tasks run again."""
+        """Stop everything, running tasks included; return whether anything ran. Interrupted tasks run again."""
         others = [process for name, process in self.processes.items() if name != "scheduler"]
-        # The scheduler first: a task that ends in time still reports to the API server; the others are killed
-        # before they can report a failure, and the next scheduler starts them again without using up a retry.
+        # The scheduler first: a task that ends in time can still report to the API server. The others are killed before
+        # they can report a failure, so that the next scheduler starts them again without using up a retry.
         scheduler = self.processes["scheduler"]
         stopped = [scheduler.stop(timedelta(seconds=15), kill_children_after=timedelta(seconds=5))]
         with ThreadPoolExecutor(len(others)) as pool:
@@ -123,16 +130,16 @@ class Airflow:
         return any(stopped)
 
     def is_up(self) -> bool:
-        """Whether every component says that it is healthy."""
+        """Whether every component is healthy."""
         if any(process.process() is None for process in self.processes.values()):
             return False
         return not self.unhealthy()
 
     def unhealthy(self) -> tuple[str, ...]:
-        """Names of the components that do not report health; only "api-server" when that does not answer.
+        """Names of the unhealthy components; only "api-server" if that does not answer.
 
-        A heartbeat counts from the start of the present process on: after a crash the database still
-        praises the dead one for a while.
+        A heartbeat counts only from the start of the present process on: after a crash the database still has those of
+        the dead process.
         """
         try:
             health = self.api.health()
@@ -154,10 +161,10 @@ class Airflow:
         return datetime.fromisoformat(beat) >= datetime.now(UTC) - uptime
 
     def wait_healthy(self, patience: timedelta = PATIENCE) -> None:
-        """Wait for every component.
+        """Wait until every component is healthy.
 
         Raises:
-            DidNotStart: names the component and shows the end of its log.
+            DidNotStart: the message names the component and shows the end of its log.
         """
         self._wait_for_api(patience)
         for name, process in self.processes.items():
@@ -182,11 +189,11 @@ class Airflow:
 
     @property
     def api(self) -> AirflowApi:
-        """REST client, logged in on its first call that needs it."""
+        """REST client; it signs in on the first call that needs it."""
         return AirflowApi(self.url, self._passwords)
 
     def environment(self) -> dict[str, str]:
-        """What Airflow's processes, and `airflow` run by hand, need around them."""
+        """Environment of Airflow's processes and of `airflow` run by hand."""
         places = self.places
         usual = Places.from_env({"WINDROW_HOME": str(places.home)}).pipelines
         variables = {name: value for name, value in self._inherited.items() if not name.startswith("AIRFLOW__")}
@@ -224,7 +231,7 @@ class Airflow:
 
     @property
     def _passwords(self) -> Path:
-        return self.folder / "passwords.json"
+        return self.folder / airflow_config.PASSWORDS
 
     def _start(self) -> None:
         missing = [name for name, process in self.processes.items() if process.process() is None]
@@ -236,86 +243,25 @@ class Airflow:
             require_port(self._execution, "Airflow's tasks", "WINDROW_AIRFLOW_PORT (the port after it counts)")
         if not missing:
             return
-        self._configure()
+        self._write_configuration()
         self._prepare_database()
         environ = self.environment()
         for name in sorted(missing, key=lambda name: name == "scheduler"):
             if name == "scheduler":
-                # It starts what the last one left unfinished, and such a task fails when it finds no API server.
+                # It resumes tasks of the previous scheduler at once, and they fail without an API server.
                 self._wait_for_api()
             own = ["--port", str(self._execution.port)] if name == "execution-api" else []
             self.processes[name].start([_bin() / "airflow", *COMPONENTS[name], *own], environ, self.folder)
 
-    def _configure(self) -> None:
-        keys = _once(self.folder / "secrets.json", _new_keys)
-        _once(self._passwords, lambda: {user: secrets.token_urlsafe(12) for user in self.users})
-        parser = configparser.RawConfigParser()
-        parser.read_dict(self._settings(keys))
-        file = self.folder / "airflow.cfg"
-        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as target:
-            parser.write(target)
-
-    def _settings(self, keys: Mapping[str, str]) -> dict[str, dict[str, str]]:
-        project = self.places.project
-        return {
-            "core": {
-                "dags_folder": str(project / "dags"),
-                "plugins_folder": str(project / "plugins"),
-                "load_examples": "False",
-                "executor": "LocalExecutor",
-                "parallelism": "6",
-                "default_timezone": "utc",
-                "fernet_key": keys["fernet_key"],
-                "execution_api_server_url": f"http://{self._execution}/execution/",
-                "hostname_callable": "socket.gethostname",
-                "simple_auth_manager_users": ",".join(f"{user}:{role}" for user, role in self.users.items()),
-                "simple_auth_manager_passwords_file": str(self._passwords),
-            },
-            "database": {
-                "sql_alchemy_conn": f"sqlite:///{self._database}",
-                "sql_alchemy_connect_args": "windrow.platform.sqlite.CONNECT_ARGS",
-                "sql_alchemy_connect_args_async": "windrow.platform.sqlite.CONNECT_ARGS",
-            },
-            "logging": {
-                "base_log_folder": str(self.folder / "logs"),
-                "dag_processor_child_process_log_directory": str(self.folder / "logs" / "dag_processor"),
-                "colored_console_log": "False",
-            },
-            "api": {
-                "host": self.address.host,
-                "port": str(self.address.port),
-                "base_url": self.url,
-                "workers": "1",
-                "secret_key": keys["secret_key"],
-            },
-            "api_auth": {"jwt_secret": keys["jwt_secret"], "jwt_issuer": "windrow"},
-            "scheduler": {
-                "scheduler_heartbeat_sec": "2",
-                "task_instance_heartbeat_timeout": "120",
-                "catchup_by_default": "False",
-            },
-            "dag_processor": {
-                "parsing_processes": "1",
-                "min_file_process_interval": "30",
-                "refresh_interval": "30",
-                "bundle_refresh_check_interval": "5",
-                "dag_bundle_config_list": json.dumps(self._bundles()),
-            },
-            "triggerer": {"capacity": "200"},
-        }
-
-    def _bundles(self) -> list[dict[str, Any]]:
-        """Where DAG files are: this project's folder is named as Airflow names the only one."""
-        folders = {"dags-folder": self.places.project / "dags", **({"own-dags": self.dags} if self.dags else {})}
-        kind = "airflow.dag_processing.bundles.local.LocalDagBundle"
-        return [{"name": name, "classpath": kind, "kwargs": {"path": str(path)}} for name, path in folders.items()]
+    def _write_configuration(self) -> None:
+        airflow_config.write(self.places.project, self.folder, self.address, self._execution, self.users, self.dags)
 
     @property
     def _database(self) -> Path:
-        return self.folder / "airflow.db"
+        return self.folder / airflow_config.DATABASE
 
     def _prepare_database(self) -> None:
-        """Make or migrate it once per Airflow version; readers do not block writers (WAL)."""
+        """Create or migrate it once per Airflow version. WAL: readers do not block writers."""
         stamp = self.folder / "database.version"
         if self._database.exists() and stamp.exists() and stamp.read_text() == version("apache-airflow"):
             return
@@ -328,27 +274,9 @@ class Airflow:
         with closing(sqlite3.connect(self._database)) as database:
             database.execute("PRAGMA journal_mode=WAL")
         self._database.chmod(0o600)
-        stamp.write_text(version("apache-airflow"))
+        write_whole(stamp, version("apache-airflow"))
 
 
 def _bin() -> Path:
-    """Folder of this environment's commands."""
+    """Folder of the commands of this Python environment."""
     return Path(sys.executable).parent
-
-
-def _new_keys() -> dict[str, str]:
-    return {
-        "fernet_key": urlsafe_b64encode(secrets.token_bytes(32)).decode(),
-        "jwt_secret": secrets.token_urlsafe(64),
-        "secret_key": secrets.token_urlsafe(32),
-    }
-
-
-def _once(file: Path, make: Callable[[], dict[str, str]]) -> dict[str, str]:
-    """Read the file; the first time, make it, readable by its owner only from the first byte on."""
-    if not file.exists():
-        beside = file.with_name(f".{file.name}.{os.getpid()}")
-        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as target:
-            json.dump(make(), target)
-        beside.replace(file)
-    return dict(json.loads(file.read_text()))

@@ -1,4 +1,4 @@
-"""The few calls of Airflow's REST API that the demo and the tests drive it with. Standard library only."""
+"""Client for the calls of Airflow's REST API that the demo and the tests need. Standard library only."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Json = dict[str, Any]
 
 
 class AirflowDoesNotAnswer(ConnectionError):
-    """Nobody answers at the address; trying again helps while it starts."""
+    """No answer from the address; a retry helps while Airflow starts."""
 
 
 class AirflowRefused(RuntimeError):
-    """Airflow answered with an error; its own words are in the message."""
+    """Airflow answered with an error status; the message has its answer."""
 
     def __init__(self, call: str, status: int, answer: str) -> None:
         super().__init__(f"{call} → {status}: {answer[:800]}")
@@ -30,7 +30,11 @@ class AirflowRefused(RuntimeError):
 
 
 class AirflowApi:
-    """Speaks to one Airflow as one user. `timeout` in seconds: longer than a write there waits for SQLite's lock."""
+    """One Airflow as one user sees it.
+
+    Args:
+        timeout: seconds per call; longer than a write in Airflow waits for SQLite's lock.
+    """
 
     def __init__(self, url: str, password_file: Path, timeout: float = 90.0, user: str = "admin") -> None:
         self._url = url.rstrip("/")
@@ -40,11 +44,11 @@ class AirflowApi:
         self._token: str | None = None
 
     def health(self) -> Json:
-        """State of metadatabase, scheduler, triggerer and dag_processor; needs no login."""
+        """State of metadatabase, scheduler, triggerer and dag_processor; works without signing in."""
         return self._send("GET", "/api/v2/monitor/health", token=None, timeout=5.0)
 
     def serves_tasks(self) -> bool:
-        """Whether tasks find the server that they report to; needs no login."""
+        """Whether the execution API, to which tasks report, is healthy; works without signing in."""
         try:
             return self._send("GET", "/execution/health", token=None, timeout=5.0).get("status") == "healthy"
         except (AirflowDoesNotAnswer, AirflowRefused):
@@ -59,20 +63,20 @@ class AirflowApi:
         return list(self.get("/api/v2/importErrors", limit=100)["import_errors"])
 
     def unpause(self, dag_id: str) -> Json:
-        """Let it be scheduled."""
+        """Unpause a DAG."""
         return self.call("PATCH", f"/api/v2/dags/{quote(dag_id)}", {"is_paused": False})
 
     def pause(self, dag_id: str) -> Json:
-        """No new runs; running ones go on."""
+        """Pause a DAG: no new runs; running ones go on."""
         return self.call("PATCH", f"/api/v2/dags/{quote(dag_id)}", {"is_paused": True})
 
     def trigger(self, dag_id: str, conf: Mapping[str, Any] | None = None, logical_date: datetime | None = None) -> Json:
-        """Start a run by hand; the answer has its `dag_run_id`."""
+        """Start a manual run; the answer has its `dag_run_id`."""
         body = {"conf": dict(conf or {}), "logical_date": logical_date.isoformat() if logical_date else None}
         return self.call("POST", f"/api/v2/dags/{quote(dag_id)}/dagRuns", body)
 
     def dag_runs(self, dag_id: str, **filters: str) -> list[Json]:
-        """Its runs, oldest data first; filters are the API's (`state`, `run_type`, …)."""
+        """Runs of a DAG, oldest first; `filters` are the API's (`state`, `run_type`, …)."""
         path = f"/api/v2/dags/{quote(dag_id)}/dagRuns"
         return self._pages(path, "dag_runs", order_by="run_after", **filters)
 
@@ -90,7 +94,7 @@ class AirflowApi:
         return self._pages(path, "task_instances")
 
     def task_log(self, dag_id: str, run_id: str, task_id: str, attempt: int = 1) -> str:
-        """Log of one attempt as text."""
+        """Log of one try of a task as text; `attempt` counts from 1."""
         path = (
             f"/api/v2/dags/{quote(dag_id)}/dagRuns/{quote(run_id, safe='')}"
             f"/taskInstances/{quote(task_id)}/logs/{attempt}"
@@ -101,12 +105,12 @@ class AirflowApi:
         return "\n".join(one.get("event", "") if isinstance(one, dict) else str(one) for one in lines)
 
     def clear(self, dag_id: str, run_id: str) -> Json:
-        """Run all tasks of a run again."""
+        """Clear all tasks of a run, so that they run again."""
         path = f"/api/v2/dags/{quote(dag_id)}/dagRuns/{quote(run_id, safe='')}/clear"
         return self.call("POST", path, {"dry_run": False})
 
     def xcom(self, dag_id: str, run_id: str, task_id: str, key: str = "return_value") -> Any:
-        """What a task has left under a key."""
+        """The XCom value that a task has stored under a key."""
         path = (
             f"/api/v2/dags/{quote(dag_id)}/dagRuns/{quote(run_id, safe='')}"
             f"/taskInstances/{quote(task_id)}/xcomEntries/{quote(key)}"
@@ -114,17 +118,17 @@ class AirflowApi:
         return self.get(path, deserialize="true")["value"]
 
     def links(self, dag_id: str, run_id: str, task_id: str) -> dict[str, str | None]:
-        """The links of a task, by name."""
+        """URLs of a task's extra links, by name; None where a link leads nowhere yet."""
         path = f"/api/v2/dags/{quote(dag_id)}/dagRuns/{quote(run_id, safe='')}/taskInstances/{quote(task_id)}/links"
         return dict(self.get(path)["extra_links"])
 
     def page(self, path: str) -> str:
-        """The text of a page that is no part of the API."""
+        """The text of a page outside of the API."""
         return self._send_text("GET", path, self.token, self._timeout)
 
     @property
     def token(self) -> str:
-        """What proves who asks."""
+        """The bearer token of the user."""
         if self._token is None:
             self._token = self._login()
         return self._token
@@ -149,10 +153,11 @@ class AirflowApi:
         return self.call("GET", f"{path}?{urlencode(query)}" if query else path)
 
     def call(self, method: str, path: str, body: Json | None = None) -> Json:
-        """Any call, logged in.
+        """Call any path of the API as the user.
 
         Raises:
-            AirflowDoesNotAnswer: nobody there. AirflowRefused: an error status, with Airflow's words.
+            AirflowDoesNotAnswer: no answer.
+            AirflowRefused: an error status.
         """
         try:
             return self._send(method, path, self.token, self._timeout, body)
@@ -164,8 +169,8 @@ class AirflowApi:
 
     def _login(self) -> str:
         password = json.loads(self._password_file.read_text())[self._user]
-        known = {"username": self._user, "password": password}
-        answer = self._send("POST", "/auth/token", None, self._timeout, known)
+        credentials = {"username": self._user, "password": password}
+        answer = self._send("POST", "/auth/token", None, self._timeout, credentials)
         return str(answer["access_token"])
 
     def _pages(self, path: str, field: str, **query: Any) -> list[Json]:
@@ -190,7 +195,7 @@ class AirflowApi:
             with _OPENER.open(request, timeout=timeout) as response:
                 return str(response.read().decode(errors="replace"))
         except HTTPError as refused:
-            words = refused.read().decode(errors="replace")
-            raise AirflowRefused(f"{method} {path}", refused.code, words) from None
-        except (URLError, OSError, HTTPException) as silence:
-            raise AirflowDoesNotAnswer(f"{self._url} does not answer: {silence}") from None
+            answer = refused.read().decode(errors="replace")
+            raise AirflowRefused(f"{method} {path}", refused.code, answer) from None
+        except (URLError, OSError, HTTPException) as failure:
+            raise AirflowDoesNotAnswer(f"{self._url} does not answer: {failure}") from None

@@ -1,11 +1,12 @@
-"""A class-data archive: what every Spark start loads is parsed once, at set-up, and mapped by all later starts.
+"""A class-data archive: JVM classes that every Spark start loads are parsed once, at set-up, and then memory-mapped.
 
     set-up ─▶ a small run with Delta ─▶ JVM writes `classes-….jsa` at its end ─▶ `-XX:SharedArchiveFile` in the one
                                                                                  configuration maps it
 
 It saves about a quarter of a driver's cold start. A JVM that cannot use it (another Java, other jars, no archive)
-starts as it would without, in silence. The archive holds only for a class path without folders that have files in
-them; therefore `SPARK_CONF_DIR` names an empty folder, and the configuration is given by name.
+starts without it and reports nothing. The JVM refuses an archive where the class path has a folder with files in it.
+Spark puts `SPARK_CONF_DIR` onto the class path, therefore that variable names an empty folder, and
+spark-defaults.conf is passed as `--properties-file`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from windrow.places import Places
 
 
 def path(places: Places, java_home: Path, jars: Path) -> Path:
-    """Where the archive for this Java, this Spark and these jars is, or will be."""
+    """Path of the archive for this Java, this Spark and these jars, whether it exists or not."""
     release = java_home / "release"
     java = release.read_bytes() if release.exists() else str(java_home).encode()
     digest = hashlib.sha256(java + version("pyspark").encode() + jars.name.encode()).hexdigest()[:12]
@@ -31,25 +32,34 @@ def path(places: Places, java_home: Path, jars: Path) -> Path:
 
 
 def make(target: Path, environment: Mapping[str, str], report: Callable[[str], None]) -> None:
-    """Write the archive if it is not there. It is an optimisation: where it fails, that is said and nothing else."""
+    """Write the archive if it is missing. It is only an optimisation: a failure is reported, not raised.
+
+    Args:
+        environment: variables of Spark processes (`jars.environment`), merged over os.environ.
+        report: gets progress lines for people.
+    """
     if target.exists():
         return
     report("Making a class-data archive, so that Spark starts faster (once, about half a minute) …")
     target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent) as beside:
-        dumped = Path(beside) / target.name
-        command = [sys.executable, "-m", __name__, beside, str(dumped)]
+    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+        dumped = Path(scratch) / target.name
+        command = [sys.executable, "-m", __name__, scratch, str(dumped)]
         done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=600)
         if done.returncode or not dumped.exists():
-            said = (done.stderr or done.stdout).strip().splitlines()
-            report(f"  no archive could be made; Spark starts without one. {said[-1] if said else ''}")
+            output = (done.stderr or done.stdout).strip().splitlines()
+            report(f"  The archive could not be made; Spark starts without it. {output[-1] if output else ''}")
             return
         dumped.chmod(0o644)
         dumped.replace(target)
 
 
 def _exercise(folder: str, dumped: str) -> None:
-    """Load what a job loads: session, Delta, JSON, Kafka's source, a grouped join, both kinds of write."""
+    """Load the classes that a job loads: session, Delta, JSON, Kafka's source, a grouped join, both kinds of write.
+
+    The JVM writes every class that it has loaded to `dumped` when it ends (-XX:ArchiveClassesAtExit), so this run only
+    has to touch the same features as a job; its results do not matter.
+    """
     from pyspark.sql import SparkSession
     from pyspark.sql import functions as F
 

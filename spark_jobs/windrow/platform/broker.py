@@ -1,9 +1,9 @@
-"""A real Kafka broker on this machine: one node, KRaft, no container. Its records survive down and up.
+"""A real Kafka broker on this machine: one node, KRaft, no container. Records survive `windrow down` and `up`.
 
-    <home>/platform/kafka/data/       the log segments and the cluster id
-    <home>/platform/kafka/broker.log  what it says
+    <home>/platform/kafka/data/       log segments and cluster id
+    <home>/platform/kafka/broker.log  its output
 
-Topics are only made on purpose (`auto.create.topics.enable=false`); a record may have 16 MB.
+Topics are never created implicitly (`auto.create.topics.enable=false`); a record may have 16 MiB.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 
 from filelock import FileLock
 
+from windrow.files import write_whole
 from windrow.places import Places
 from windrow.platform import jars
 from windrow.platform.conditions import DidNotStart
@@ -30,14 +31,14 @@ PATIENCE = timedelta(seconds=180)
 
 
 def _cluster_id() -> str:
-    """A random id as Kafka writes it; never one that its own command would take for an option."""
+    """A random id as Kafka writes it; not one with a leading dash, which Kafka's command reads as an option."""
     while (made := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
         pass
     return made
 
 
 class Broker:
-    """The broker of a home folder. Tests give a `Places` with a home and a port of their own."""
+    """The broker of a home folder, at the address that `places.kafka` names."""
 
     def __init__(self, places: Places) -> None:
         self.places = places
@@ -47,19 +48,19 @@ class Broker:
 
     @property
     def bootstrap(self) -> str:
-        """Address for clients."""
+        """Bootstrap address for clients."""
         return self.places.kafka
 
     @property
     def is_ours(self) -> bool:
-        """Whether this command may start it: an address on another machine is somebody else's broker."""
+        """Whether this project runs the broker: one on another machine is only used, never started or stopped."""
         return self.address.host in ("127.0.0.1", "localhost")
 
     def start(self) -> None:
-        """Start it, and wait until it answers; nothing to do where it does already.
+        """Start it and wait until it answers. Idempotent.
 
         Raises:
-            PortTaken, JavaMissing, JarsMissing, DidNotStart: with the next move.
+            PortTaken, JavaMissing, JarsMissing, DidNotStart: the message says what to do.
         """
         if not self.is_ours or self.is_up():
             return
@@ -78,11 +79,11 @@ class Broker:
         self.process.wait(self.is_up, PATIENCE, f"read {self.process.log}, then run it again.")
 
     def stop(self) -> bool:
-        """Stop it cleanly; True if it ran. Data stay."""
+        """Stop it cleanly and return whether it ran. Its data are kept."""
         return self.process.stop(patience=timedelta(seconds=30))
 
     def is_up(self) -> bool:
-        """Whether our broker (or, for a foreign address, any) answers a metadata request."""
+        """Whether it answers a metadata request. At our own address another broker's answer does not count."""
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
 
@@ -149,10 +150,10 @@ class Broker:
             "num.network.threads": 2,
             "num.io.threads": 4,
         }
-        self._properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        write_whole(self._properties, "".join(f"{key}={value}\n" for key, value in settings.items()))
 
     def _format_once(self) -> None:
-        """Give the data folder its cluster id, the first time only."""
+        """Format the data folder, the first time only: this writes its cluster id."""
         if (self.folder / "data" / "meta.properties").exists():
             return
         cluster = _cluster_id()

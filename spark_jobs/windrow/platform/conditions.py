@@ -1,4 +1,4 @@
-"""What can be missing on a machine, said so that a person knows the next move."""
+"""What can be missing on a machine, as errors that say what to do."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from windrow.outcomes import NotReady
 
 
 class PlatformNotReady(NotReady):
-    """A condition of this machine, not of the data: what is missing, and what to do about it."""
+    """This machine lacks something; the data are fine. `condition`: what is missing, `move`: what to do about it."""
 
     def __init__(self, condition: str, move: str) -> None:
         super().__init__(f"{condition}\n  → {move}")
@@ -15,20 +15,20 @@ class PlatformNotReady(NotReady):
 
 
 class PortTaken(PlatformNotReady):
-    """Somebody else listens where a part of the platform should."""
+    """Another process listens on the port of a part of the platform."""
 
 
 class DidNotStart(PlatformNotReady):
-    """A part was started and did not answer in time; its log says why."""
+    """A part ended or did not answer in time after its start; the message shows the end of its log."""
 
 
 class JarsMissing(PlatformNotReady):
-    """The jars could not be fetched, or were not fetched yet."""
+    """The jars could not be fetched, or have not been fetched yet."""
 
 
 class JavaMissing(PlatformNotReady):
-    """No Java that Spark and Kafka can run on."""
+    """No Java on which both Spark and Kafka run."""
 
 
 class DiskFull(PlatformNotReady):
-    """Not enough room where something must be written."""
+    """Not enough room on a disk that must be written to."""

@@ -1,4 +1,4 @@
-"""Refuses early where there is no room, instead of breaking in the middle of a write."""
+"""Refuse early where a disk has no room, instead of failing in the middle of a write."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from windrow.platform.conditions import DiskFull
 
 
 def require_room(folder: Path, needed: int, variable: str) -> None:
-    """Make the folder, and look that its disk has `needed` bytes free.
+    """Create the folder, and check that its disk has `needed` bytes free.
+
+    Args:
+        variable: environment variable that moves the folder, for the message.
 
     Raises:
-        DiskFull: it cannot be made, or there is too little room; names the variable that moves it.
+        DiskFull: the folder cannot be created, or its disk has too little room.
     """
     move = f"set {variable} to a folder on a disk with room that you may write to."
     try:

@@ -1,12 +1,12 @@
-"""Fetches every jar once and writes the one Spark configuration that all Spark starts read.
+"""Fetch every jar once, and write the one Spark configuration that all Spark starts read.
 
-    <cache>/jars-<hash of ivy.xml>/{spark,kafka}   complete or absent: filled beside, then renamed
+    <cache>/jars-<hash of ivy.xml>/{spark,kafka}   complete or absent: filled in a temporary folder, then renamed
     <cache>/spark/conf                             spark-defaults.conf, log4j2.properties
     <cache>/spark/classes-<hash>.jsa               class-data archive (see `archive`), made by the set-up
 
-The jars go onto the class path (`extraClassPath`), not into `spark.jars`: a local session starts a second
-sooner, because nothing is copied and nothing is loaded through a second class loader. On a cluster the same
-cache folder must therefore stand at the same path on every worker; docker/ bakes it into the image.
+The jars are put onto the class path (`extraClassPath`), not into `spark.jars`: a local session starts a second sooner,
+because nothing is copied or loaded through a second class loader. On a cluster the cache folder must therefore have the
+same path on every worker; docker/ builds it into the image.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from windrow.files import write_whole
 from windrow.places import Places
 from windrow.platform import archive
 from windrow.platform.conditions import JarsMissing
@@ -39,14 +40,19 @@ _SETS = {"spark": 11, "kafka": 46}
 _NEEDED_BYTES = 600 * 1024 * 1024
 
 FOR_LARGE = "-XX:+UseG1GC"
-"""JVM options of a driver with much work, in place of those that spare a short one the optimising compiler: of two
-million rows that costs half the time."""
+"""JVM options of a driver with large intervals, instead of `spark.driver.extraJavaOptions` of spark-defaults.conf.
+Those switch the optimising JIT compiler off: that helps a short driver, but two million rows take far longer."""
 
-Report = Callable[[str], None]
+Progress = Callable[[str], None]
+"""Gets lines for people."""
 
 
 def spark_home() -> Path:
-    """Folder of the pip package: its jars, its bin/spark-submit."""
+    """Folder of the pip package pyspark, with its jars and bin/spark-submit.
+
+    Raises:
+        JarsMissing: PySpark is not installed.
+    """
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
         raise JarsMissing("PySpark is not installed in this environment.", "run `make setup`.")
@@ -54,16 +60,16 @@ def spark_home() -> Path:
 
 
 def folder(places: Places) -> Path:
-    """Where the jars of this version of ivy.xml are, or will be."""
+    """Folder for the jars of this version of ivy.xml, whether it exists or not."""
     digest = hashlib.sha256(IVY.read_bytes()).hexdigest()[:12]
     return places.cache / f"jars-{digest}"
 
 
-def ensure(places: Places, report: Report = print) -> None:
-    """Make sure that jars and Spark configuration are there; quick when they are, safe to call from anywhere.
+def ensure(places: Places, report: Progress = print) -> None:
+    """Fetch the jars and write the Spark configuration where they are missing. Idempotent; processes take turns.
 
     Raises:
-        JavaMissing, DiskFull, JarsMissing: with the next move; a retry goes on where the last one stopped.
+        JavaMissing, DiskFull, JarsMissing: the message says what to do; a retry keeps what has been downloaded.
     """
     java = find_java(os.environ)
     target = folder(places)
@@ -74,17 +80,18 @@ def ensure(places: Places, report: Report = print) -> None:
         _configure(places, target, archive.path(places, java_home(java), target))
 
 
-def warm_up(places: Places, report: Report = print) -> None:
-    """Make what lets Spark start faster, once. `ensure` comes first."""
+def warm_up(places: Places, report: Progress = print) -> None:
+    """Make the class-data archive, once (see `archive`). Call `ensure` first."""
     with FileLock(places.cache / "jars.lock"):
         target = archive.path(places, java_home(find_java(os.environ)), folder(places))
         archive.make(target, environment(places), report)
 
 
 def environment(places: Places, *, large: bool = False) -> dict[str, str]:
-    """Variables under which every Spark process of this project runs; to be merged over os.environ.
+    """Variables of every Spark process of this project, to be merged over os.environ.
 
-    `large`: a session of this process has much work.
+    Args:
+        large: whether the intervals are large (`FOR_LARGE`).
     """
     home = spark_home()
     options = ["--driver-java-options", FOR_LARGE] if large else []
@@ -105,16 +112,20 @@ def environment(places: Places, *, large: bool = False) -> dict[str, str]:
 
 
 def kafka_class_path(places: Places) -> str:
-    """Class path of the broker."""
+    """Class path of the broker.
+
+    Raises:
+        JarsMissing: they have not been fetched.
+    """
     jars = folder(places) / "kafka"
     if not jars.is_dir():
         raise JarsMissing(f"The broker's jars are not in {jars}.", "run `make setup`.")
     return f"{jars}/*"
 
 
-def _fetch(java: Path, target: Path, report: Report) -> None:
-    """Both sets at once (a resolve waits for the network, not for a core), then one rename."""
-    report(f"Fetching Spark's connectors and the broker into {target} (once, about a minute) …")
+def _fetch(java: Path, target: Path, report: Progress) -> None:
+    """Fetch both sets in parallel, because resolving waits for the network; then rename the folder into place."""
+    report(f"Fetching Spark's connectors and the Kafka broker into {target} (once, about a minute) …")
     downloads = target.with_name(target.name.replace("jars-", "ivy-"))
     staging = Path(tempfile.mkdtemp(prefix=f"{target.name}.", dir=target.parent))
     problems: list[str] = []
@@ -131,7 +142,7 @@ def _fetch(java: Path, target: Path, report: Report) -> None:
             raise JarsMissing(
                 "The jars could not be fetched:\n    " + "\n    ".join(problems),
                 "check that this machine reaches a Maven repository (behind a mirror, name an Ivy settings "
-                "file in WINDROW_IVY_SETTINGS) and run it again: what has arrived is kept.",
+                "file in WINDROW_IVY_SETTINGS) and run it again: what has been downloaded is kept.",
             )
         staging.chmod(0o755)
         staging.rename(target)
@@ -141,7 +152,7 @@ def _fetch(java: Path, target: Path, report: Report) -> None:
     report(f"Jars are ready in {target}")
 
 
-def _fetch_set(java: Path, name: str, downloads: Path, staging: Path, report: Report, problems: list[str]) -> None:
+def _fetch_set(java: Path, name: str, downloads: Path, staging: Path, report: Progress, problems: list[str]) -> None:
     cache = downloads / name
     cache.mkdir(parents=True, exist_ok=True)
     ivy = next((spark_home() / "jars").glob("ivy-*.jar"))
@@ -165,7 +176,7 @@ def _fetch_set(java: Path, name: str, downloads: Path, staging: Path, report: Re
 
 
 def _settings(cache: Path) -> Path:
-    """Ivy's own notion of the public Maven repository, and nothing else."""
+    """Ivy settings with the public Maven repository as Ivy knows it, and nothing else."""
     file = cache / "settings.xml"
     file.write_text(
         '<ivysettings><settings defaultResolver="public"/>'
@@ -175,7 +186,7 @@ def _settings(cache: Path) -> Path:
 
 
 def _proxy_options(environ: Mapping[str, str]) -> list[str]:
-    """Java does not read the usual proxy variables; hand them on."""
+    """Java options for the usual proxy variables, which Java itself does not read."""
     options = []
     for scheme in ("http", "https"):
         value = environ.get(f"{scheme}_proxy") or environ.get(f"{scheme}_proxy".upper()) or ""
@@ -185,7 +196,7 @@ def _proxy_options(environ: Mapping[str, str]) -> list[str]:
 
 
 def _configure(places: Places, jars: Path, classes: Path) -> None:
-    """Write the configuration when it differs; a reader never sees half a file."""
+    """Write the configuration files that differ from their templates."""
     places.spark_no_conf.mkdir(parents=True, exist_ok=True)
     places.spark_conf.mkdir(parents=True, exist_ok=True)
     values = {"jars": f"{jars}/spark/*", "classes": str(classes), "conf": str(places.spark_conf)}
@@ -195,6 +206,4 @@ def _configure(places: Places, jars: Path, classes: Path) -> None:
             text = text.replace(f"{{{name}}}", value)
         file = places.spark_conf / template.name
         if not file.exists() or file.read_text() != text:
-            beside = file.with_name(f".{file.name}.{os.getpid()}")
-            beside.write_text(text)
-            beside.replace(file)
+            write_whole(file, text)

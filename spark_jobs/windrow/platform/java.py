@@ -1,4 +1,4 @@
-"""Finds one Java that Spark 4.2 and Kafka 4.2 both run on, and says what to install when there is none."""
+"""Find a Java on which both Spark 4.2 and Kafka 4.2 run, or say what to install."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _USUAL_PLACES = (
 
 
 def find_java(environ: Mapping[str, str]) -> Path:
-    """Return the `java` to run: JAVA_HOME's, else the PATH's, else an installed one; the first that fits.
+    """Return the first supported `java`: JAVA_HOME's, the PATH's, or an installed one.
 
     Raises:
         JavaMissing: none of them is Java 17 or 21.
@@ -40,7 +40,7 @@ def find_java(environ: Mapping[str, str]) -> Path:
 
 
 def java_home(java: Path) -> Path:
-    """Folder that JAVA_HOME must name so that Spark's scripts start exactly this Java."""
+    """The value of JAVA_HOME with which Spark's scripts start exactly this Java."""
     return java.resolve().parent.parent
 
 

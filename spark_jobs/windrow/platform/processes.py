@@ -1,8 +1,8 @@
-"""Background processes: they outlive the command that starts them, and never the command that stops them.
+"""Background processes: they outlive the command that starts them, and `stop` ends all of them.
 
-A process is known by its pid *and* its start time or our mark in its environment: a pid that the system has
-given to somebody else since is never signalled. Each one leads a session of its own, so Ctrl-C in a terminal
-does not reach it. It is stopped with all its descendants, orphans too: they carry the same mark.
+A process is identified by its pid *and* by its start time or the mark in its environment, so that a pid which the
+system has reused is never signalled. Each process leads its own session, so that Ctrl-C in a terminal does
+not reach it. It is stopped with all its descendants, orphans included: they carry the same mark.
 
     <folder>/<name>.pid    {"pid": …, "created": …, "started_at": …}, written as soon as the process exists
     <folder>/<name>.log    its standard output and error, appended
@@ -23,6 +23,7 @@ from time import monotonic, sleep
 
 import psutil
 
+from windrow.files import write_whole
 from windrow.platform.conditions import DidNotStart, PortTaken
 
 MARK = "WINDROW_PLATFORM_PART"
@@ -38,7 +39,7 @@ class Address:
 
     @classmethod
     def parse(cls, text: str) -> Address:
-        """First of the comma-separated `host:port`s."""
+        """The first of comma-separated `host:port`s; raises ValueError where it is not one."""
         host, _, port = text.split(",")[0].strip().rpartition(":")
         if not host or not port.isdigit():
             raise ValueError(f"{text!r} is not host:port")
@@ -50,28 +51,28 @@ class Address:
 
 @dataclass(frozen=True)
 class Background:
-    """One background process: where its pid and log files are, and what may be asked of it."""
+    """One background process, known by its pid and log files in `folder`."""
 
     folder: Path
     name: str
 
     @property
     def log(self) -> Path:
-        """Output of the process, all starts one after the other."""
+        """Output of the process, one start after the other."""
         return self.folder / f"{self.name}.log"
 
     @property
     def pid_file(self) -> Path:
-        """Who it is; present exactly while it should be running."""
+        """File with its pid; exists exactly while the process should be running."""
         return self.folder / f"{self.name}.pid"
 
     @property
     def mark(self) -> str:
-        """Value of MARK in the environment of the process and of all its descendants."""
+        """Value of MARK in the environment of the process and of its descendants."""
         return str(self.folder / self.name)
 
     def process(self) -> psutil.Process | None:
-        """Return the running process, or None when there is none or its pid belongs to somebody else now."""
+        """The running process, or None where there is none or its pid has been reused."""
         try:
             record = json.loads(self.pid_file.read_text())
             process = psutil.Process(record["pid"])
@@ -81,14 +82,14 @@ class Background:
             return None
 
     def uptime(self) -> timedelta | None:
-        """How long it has been running."""
+        """How long it has been running; None where it is not."""
         process = self.process()
         if process is None:
             return None
         return datetime.now(UTC) - datetime.fromtimestamp(process.create_time(), UTC)
 
     def start(self, command: Sequence[str | Path], environ: Mapping[str, str], cwd: Path) -> None:
-        """Start it unless it runs; what a crashed predecessor left behind is stopped first."""
+        """Start it unless it runs; orphans of a crashed predecessor are stopped first."""
         if self.process() is not None:
             return
         self.stop()
@@ -109,15 +110,14 @@ class Background:
             "created": psutil.Process(started.pid).create_time(),
             "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
         }
-        beside = self.pid_file.with_suffix(".pid.new")
-        beside.write_text(json.dumps(record))
-        beside.replace(self.pid_file)
+        write_whole(self.pid_file, json.dumps(record))
 
     def stop(self, patience: timedelta = timedelta(seconds=20), kill_children_after: timedelta | None = None) -> bool:
-        """Stop it with all its descendants: ask first, kill after `patience`; True if anything ran.
+        """Terminate it with all its descendants, kill them after `patience`, and return whether anything ran.
 
-        With `kill_children_after`, children that still run then are killed and the leader ends by itself:
-        a killed child cannot report a failure that is none.
+        Args:
+            kill_children_after: after this time its children are killed while the leader may still end by itself. A
+                killed task cannot report the interruption as a failure.
         """
         leader = self.process()
         tree = self.tree()
@@ -133,7 +133,7 @@ class Background:
         return bool(tree)
 
     def tree(self) -> set[psutil.Process]:
-        """All its living processes: the leader, its descendants, and orphans that carry its mark."""
+        """All its live processes: the leader, its descendants, and orphans that carry its mark."""
         found = set(_marked(self.mark))
         leader = self.process()
         if leader is not None:
@@ -143,7 +143,10 @@ class Background:
         return {one for one in found if _alive(one)}
 
     def wait(self, answers: Callable[[], bool], patience: timedelta, hint: str) -> None:
-        """Wait until it answers.
+        """Wait until `answers` returns True.
+
+        Args:
+            hint: what a person should do if it does not start.
 
         Raises:
             DidNotStart: it ended, or did not answer within `patience`; the message shows the end of its log.
@@ -167,10 +170,10 @@ class Background:
 
 
 def require_port(address: Address, part: str, variable: str) -> None:
-    """Refuse to go on when somebody else listens on the port.
+    """Check that nobody listens on the port.
 
     Raises:
-        PortTaken: names the port, who holds it and the variable that moves ours.
+        PortTaken: the message names the port, its holder and the variable that moves our port.
     """
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -184,7 +187,7 @@ def require_port(address: Address, part: str, variable: str) -> None:
 
 
 def free_port() -> int:
-    """A free port of this machine whose successor is free too: the broker and Airflow take that one as well."""
+    """A free port of this machine whose successor is free too: broker and Airflow use two ports each."""
     while True:
         with socket.socket() as one, socket.socket() as after:
             one.bind(("127.0.0.1", 0))
@@ -197,7 +200,7 @@ def free_port() -> int:
 
 
 def _holder(port: int) -> str:
-    """Name and pid of whoever listens, as far as this user may see."""
+    """Name and pid of the listening process, as far as this user may see it."""
     with suppress(psutil.Error, OSError):
         for connection in psutil.net_connections(kind="tcp"):
             if connection.status == psutil.CONN_LISTEN and connection.laddr and connection.laddr.port == port:
@@ -214,7 +217,7 @@ def _marked(mark: str) -> Iterable[psutil.Process]:
 
 
 def _mark_of(process: psutil.Process) -> str | None:
-    """The mark survives a changed system clock, which a start time does not."""
+    """Value of MARK in a process's environment. Unlike a start time, it survives a change of the system clock."""
     with suppress(psutil.Error, OSError):
         return process.environ().get(MARK)
     return None
@@ -244,7 +247,7 @@ def _kill(processes: Iterable[psutil.Process]) -> None:
 
 
 def _keep_log_small(log: Path, limit: int = 20 * 2**20) -> None:
-    """One older generation is kept, so a long-lived home does not fill the disk."""
+    """Rotate a log above `limit` bytes, keeping one older file, so that a long-lived home does not fill the disk."""
     with suppress(OSError):
         if log.stat().st_size > limit:
             log.replace(log.with_suffix(".log.1"))

@@ -1,12 +1,12 @@
-"""How Airflow's processes share the one SQLite file: patiently, and with short writes.
+"""SQLite connections that let several Airflow processes write to one file.
 
-A write waits for the others' instead of failing ("database is locked"), and does not wait for the disk at every
-commit: with a write-ahead log a power cut can cost the last commits of Airflow's own state, never the file. What
-Windrow has published does not depend on it.
+A write waits for other writers instead of failing with "database is locked", and a commit does not wait for the disk:
+with a write-ahead log a power cut can lose the last commits of Airflow's state, but never damages the file. Windrow's
+tables do not depend on it.
 
-Waiting alone is not enough for a transaction that reads first: SQLite refuses its write at once if another was
-committed in between (SQLITE_BUSY_SNAPSHOT, https://sqlite.org/rescode.html#busy_snapshot). Airflow creates backfills
-that way, in a savepoint: here a savepoint that opens a transaction takes the write lock before it reads.
+Waiting does not help a transaction that reads first: SQLite refuses its write if another transaction has committed in
+between (SQLITE_BUSY_SNAPSHOT, https://sqlite.org/rescode.html#busy_snapshot). Airflow creates backfills that way, in a
+savepoint. Therefore a savepoint that opens a transaction takes the write lock before it reads.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 
 class Cursor(sqlite3.Cursor):
-    """A cursor whose savepoints never start a transaction that cannot write."""
+    """A cursor whose savepoints take the write lock when they open a transaction."""
 
     def execute(self, sql: str, *parameters: Any) -> Cursor:
         if not self.connection.in_transaction and sql.lstrip()[:9].upper() == "SAVEPOINT":

@@ -19,7 +19,9 @@ from typing import NamedTuple
 ENOUGH = 3
 """Earlier intervals that make a history."""
 PRIOR_SPREAD = 0.3
+"""Assumed standard deviation of the rates of a pipeline without history, as a share of the rate."""
 PRIOR_WEIGHT = 3
+"""Number of intervals that this assumption counts as."""
 EXPECTED = 5
 """The usual condition for treating a count as roughly normal: at least this many positives and negatives."""
 

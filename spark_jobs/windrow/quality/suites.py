@@ -100,6 +100,7 @@ class _Reader:
         self.document = document
 
     def wrong(self, where: Location, message: str) -> None:
+        """Collect a problem."""
         self.document.problems.append(self.document.problem(where, message))
 
     def mapping(self, tree: object, where: Location, known: Sequence[str], required: Sequence[str]) -> dict[str, Any]:
@@ -116,6 +117,7 @@ class _Reader:
         return tree
 
     def inherited(self, name: str, folder: Path, seen: tuple[str, ...]) -> tuple[Expectation, ...]:
+        """Entries of the suite that this one extends; `seen`: the suites that lead here."""
         if name in seen:
             self.wrong(
                 ("extends",), f"{' extends '.join((*seen, name))}: these extend each other; remove one `extends`"
@@ -128,6 +130,7 @@ class _Reader:
             return ()
 
     def entries(self, items: object) -> Iterator[Expectation]:
+        """Entries without a problem."""
         if "expectations" not in self.document.tree:
             return
         if not isinstance(items, list) or not items:
@@ -140,6 +143,7 @@ class _Reader:
                 yield entry
 
     def entry(self, tree: object, where: Location) -> Expectation | None:
+        """One entry; None if a required field is missing."""
         required = ("type", "kwargs", "severity", "notes")
         parts = self.mapping(tree, where, _ENTRY_FIELDS, required)
         if any(name not in parts for name in required):
@@ -174,6 +178,7 @@ class _Reader:
         return entry
 
     def where(self, text: str, where: Location) -> Where | None:
+        """The condition of an entry."""
         found = _WHERE.fullmatch(text.strip())
         if found is None:
             self.wrong(where, f"{text[:100]!r} is not a condition; write a measure and a number: rows >= 100")
@@ -181,6 +186,7 @@ class _Reader:
         return Where(found[1], found[2], float(found[3]))
 
     def kwargs(self, tree: object, where: Location) -> dict[str, Any]:
+        """The kwargs of an entry, including its column."""
         values = dict(self.mapping(tree, where, (), ("column",)))
         for name, instead in _NO_KWARGS.items():
             if name in values:

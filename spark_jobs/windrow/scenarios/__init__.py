@@ -1,10 +1,10 @@
-"""Scenarios: what happens to a pipeline, in a file that a domain expert can read, and what must then be true.
+"""Scenarios: files that say what happens to a pipeline and what must then be true, readable for domain experts.
 
     report = run_file("tests/scenarios/label_at_the_end_of_the_window.yaml")
-    print(report)                   # a timeline, the rows, and expected beside found where they differ
+    print(report)                   # a timeline, the rows, and the differences between expected and found
 
-The format stands in `reading`, the words for events and rows in `notation`. A scenario runs on paper
-(`semantics.paper.model`); `kafka` turns it into records and a pipeline file, so that Kafka, Spark and Delta run it too.
+`reading` documents the format, `notation` the words for events and rows. A scenario runs on paper
+(`semantics.paper.model`); `kafka` turns it into records and a pipeline file, so that Kafka, Spark and Delta can run it.
 """
 
 from windrow.scenarios.reading import ScenarioInvalid, read

@@ -1,14 +1,14 @@
-"""Rules as a pipeline file and what is sent as Kafka records, for the real thing; and why some scenarios cannot be."""
+"""A scenario for the product: its rules as a pipeline file, its events as Kafka records."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from windrow.scenarios.scenario import Scenario
-from windrow.semantics.paper.landings import Place, Rules, Sent
+from windrow.semantics.paper.landings import PartitionId, Rules, Sent
 from windrow.semantics.records import Left, Right
 from windrow.text import duration_text, instant_text
 
@@ -24,36 +24,44 @@ class KafkaRecord:
 
 
 def why_only_on_paper(scenario: Scenario) -> str | None:
-    """What of a scenario has no counterpart that a test could arrange; None where the real thing can run it."""
+    """Return why the product cannot run a scenario, or None if it can."""
     if scenario.rules.stamped:
         return "the broker stamps records with its own clock, which no scenario can set"
     return None
 
 
-def record_of(place: Place, sent: Sent) -> KafkaRecord:
-    """What is sent, as JSON, in microseconds of UTC."""
+def record_of(partition: PartitionId, sent: Sent) -> KafkaRecord:
+    """A record as JSON, with its event time in microseconds of UTC."""
     assert sent.event_at is not None
     value = {"at": instant_text(sent.event_at), **sent.values, "value": "no number" if sent.defect else 1}
-    return KafkaRecord(*place, json.dumps(value).encode(), sent.record_at or sent.event_at)
+    return KafkaRecord(*partition, json.dumps(value).encode(), sent.record_at or sent.event_at)
 
 
 def pipeline_file(rules: Rules, name: str, topic: str = "{topic}") -> str:
-    """The rules as a pipeline file. `topic`: how a topic is called there, with `{topic}` for its name here."""
+    """The rules as a pipeline file.
+
+    Args:
+        topic: template for the names of topics; `{topic}` stands for the name in the scenario.
+    """
     spec = rules.spec
-    idle = "{mode: wait}" if rules.idle.mode == "wait" else f"{{mode: caught_up, after: {_said(rules.idle.after)}}}"
+    idle = (
+        "{mode: wait}"
+        if rules.idle.mode == "wait"
+        else f"{{mode: caught_up, after: {duration_text(rules.idle.after)}}}"
+    )
     right = [line for stream in spec.right for line in _right(stream, rules, topic)]
     seen = " or ".join(f"size({stream.name}) > 0" for stream in spec.labels)
     lines = [
         f"name: {name}",
         f"start: {instant_text(spec.start)}",
-        f"interval: {_said(spec.interval)}",
+        f"interval: {duration_text(spec.interval)}",
         "left:",
         *("  " + line for line in _side(spec.left, rules, topic)),
         "right:",
         *right,
-        f"grace: {_said(spec.grace)}",
+        f"grace: {duration_text(spec.grace)}",
         f"idle: {idle}",
-        f"max_skew: {_said(spec.max_skew)}",
+        f"max_skew: {duration_text(spec.max_skew)}",
         f'labels: {{seen: "{seen}"}}' if seen else "",
         "expectations: training_rows",
     ]
@@ -66,7 +74,7 @@ def _right(stream: Right, rules: Rules, topic: str) -> Iterator[str]:
     for line in rest:
         yield f"    {line}"
     yield f"    role: {stream.role}"
-    yield f"    window: {{before: {_said(stream.before)}, after: {_said(stream.after)}}}"
+    yield f"    window: {{before: {duration_text(stream.before)}, after: {duration_text(stream.after)}}}"
     yield f"    join: {stream.join}"
     yield f"    take: {stream.take}"
     yield f"    silence: {stream.silence}"
@@ -85,8 +93,4 @@ def _side(stream: Left | Right, rules: Rules, topic: str) -> Iterator[str]:
     if stream.where is not None:
         column, value = stream.where.column, stream.where.value  # type: ignore[attr-defined]
         yield f"where: \"{column} = '{value}'\""
-    yield f"out_of_orderness: {_said(rules.out_of_orderness[stream.topics[0]])}"
-
-
-def _said(length: timedelta) -> str:
-    return duration_text(length)
+    yield f"out_of_orderness: {duration_text(rules.out_of_orderness[stream.topics[0]])}"

@@ -1,4 +1,4 @@
-"""How a scenario writes times, events, rows and ledger lines: the words, and back.
+"""The notation of scenarios for times, events, rows and ledger lines: reading and writing it.
 
     served k 0                                  topic, key, time
     labels k 4 as a p1 id=e7 action=click       its name, its partition, its event id, a column
@@ -23,23 +23,24 @@ from typing import Any
 
 from windrow.semantics.intervals import MICROSECOND
 from windrow.semantics.ledger import Line
-from windrow.semantics.paper.landings import Place
+from windrow.semantics.paper.landings import PartitionId
 from windrow.semantics.reference import JoinedRow
 
 _CLOCK = re.compile(r"(-?)(\d+):(\d\d)(?::(\d\d(?:\.\d{1,6})?))?")
 _WORD = re.compile(r"[^\s]+")
 COLUMNS = ("key", "at", "id", "action", "value")
-"""What every record of a scenario has, besides the columns of a composed key."""
+"""Columns of every record of a scenario, in addition to those of a composed key."""
 
 
 @dataclass(frozen=True)
 class Times:
-    """Numbers of a unit after a start, and the instants that they mean."""
+    """Converts between times in a scenario (numbers of a unit after its start) and instants."""
 
     start: datetime
     unit: timedelta
 
     def length(self, text: str) -> timedelta:
+        """Parse a duration; raises ValueError with what would be right."""
         clock = _CLOCK.fullmatch(text)
         if clock:
             sign, hours, minutes, seconds = clock.groups()
@@ -48,21 +49,23 @@ class Times:
         try:
             exact = Decimal(text.replace("_", "")) * (self.unit // MICROSECOND)
         except InvalidOperation:
-            raise ValueError(f"{text!r} is no time; write a number of units, such as 100, or 23:59:30") from None
+            raise ValueError(f"{text!r} is not a time; write a number of units, such as 100, or 23:59:30") from None
         if exact != int(exact):
             raise ValueError(f"{text!r} is finer than a microsecond")
         return int(exact) * MICROSECOND
 
     def at(self, text: str) -> datetime:
+        """Parse an instant; raises ValueError with what would be right."""
         return self.start + self.length(text)
 
-    def say(self, length: timedelta) -> str:
-        """In units, without trailing zeros."""
+    def text_of(self, length: timedelta) -> str:
+        """A duration in units, without trailing zeros."""
         text = format(Decimal(length // MICROSECOND) / Decimal(self.unit // MICROSECOND), "f")
         return text.rstrip("0").rstrip(".") if "." in text else text
 
-    def say_at(self, at: datetime | None) -> str:
-        return "none" if at is None else self.say(at - self.start)
+    def text_at(self, at: datetime | None) -> str:
+        """An instant in units after the start; `none` for None."""
+        return "none" if at is None else self.text_of(at - self.start)
 
 
 @dataclass(frozen=True)
@@ -81,15 +84,16 @@ class Event:
     is_lost: bool = False
 
     @property
-    def place(self) -> Place:
+    def partition_id(self) -> PartitionId:
+        """Topic and partition that it is sent to."""
         return (self.topic, self.partition)
 
 
 def read_event(text: str, times: Times) -> Event:
-    """Raises ValueError with what would be right."""
+    """Parse an event; raises ValueError with what would be right."""
     words = _WORD.findall(text)
     if len(words) < 3:
-        raise ValueError(f"{text!r} is no event; write topic, key and time, such as: served k 0")
+        raise ValueError(f"{text!r} is not an event; write topic, key and time, such as: served k 0")
     topic, key, at, *rest = words
     event: dict[str, Any] = {
         "topic": topic,
@@ -128,47 +132,51 @@ class Row:
     name: str
     state: str
     matches: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """(stream, names in row order), streams without a match left out"""
+    """(stream, names of its matches in row order); streams without a match are left out."""
 
     def __str__(self) -> str:
-        said = [f"{stream} {' '.join(names)}" for stream, names in self.matches]
-        return f"{self.name}: {', '.join([self.state, *said])}"
+        matches = [f"{stream} {' '.join(names)}" for stream, names in self.matches]
+        return f"{self.name}: {', '.join([self.state, *matches])}"
 
 
 def read_row(name: str, text: str) -> Row:
-    """`positive, labels a b` → the row's state, and by stream what it met."""
+    """Parse the state and the matches of a row: `positive, labels a b`."""
     state, *parts = (part.strip() for part in text.split(","))
-    met = []
+    matches = []
     for part in parts:
         stream, *names = part.split()
         if not names:
             raise ValueError(f"{part!r} names no match; write: positive, labels k@100")
-        met.append((stream, tuple(names)))
-    return Row(name, state, tuple(sorted(met)))
+        matches.append((stream, tuple(names)))
+    return Row(name, state, tuple(sorted(matches)))
 
 
-def say_row(row: JoinedRow, names: Mapping[object, str]) -> Row:
-    met = {stream: tuple(names[m.row_id] for m in found) for stream, found in row.matches.items() if found}
-    return Row(names[row.row_id], say_state((row.label_state, row.label_reason)), tuple(sorted(met.items())))
+def row_of(row: JoinedRow, names: Mapping[object, str]) -> Row:
+    """A joined row in the scenario's words; `names` maps row ids to names."""
+    matches = {stream: tuple(names[m.row_id] for m in rows) for stream, rows in row.matches.items() if rows}
+    return Row(names[row.row_id], _state_text((row.label_state, row.label_reason)), tuple(sorted(matches.items())))
 
 
-def say_state(state: tuple[str, str | None]) -> str:
+def _state_text(state: tuple[str, str | None]) -> str:
     return "/".join(part for part in state if part)
 
 
-def say_line(line: Line, names: Mapping[object, str], times: Times) -> str:
-    """`late_label k@0 labels +k@90, negative to positive, missed by 5`: what comes with +, what leaves with -."""
-    said = f"{line.kind} {names[line.row_id]}"
+def line_text(line: Line, names: Mapping[object, str], times: Times) -> str:
+    """A ledger line in the scenario's words; added matches have a +, removed ones a -.
+
+    `late_label k@0 labels +k@90, negative to positive, missed by 5`
+    """
+    text = f"{line.kind} {names[line.row_id]}"
     if line.gone and line.gone != line.row_id:
-        said += f" instead of {names[line.gone]}"
+        text += f" instead of {names[line.gone]}"
     elif line.gone:
-        said += " leaves"
+        text += " leaves"
     if line.stream:
-        said += f" {line.stream}"
-        said += f" +{names[line.appeared.row_id]}" if line.appeared else ""
-        said += f" -{names[line.vanished.row_id]}" if line.vanished else ""
+        text += f" {line.stream}"
+        text += f" +{names[line.appeared.row_id]}" if line.appeared else ""
+        text += f" -{names[line.vanished.row_id]}" if line.vanished else ""
     if line.state:
-        said += f", {say_state(line.state[0])} to {say_state(line.state[1])}"
+        text += f", {_state_text(line.state[0])} to {_state_text(line.state[1])}"
     if line.missed_by is not None:
-        said += f", missed by {times.say(line.missed_by)}"
-    return said
+        text += f", missed by {times.text_of(line.missed_by)}"
+    return text

@@ -1,10 +1,10 @@
-"""A scenario file as a `Scenario`, or every problem in it with its line. What is not written has a default.
+"""Read a scenario file, or raise every problem in it with its line. Every field has a default.
 
 scenario: one sentence that says what is true
 about: why, and where it comes from
-unit: 1s                       every number below counts these; default 1s
+unit: 1s                       unit of every number below; default 1s
 start: 2026-11-01T00:00:00Z    time 0
-rules:                         defaults: those of the worked vectors
+rules:                         defaults are those of the worked vectors
   interval: 1
   grace: 10
   idle: wait                   or a number: a caught-up partition follows the host's clock after so long
@@ -17,25 +17,25 @@ rules:                         defaults: those of the worked vectors
        stamps: producer}             or broker (LogAppendTime); a topic may be a list: [web, app]
 history:
   - land: [served k 0, labels k 100]      one batch: see `notation` for events
-    now: 120                              the host's clock; default: the newest time logged so far
-    lag: {labels/1: 5}                    the broker holds 5 more, which this batch does not take
-    killed: yes                           after its commits, before the clock
-    unanswered: yes                       the broker does not answer, so nothing lands
+    now: 120                              time of the host's clock; default: the newest time logged so far
+    lag: {labels/1: 5}                    the broker holds 5 more records, which this batch does not read
+    killed: yes                           it is killed after its commits, before the clock advances
+    unanswered: yes                       the broker does not answer, so that nothing lands
   - replay: served k@0                    its partition is landed again from this event on
-  - partitions: {labels: 3}               the topic has so many from now on
-  - recreate: labels                      it is deleted and made again, empty
+  - partitions: {labels: 3}               the topic has so many partitions from now on
+  - recreate: labels                      the topic is deleted and re-created, empty
   - plan: NAME                            a run records its plans now and carries them out later
   - publish: closed                       or drain, or the NAME of a run (again: a retry)
   - rebuild: 0 to 10                      the intervals from 0 to 10 with new pins; `run: NAME` names it
   - force: 0 to 10                        a person publishes these intervals before they close
-    refused: open                         of publish and rebuild: open, superseded, behind (a drain while records wait)
+    refused: open                         for publish and rebuild: open, superseded, behind (a drain while records wait)
   - expect:
-      watermark: 100                      none, where there is none
+      watermark: 100                      or none
       frontier: -10
       holder: labels/0
       clocks: {labels/0: 100}
-      rows:                               the whole training table, in served order
-        k@0: positive, labels k@100       state/reason, then by stream the matches in order
+      rows:                               the whole training table, in row order
+        k@0: positive, labels k@100       state/reason, then the matches by stream, in row order
       open: [k@50]                        left rows that are in no publication
       counts: {emitted: 1, labels.unmatched: 0}
       late: [late_label k@0 labels +k@90] the ledger; the end of a line may be left out
@@ -43,7 +43,6 @@ history:
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -52,24 +51,28 @@ from pathlib import Path
 from windrow.config.problems import Location, near_miss
 from windrow.config.yaml_file import Tree, read_document, read_text
 from windrow.outcomes import BadInput
-from windrow.scenarios.notation import Event, Times, read_event, read_row
+from windrow.scenarios.contradictions import contradictions
+from windrow.scenarios.notation import Times, read_event, read_row
 from windrow.scenarios.rules import RulesReader
-from windrow.scenarios.scenario import Change, Expect, Land, Plan, Publish, Replay, Scenario, Step
-from windrow.semantics.paper.landings import Place
+from windrow.scenarios.scenario import Change, Expect, Land, Publish, RecordPlans, Replay, Scenario, Step
+from windrow.semantics.paper.landings import PartitionId
 from windrow.text import parse_duration, parse_instant
 
 START = "2026-11-01T00:00:00Z"
-
-
 REFUSALS = ("open", "superseded", "behind")
 
 
 class ScenarioInvalid(BadInput, ValueError):
-    """A scenario file that cannot be used; one line for each problem. An edit helps."""
+    """A scenario file that cannot be used; one line for each problem. An edit helps, a retry does not."""
 
 
 def read(path: Path) -> Scenario:
-    """Raises ScenarioInvalid, or PipelineInvalid where the file is no YAML at all."""
+    """Read a scenario file.
+
+    Raises:
+        ScenarioInvalid: with every problem of the file.
+        PipelineInvalid: the file cannot be read, or is not YAML.
+    """
     document = read_document(read_text(path), path, first="scenario")
     reader = _Reader(document, Times(datetime(2026, 11, 1, tzinfo=UTC), timedelta(seconds=1)))
     scenario = reader.scenario()
@@ -119,7 +122,8 @@ class _Reader(RulesReader):
             history=history,
             lines=tuple(self.document.line(("history", n)) for n in range(len(history))),
         )
-        self.fits(scenario)
+        for where, message in contradictions(scenario):
+            self.note(where, message)
         return scenario
 
     # ---- history
@@ -153,14 +157,14 @@ class _Reader(RulesReader):
                 events.append(event)
         now = tree.get("now")
         now_at = self.checked((*here, "now"), lambda: self.times.at(str(now))) if now is not None else None
-        unseen: dict[Place, int] = {}
-        for place, count in self.mapping(tree.get("lag"), (*here, "lag")).items():
-            topic, _, p = place.partition("/")
-            number = self.checked((*here, "lag", place), partial(int, p or 0))
-            lag = self.checked((*here, "lag", place), partial(int, str(count)))
+        unseen: dict[PartitionId, int] = {}
+        for name, count in self.mapping(tree.get("lag"), (*here, "lag")).items():
+            topic, _, p = name.partition("/")
+            number = self.checked((*here, "lag", name), partial(int, p or 0))
+            lag = self.checked((*here, "lag", name), partial(int, str(count)))
             unseen[topic, number or 0] = lag or 0
-        said = {name: str(tree.get(name)) == "yes" for name in ("unanswered", "killed")}
-        return Land(tuple(events), now_at, unseen, said["unanswered"], said["killed"])
+        is_unanswered, is_killed = (str(tree.get(name)) == "yes" for name in ("unanswered", "killed"))
+        return Land(tuple(events), now_at, unseen, is_unanswered, is_killed)
 
     def replay(self, tree: Mapping[str, Tree], here: Location) -> Replay:
         topic, _, name = str(tree.get("replay") or "").partition(" ")
@@ -169,16 +173,16 @@ class _Reader(RulesReader):
     def change(self, tree: Mapping[str, Tree], here: Location) -> Change:
         if "recreate" in tree:
             return Change(str(tree["recreate"]))
-        said = self.mapping(tree.get("partitions"), (*here, "partitions"))
-        for topic, count in said.items():
-            if len(said) == 1:
+        counts = self.mapping(tree.get("partitions"), (*here, "partitions"))
+        for topic, count in counts.items():
+            if len(counts) == 1:
                 return Change(topic, self.checked((*here, "partitions"), partial(int, str(count))) or 1)
         self.note((*here, "partitions"), "must name one topic and its partitions, such as {labels: 3}")
         return Change("", 1)
 
-    def plan(self, tree: Mapping[str, Tree], here: Location) -> Plan:
+    def plan(self, tree: Mapping[str, Tree], here: Location) -> RecordPlans:
         of = tree.get("of")
-        return Plan(str(tree.get("plan")), self.range(str(of), (*here, "of")) if of is not None else None)
+        return RecordPlans(str(tree.get("plan")), self.range(str(of), (*here, "of")) if of is not None else None)
 
     def publish(self, tree: Mapping[str, Tree], here: Location) -> Publish:
         what = str(tree.get("publish") or "closed")
@@ -194,94 +198,49 @@ class _Reader(RulesReader):
         return Publish(None, self.range(str(tree.get("force")), (*here, "force")), is_forced=True)
 
     def refused(self, tree: Mapping[str, Tree], here: Location) -> str | None:
-        said = tree.get("refused")
-        if said is not None and said not in REFUSALS:
-            self.note((*here, "refused"), f"{said!r} is no reason; {near_miss(str(said), REFUSALS, 'reasons are')}")
-        return None if said is None else str(said)
+        reason = tree.get("refused")
+        if reason is not None and reason not in REFUSALS:
+            hint = near_miss(str(reason), REFUSALS, "reasons are")
+            self.note((*here, "refused"), f"{reason!r} is not a reason; {hint}")
+        return None if reason is None else str(reason)
 
     def range(self, text: str, here: Location) -> tuple[datetime, datetime]:
         def bounds() -> tuple[datetime, datetime]:
             begin, to, end = text.partition(" to ")
             if not to:
-                raise ValueError(f"{text!r} is no range; write: 0 to 10")
+                raise ValueError(f"{text!r} is not a range; write: 0 to 10")
             return self.times.at(begin.strip()), self.times.at(end.strip())
 
         return self.checked(here, bounds) or (self.times.start, self.times.start)
 
     def expect(self, tree: Mapping[str, Tree], here: Location) -> Expect:
         here = (*here, "expect")
-        said = self.mapping(tree.get("expect"), here)
-        self.known(said, EXPECT, here)
+        fields = self.mapping(tree.get("expect"), here)
+        self.known(fields, EXPECT, here)
         rows = None
-        if "rows" in said:
+        if "rows" in fields:
             read = [
                 self.checked((*here, "rows", name), partial(read_row, name, str(text)))
-                for name, text in self.mapping(said["rows"], (*here, "rows")).items()
+                for name, text in self.mapping(fields["rows"], (*here, "rows")).items()
             ]
             rows = tuple(row for row in read if row)
         counts = {}
-        for name, number in self.mapping(said.get("counts"), (*here, "counts")).items():
+        for name, number in self.mapping(fields.get("counts"), (*here, "counts")).items():
             counts[name] = self.checked((*here, "counts", name), partial(int, str(number))) or 0
 
         def word(name: str) -> str | None:
-            return None if said.get(name) is None else str(said[name])
+            return None if fields.get(name) is None else str(fields[name])
 
         def several(name: str) -> tuple[str, ...] | None:
-            return tuple(self.texts(said[name], (*here, name))) if name in said else None
+            return tuple(self.texts(fields[name], (*here, name))) if name in fields else None
 
         return Expect(
             watermark=word("watermark"),
             frontier=word("frontier"),
             holder=word("holder"),
-            clocks={p: str(c) for p, c in self.mapping(said.get("clocks"), (*here, "clocks")).items()},
+            clocks={p: str(c) for p, c in self.mapping(fields.get("clocks"), (*here, "clocks")).items()},
             rows=rows,
             open=several("open"),
             counts=counts,
             late=several("late"),
         )
-
-    # ---- whether the parts fit
-
-    def fits(self, scenario: Scenario) -> None:
-        names: Counter[tuple[str, str]] = Counter()
-        streams = {stream for stream, _ in scenario.streams}
-        counts = dict(scenario.rules.partitions)
-        for n, step in enumerate(scenario.history):
-            here: Location = ("history", n)
-            if isinstance(step, Land):
-                for m, event in enumerate(step.events):
-                    self.event_fits(scenario, counts, event, (*here, "land", m), names)
-            if isinstance(step, Change):
-                if step.topic not in counts:
-                    self.note(here, f"{step.topic!r} is no topic; {near_miss(step.topic, counts, 'topics are')}")
-                counts[step.topic] = step.partitions or counts.get(step.topic, 1)
-            if isinstance(step, Replay) and (step.topic, step.name) not in names:
-                self.note((*here, "replay"), f"{step.topic} {step.name} is no event before this step")
-            if isinstance(step, Expect):
-                known = {name for _, name in names}
-                for row in step.rows or ():
-                    at = (*here, "expect", "rows", row.name)
-                    for name in (row.name, *(name for _, met in row.matches for name in met)):
-                        if name not in known:
-                            self.note(at, f"{name} is no event before this step; {near_miss(name, known, 'events')}")
-                    for stream, _ in row.matches:
-                        if stream not in streams:
-                            self.note(at, f"{stream} is no stream; {near_miss(stream, streams, 'streams are')}")
-
-    def event_fits(
-        self,
-        scenario: Scenario,
-        partitions: Mapping[str, int],
-        event: Event,
-        at: Location,
-        names: Counter[tuple[str, str]],
-    ) -> None:
-        if event.topic not in partitions:
-            self.note(at, f"{event.topic!r} is no topic; {near_miss(event.topic, partitions, 'topics are')}")
-        elif event.partition >= partitions[event.topic]:
-            self.note(at, f"{event.topic} has {partitions[event.topic]} partitions, numbered from p0")
-        if len(event.key) != len(scenario.key):
-            self.note(at, f"the key has {len(event.key)} columns, the rules say {', '.join(scenario.key)}")
-        names[event.topic, event.name] += 1
-        if names[event.topic, event.name] > 1:
-            self.note(at, f"two events of {event.topic} are called {event.name}; name this one: … as NAME")

@@ -1,4 +1,4 @@
-"""A scenario carried out on paper (`semantics.paper.model`), and every place where it is not as expected."""
+"""Run a scenario on paper (`semantics.paper.model`), and collect every difference from what it expects."""
 
 from __future__ import annotations
 
@@ -7,36 +7,37 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from windrow.scenarios.notation import Event, Row, say_line, say_row
-from windrow.scenarios.scenario import Change, Expect, Land, Plan, Publish, Replay, Scenario
-from windrow.scenarios.timeline import Windows, beside
+from windrow.scenarios.notation import Event, Row, line_text, row_of
+from windrow.scenarios.scenario import Change, Expect, Land, Publish, RecordPlans, Replay, Scenario
+from windrow.scenarios.timeline import Windows, differences
 from windrow.semantics.clock import NotCaughtUp
 from windrow.semantics.intervals import interval_of, intervals_between
 from windrow.semantics.paper.landings import Sent
-from windrow.semantics.paper.model import Model, Superseded, WindowStillOpen
+from windrow.semantics.paper.model import Model, NotClosed, Outdated
 from windrow.semantics.records import Record
 from windrow.semantics.reference import landed_once, side_of
 
 REFUSALS: Mapping[type[Exception], str] = {
-    WindowStillOpen: "open",
-    Superseded: "superseded",
+    NotClosed: "open",
+    Outdated: "superseded",
     NotCaughtUp: "behind",
 }
-"""A refusal, and the word that a scenario has for it."""
+"""Word of a scenario for each refusal."""
 
 
 @dataclass(frozen=True)
 class Mismatch:
-    """Something that is not as expected. `line` of the scenario's file; `message` may have several lines."""
+    """A difference from what is expected. `line` of the scenario's file; `message` may have several lines."""
 
     line: int
     message: str
 
 
 class Rehearsal:
-    """The model in the middle of a scenario, with the names that the scenario gives to rows.
+    """A model on which a scenario runs, with the scenario's names of rows.
 
-    `model`: where something else is to live through the same, a model that passes every verb on to it.
+    Args:
+        model: default: a model on paper. Tests pass one that repeats every step on the product.
     """
 
     def __init__(self, scenario: Scenario, model: Model | None = None) -> None:
@@ -46,7 +47,7 @@ class Rehearsal:
         self.now = scenario.times.start
 
     def run(self) -> tuple[Mismatch, ...]:
-        """Every step in turn. What an expectation finds wrong does not stop the steps after it."""
+        """Run every step in turn, and return all mismatches: one does not stop the steps after it."""
         return tuple(
             Mismatch(self.scenario.lines[n], message)
             for n, step in enumerate(self.scenario.history)
@@ -56,12 +57,13 @@ class Rehearsal:
     @property
     def rows(self) -> tuple[Row, ...]:
         """The training table in the scenario's words."""
-        return tuple(say_row(row, self.names) for row in self.model.rows)
+        return tuple(row_of(row, self.names) for row in self.model.rows)
 
     @property
     def late(self) -> tuple[str, ...]:
+        """The late ledger in the scenario's words."""
         lines = (line for lines in self.model.late().values() for line in lines)
-        return tuple(say_line(line, self.names, self.scenario.times) for line in lines)
+        return tuple(line_text(line, self.names, self.scenario.times) for line in lines)
 
     def _step(self, n: int, step: object) -> Iterator[str]:
         if isinstance(step, Land):
@@ -73,7 +75,7 @@ class Rehearsal:
             self.model.recreate(step.topic)
         elif isinstance(step, Change):
             self.model.add_partitions(step.topic, step.partitions or 1)
-        elif isinstance(step, Plan):
+        elif isinstance(step, RecordPlans):
             self.model.plan(step.run, self._intervals(step.intervals))
         elif isinstance(step, Publish):
             yield from self._publish(f"step {n}", step)
@@ -82,7 +84,7 @@ class Rehearsal:
 
     def _land(self, step: Land) -> None:
         for event in step.events:
-            row_id = self.model.produce(event.place, sent(event, self.scenario))
+            row_id = self.model.produce(event.partition_id, sent(event, self.scenario))
             self.names[row_id] = event.name
         logged = [event.logged_at or event.at for event in step.events]
         self.now = step.now_at or max([self.now, *logged])
@@ -115,20 +117,21 @@ class Rehearsal:
 
     def _compare(self, expect: Expect) -> Iterator[str]:
         times = self.scenario.times
-        said = {
-            "watermark": (expect.watermark, times.say_at(self.model.watermark)),
-            "frontier": (expect.frontier, times.say_at(self.model.frontier)),
-            "holder": (expect.holder, _place(self.model.holder)),
+        values = {
+            "watermark": (expect.watermark, times.text_at(self.model.watermark)),
+            "frontier": (expect.frontier, times.text_at(self.model.frontier)),
+            "holder": (expect.holder, _partition_text(self.model.holder)),
         }
-        for name, (wanted, found) in said.items():
+        for name, (wanted, found) in values.items():
             if wanted is not None and not _is_same(wanted, found, self.scenario):
                 yield f"{name}: expected {wanted}, found {found}"
-        clocks = {f"{c.topic}/{c.partition}": times.say_at(c.clock_at) for c in self.model.clocks}
-        for place, wanted in expect.clocks.items():
-            if not _is_same(wanted, clocks.get(place, "no such partition"), self.scenario):
-                yield f"clock of {place}: expected {wanted}, found {clocks.get(place, 'no such partition')}"
+        clocks = {f"{c.topic}/{c.partition}": times.text_at(c.clock_at) for c in self.model.clocks}
+        for partition, wanted in expect.clocks.items():
+            found = clocks.get(partition, "no such partition")
+            if not _is_same(wanted, found, self.scenario):
+                yield f"clock of {partition}: expected {wanted}, found {found}"
         if expect.rows is not None and expect.rows != self.rows:
-            yield "\n".join(["rows", *beside(expect.rows, self.rows, windows(self.scenario))]).rstrip()
+            yield "\n".join(["rows", *differences(expect.rows, self.rows, windows(self.scenario))]).rstrip()
         if expect.open is not None and sorted(expect.open) != sorted(self.open):
             yield f"open rows\n  expected  {' '.join(expect.open)}\n  found     {' '.join(self.open)}"
         counts = self.counts() if expect.counts else {}
@@ -143,7 +146,7 @@ class Rehearsal:
 
     @property
     def open(self) -> tuple[str, ...]:
-        """Left rows whose interval is in no publication."""
+        """Left rows of intervals without a publication."""
         spec = self.scenario.rules.spec
         landed, _ = landed_once(self.model.landed, self.model.batches)
         return tuple(
@@ -156,7 +159,7 @@ class Rehearsal:
         )
 
     def counts(self) -> dict[str, int]:
-        """Every count that a scenario may expect."""
+        """Every count that a scenario may expect, by its name there."""
         landed, replayed = landed_once(self.model.landed, self.model.pins)
         standing = [p.joined for p in self.model.standing.values()]
         counted = {
@@ -181,7 +184,7 @@ class Rehearsal:
 
 
 def sent(event: Event, scenario: Scenario) -> Sent:
-    """An event as the model takes it."""
+    """An event as input of the model."""
     values: Mapping[str, Any] = {
         **dict(zip(scenario.key, event.key, strict=True)),
         "id": event.event_id,
@@ -194,7 +197,7 @@ def sent(event: Event, scenario: Scenario) -> Sent:
 
 
 def windows(scenario: Scenario) -> Windows:
-    """What a timeline of this scenario needs."""
+    """The event times and windows of a scenario, for its timeline."""
     spec = scenario.rules.spec
     return Windows(
         times=scenario.times,
@@ -209,12 +212,12 @@ def windows(scenario: Scenario) -> Windows:
     )
 
 
-def _place(clock: Any) -> str:
+def _partition_text(clock: Any) -> str:
     return "none" if clock is None else f"{clock.topic}/{clock.partition}"
 
 
 def _is_same(wanted: str, found: str, scenario: Scenario) -> bool:
-    """Equal as text, or as times."""
+    """Whether two values are equal as text or as times."""
     if wanted == found or "none" in (wanted, found):
         return wanted == found
     try:
@@ -224,7 +227,7 @@ def _is_same(wanted: str, found: str, scenario: Scenario) -> bool:
 
 
 def _are_lines(wanted: tuple[str, ...], found: tuple[str, ...]) -> bool:
-    """Line by line in any order; the end of an expected line may be left out at a comma or a space."""
+    """Whether the lines agree in any order; an expected line may leave out its end from a comma or a space on."""
     rest = sorted(found)
     for line in sorted(wanted, key=len, reverse=True):
         same = [f for f in rest if f == line or f.startswith((f"{line} ", f"{line},"))]

@@ -1,4 +1,4 @@
-"""What `windrow scenario FILE` says: the scenario on a timeline, its rows, and what is not as expected."""
+"""Output of `windrow scenario FILE`: the scenario on a timeline, its rows, and the differences from what it expects."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from windrow.scenarios.timeline import MARGIN, Axis
 
 @dataclass(frozen=True)
 class Report:
-    """One scenario, carried out. `str()` is for a terminal, `to_json` for programs."""
+    """Result of one scenario. `str()` is for a terminal, `to_json` for programs."""
 
     path: Path
     title: str
@@ -24,9 +24,11 @@ class Report:
 
     @property
     def is_as_expected(self) -> bool:
+        """Whether nothing differs from what the scenario expects."""
         return not self.mismatches
 
     def to_json(self) -> dict[str, object]:
+        """As plain values for `--json`."""
         return {
             "scenario": self.title,
             "path": str(self.path),
@@ -69,7 +71,7 @@ def run(scenario: Scenario) -> Report:
 
 
 def timeline(scenario: Scenario) -> str:
-    """Every event at its time, a line for each topic and landing batch."""
+    """Draw every event at its time, one line per topic and landing batch."""
     axis = Axis.of((event.at for event in scenario.events), scenario.times)
     if not axis.marks:
         return "(no events)"

@@ -1,4 +1,4 @@
-"""The rules of a scenario: what a pipeline file would say, in small numbers. The format stands in `reading`."""
+"""The rules of a scenario: the content of a pipeline file in small numbers. `reading` documents the format."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
 }
 
 
-class Topics(NamedTuple):
-    """What the streams say about their topics."""
+class TopicSettings(NamedTuple):
+    """Settings of the topics, collected from the streams."""
 
     partitions: dict[str, int]
     disorder: dict[str, timedelta]
@@ -36,9 +36,10 @@ class Topics(NamedTuple):
 
 
 class RulesReader(Fields):
-    """Reads `rules`."""
+    """Reads the field `rules`."""
 
     def rules(self, tree: Mapping[str, Tree]) -> tuple[Rules, tuple[str, ...], Streams]:
+        """The rules, the key columns, and the topics of each stream."""
         here: Location = ("rules",)
         self.known(tree, RULES, here)
         interval = self.length(tree, "interval", here, "1")
@@ -51,7 +52,7 @@ class RulesReader(Fields):
         key = tuple(self.texts(tree.get("key"), (*here, "key"))) or ("key",)
         left_tree = self.mapping(tree.get("left"), (*here, "left"))
         self.known(left_tree, SIDE, (*here, "left"))
-        topics = Topics({}, {}, set())
+        topics = TopicSettings({}, {}, set())
         left = Left(**self.side(left_tree, (*here, "left"), "served", key, topics))
         rights = []
         for n, item in enumerate(self.sequence(tree.get("right") or [{}], (*here, "right"))):
@@ -82,6 +83,7 @@ class RulesReader(Fields):
         return Rules(spec, topics.partitions, topics.disorder, policy, frozenset(topics.stamped)), key, streams
 
     def idle(self, text: str) -> IdlePolicy:
+        """The policy of a partition that idles after this time."""
         return IdlePolicy("caught_up", self.times.length(text))
 
     def side(
@@ -90,9 +92,9 @@ class RulesReader(Fields):
         here: Location,
         default: str,
         key: tuple[str, ...],
-        topics: Topics,
+        topics: TopicSettings,
     ) -> dict[str, Any]:
-        """What left and right streams share. The first stream that names a topic says its partitions."""
+        """Arguments that `Left` and `Right` share. The first stream of a topic sets its partitions and disorder."""
         name = str(tree.get("name") or default)
         named = tuple(self.texts(tree.get("topic"), (*here, "topic"))) or (name,)
         for topic in named:

@@ -1,7 +1,7 @@
-"""A scenario: rules, what happens one after another, and what must then be true. Frozen values.
+"""A scenario as frozen values: rules, a history of steps, and expectations.
 
-rules:    what the pipeline file would say, in small numbers
-history:  land ──▶ publish ──▶ expect ──▶ land ──▶ …        one step after another, each a value of this module
+rules:    the content of a pipeline file, in small numbers
+history:  land ──▶ publish ──▶ expect ──▶ land ──▶ …        steps in order, each a value of this module
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 
 from windrow.scenarios.notation import Event, Row, Times
-from windrow.semantics.paper.landings import Place, Rules
+from windrow.semantics.paper.landings import PartitionId, Rules
 
 
 @dataclass(frozen=True)
@@ -29,21 +29,21 @@ class Where:
 
 @dataclass(frozen=True)
 class Land:
-    """Events are produced and landed as one batch, at host time `now_at` (or when the newest event was logged).
+    """Produce events and land them as one batch, at host time `now_at` (default: when the newest event was logged).
 
-    `unseen`: by partition, how many records the broker holds beyond what this batch takes: its lag.
+    `unseen`: by partition, how many more records the broker holds than this batch reads (its lag).
     """
 
     events: tuple[Event, ...]
     now_at: datetime | None = None
-    unseen: Mapping[Place, int] = field(default_factory=dict)
+    unseen: Mapping[PartitionId, int] = field(default_factory=dict)
     is_unanswered: bool = False
     is_killed: bool = False
 
 
 @dataclass(frozen=True)
 class Replay:
-    """The offsets of a partition are landed again from one of its events on."""
+    """Land the offsets of a partition again, from one of its events on."""
 
     topic: str
     name: str
@@ -51,15 +51,15 @@ class Replay:
 
 @dataclass(frozen=True)
 class Change:
-    """A topic gets more partitions, or is deleted and made again (`partitions` is None)."""
+    """Add partitions to a topic, or delete and re-create it (`partitions` is None)."""
 
     topic: str
     partitions: int | None = None
 
 
 @dataclass(frozen=True)
-class Plan:
-    """A run records its plans; None of intervals: all that are closed and unpublished."""
+class RecordPlans:
+    """A run records its plans. Without `intervals`: of all that are closed and unpublished."""
 
     run: str
     intervals: tuple[datetime, datetime] | None = None
@@ -67,7 +67,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Publish:
-    """A run's plans are carried out; a run without plans makes them first. `refused`: why that must be refused."""
+    """Carry out a run's plans, making them first if it has none. `refused`: the refusal that must happen."""
 
     run: str | None = None
     intervals: tuple[datetime, datetime] | None = None
@@ -78,7 +78,7 @@ class Publish:
 
 @dataclass(frozen=True)
 class Expect:
-    """What must be true here. None: not looked at."""
+    """What must be true at this point. None: not compared."""
 
     watermark: str | None = None
     frontier: str | None = None
@@ -91,14 +91,14 @@ class Expect:
 
 
 Streams = tuple[tuple[str, tuple[str, ...]], ...]
-"""(stream, its topics), the left one first"""
+"""(stream, its topics), the left stream first."""
 
-Step = Land | Replay | Change | Plan | Publish | Expect
+Step = Land | Replay | Change | RecordPlans | Publish | Expect
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """One file. `lines`: where each step stands in it."""
+    """One file. `lines`: the line of each step in it."""
 
     path: Path
     title: str
@@ -112,4 +112,5 @@ class Scenario:
 
     @property
     def events(self) -> tuple[Event, ...]:
+        """All events, in the order in which they are produced."""
         return tuple(event for step in self.history if isinstance(step, Land) for event in step.events)

@@ -1,6 +1,6 @@
-"""What the reference join takes: records as they landed, and what gives them their meaning. Frozen values.
+"""Input of the reference join: landed records, and the rules that give them their meaning. Frozen values.
 
-Nothing here is read from a pipeline file: an independent check builds these by hand.
+Nothing here reads a pipeline file, so that a test can build the rules by hand, independently of `config`.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ from typing import Any, Literal
 from windrow.semantics.intervals import utc
 
 Predicate = Callable[[Mapping[str, Any]], bool | None]
-"""`where` over a record's columns. None (unknown, as in SQL) leaves a landed record out, like False; a
-quarantined one, of which some columns may be absent, is left out by False alone."""
+"""A `where` condition over a record's columns: True, False, or None (unknown, as in SQL).
+
+None leaves a landed record out, as False does. A quarantined record may lack columns, so only False leaves it out."""
 
 ZERO = timedelta(0)
 
 
 @dataclass(frozen=True, order=True)
 class RowId:
-    """The identity of a row. Never its key and time."""
+    """The identity of a row: where it was landed from, never its key and time."""
 
     topic: str
     epoch: int
@@ -34,8 +35,8 @@ class Record:
     """A landed record.
 
     event_at: the *trusted* event time; None where it is absent, unreadable or ahead of its record.
-    record_at: when it was logged; no event of this record happened more than `max_skew` after it.
-    quarantined: the reason, or None. `values` of a quarantined record are those columns that could be read.
+    record_at: Kafka's timestamp of the record; its event happened at most `max_skew` later.
+    quarantined: the reason, or None. A quarantined record has only those `values` that could be read.
     """
 
     row_id: RowId
@@ -53,7 +54,7 @@ class Record:
 
     @property
     def order(self) -> tuple[datetime, RowId]:
-        """Row order, everywhere that something is sorted."""
+        """Sort key of row order: event time, then row id."""
         if self.event_at is None:
             raise ValueError(f"{self.row_id} is not filtered and has no event time: landing quarantines it")
         return (self.event_at, self.row_id)
@@ -61,7 +62,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Left:
-    """The served side."""
+    """The left stream: what was served."""
 
     name: str
     topics: tuple[str, ...]
@@ -72,7 +73,7 @@ class Left:
 
 @dataclass(frozen=True)
 class Right:
-    """A right stream. Its key columns stand for the left's, position by position."""
+    """A right stream. Its key columns are compared with the left's, position by position."""
 
     name: str
     topics: tuple[str, ...]
@@ -89,7 +90,7 @@ class Right:
 
 @dataclass(frozen=True)
 class Gap:
-    """Offsets of a topic that are gone for good: between these event times (both in) nobody knows."""
+    """Lost offsets of a topic: their events may lie anywhere between these event times, both included."""
 
     topic: str
     start_at: datetime | None = None
@@ -98,11 +99,11 @@ class Gap:
 
 @dataclass(frozen=True)
 class JoinSpec:
-    """What gives rows their meaning, and how far the label side had come at the pins.
+    """The rules that give rows their meaning, and how far the label streams had come at the pins.
 
-    event_clocks: by topic, of every partition with an event: newest trusted event time landed by the pin,
-    minus out-of-orderness (see `event_clocks`). A topic that is missing here has shown nothing.
-    forced: a person closed the interval before its time.
+    event_clocks: by topic, the event clock of every partition that has an event (`reference.event_clocks`); a topic
+    without an event is missing.
+    forced: a person published the interval before it was closed.
     """
 
     left: Left
@@ -125,9 +126,10 @@ class JoinSpec:
 
     @property
     def after(self) -> timedelta:
-        """The largest, which the close predicate takes."""
+        """The largest `after` of the right streams: what closing waits for, in addition to the grace."""
         return max((r.after for r in self.right), default=ZERO)
 
     @property
     def labels(self) -> tuple[Right, ...]:
+        """The right streams that decide the label state."""
         return tuple(r for r in self.right if r.role == "label")

@@ -1,18 +1,17 @@
 """The reference join: the whole contract in plain loops. Slow, obvious; every engine must agree with it.
 
-    landed records ──▶ once per row id ──▶ where ──▶ one row per event ──▶ left rows of the interval
-      (batch <= pin)       (replayed)    (filtered)     (duplicate)          each with all its right rows:
-                                                                             one JoinedRow, in row order
+    landed records ──▶ one per row id ──▶ where ──▶ one per event ──▶ left rows of the interval,
+      (batch <= pin)      (replayed)    (filtered)   (duplicate)      each with all its right rows:
+                                                                      one JoinedRow, in row order
 
     a left row in time:      before        after          grace
                           |<-------●-------------------->|<----->|
     ----------------------+---◆----+-------◆-----------◆-+-------+------> event time
                               its matches, both ends in            closed when W is here (`close`)
 
-Every left row of the interval leaves exactly once, with all its matches or with none, except those that an
-`inner` stream finds no match for (`unpaired`). Nothing here knows Kafka, files, Spark or the pipeline file.
-The clock comes in as values: which interval is closed is asked of `close`, how far labels have come of
-`JoinSpec.event_clocks`.
+Every left row of the interval is emitted exactly once, with all its matches, except rows for which an `inner` stream
+has no match (`unpaired`). Nothing here knows Kafka, files, Spark or the pipeline file. Time comes in as values:
+`close` decides which interval is closed, `JoinSpec.event_clocks` says how far labels have come.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from windrow.semantics.records import Gap, JoinSpec, Left, Predicate, Record, Ri
 
 @dataclass(frozen=True)
 class JoinedRow:
-    """A left row with all it met: by right stream, in row order, empty where there is none."""
+    """A left row with its matches: by right stream, in row order; an empty tuple where there is none."""
 
     row_id: RowId
     event_at: datetime
@@ -43,7 +42,7 @@ class JoinedRow:
 
 @dataclass(frozen=True)
 class Joined:
-    """One interval. `not_taken`: matches that `take` left out; `conflict`: see `Side`. By stream."""
+    """The rows of one interval. By stream, `not_taken`: matches that `take` left out; `conflict`: see `Side`."""
 
     interval: Interval
     rows: tuple[JoinedRow, ...]
@@ -53,51 +52,50 @@ class Joined:
 
 
 def reference_join(records: Iterable[Record], spec: JoinSpec, interval: Interval, pins: Mapping[str, int]) -> Joined:
-    """One interval, from what has landed by the pins (a batch number for each topic)."""
+    """Join one interval.
+
+    Args:
+        records: everything that has landed, in any order.
+        pins: by topic, the newest batch that takes part.
+
+    Raises:
+        ValueError: the interval is not on the grid of the rules.
+    """
     if interval != interval_of(interval.start, spec.start, spec.interval) or interval.start < utc(spec.start):
         raise ValueError(f"{interval} is not on the grid of {spec.interval} from {spec.start}")
     landed, _ = landed_once(records, pins)
     left = side_of(landed, spec.left, lambda t: interval.contains(t))
     rights = {r.name: side_of(landed, r, _read_for(interval, r)) for r in spec.right}
-    met_ever: dict[str, set[RowId]] = {r.name: set() for r in spec.right}
-    not_taken = dict.fromkeys(met_ever, 0)
+    matched: dict[str, set[RowId]] = {r.name: set() for r in spec.right}
+    not_taken = dict.fromkeys(matched, 0)
     rows: list[JoinedRow] = []
     for row in left.rows:
-        met = {r.name: _met(row, rights[r.name].rows, spec.left, r) for r in spec.right}
-        for name, found in met.items():
-            met_ever[name].update(m.row_id for m in found)
-        if any(r.join == "inner" and not met[r.name] for r in spec.right):
-            continue
-        taken = {r.name: _take(met[r.name], r.take) for r in spec.right}
+        found = {r.name: _matches_of(row, rights[r.name].rows, spec.left, r) for r in spec.right}
+        for name, rows_found in found.items():
+            matched[name].update(m.row_id for m in rows_found)  # also matches of an unpaired row: they were read
+        if any(r.join == "inner" and not found[r.name] for r in spec.right):
+            continue  # unpaired: it is counted, not emitted
+        taken = {r.name: _take(found[r.name], r.take) for r in spec.right}
         for name in taken:
-            not_taken[name] += len(met[name]) - len(taken[name])
+            not_taken[name] += len(found[name]) - len(taken[name])
         has_label = any(taken[r.name] for r in spec.labels)
         state = label_state(has_label=has_label, doubts=_doubts(row, landed, spec), drained=spec.drained)
         event_at, row_id = row.order
         rows.append(JoinedRow(row_id, event_at, row.values, taken, state.state, state.reason))
-    balance = Balance(
-        LeftBalance(len(left.rows) + left.duplicate, len(rows), left.duplicate, len(left.rows) - len(rows)),
-        {
-            name: RightBalance(
-                side.read,
-                len(met_ever[name]),
-                len(side.rows) - len(met_ever[name]),
-                side.duplicate,
-                side.filtered,
-            )
-            for name, side in rights.items()
-        },
-    )
     conflict = {spec.left.name: left.conflict} | {name: side.conflict for name, side in rights.items()}
-    return Joined(interval, tuple(rows), balance, not_taken, conflict)
+    return Joined(interval, tuple(rows), _balance(left, rights, len(rows), matched), not_taken, conflict)
 
 
 def event_clocks(
     records: Iterable[Record], pins: Mapping[str, int], out_of_orderness: Mapping[str, timedelta]
 ) -> dict[str, tuple[datetime | None, ...]]:
-    """By topic, the event clock of every partition that landed an event; quarantined ones show none.
+    """Event clocks at the pins: newest trusted event time of a partition, minus the out-of-orderness of its topic.
 
-    Of a topic that was made again only its last epoch speaks: the partitions before it say no more.
+    Quarantined records do not count. Of a topic that was re-created only the last epoch counts: the partitions of
+    earlier ones get no more events.
+
+    Returns:
+        By topic, a clock for every partition that has landed an event.
     """
     landed, _ = landed_once(records, pins)
     epoch: dict[str, int] = {}
@@ -116,10 +114,10 @@ def event_clocks(
 
 @dataclass(frozen=True)
 class Side:
-    """A stream's rows in row order, one for each event, and what is not among them.
+    """A stream's rows in row order, one per event, and the counts of what was left out.
 
-    conflict: duplicates whose payload is not that of the row that won, and rows whose event id also stands
-    at another event time (all but one of them).
+    conflict: duplicates whose payload differs from that of the row that is kept, and, of rows with the same event id at
+    several event times, all but one.
     """
 
     rows: tuple[Record, ...]
@@ -130,7 +128,7 @@ class Side:
 
 
 def landed_once(records: Iterable[Record], pins: Mapping[str, int]) -> tuple[list[Record], int]:
-    """Each offset once, as it landed first, and how many landings of the same offset came to nothing."""
+    """One record per offset, the one that landed first, and the number of later landings of the same offsets."""
     by_pin = [r for r in records if r.row_id.topic in pins and r.batch <= pins[r.row_id.topic]]
     first: dict[RowId, Record] = {}
     for r in sorted(by_pin, key=lambda r: (r.row_id, r.batch)):
@@ -139,12 +137,17 @@ def landed_once(records: Iterable[Record], pins: Mapping[str, int]) -> tuple[lis
 
 
 def side_of(landed: list[Record], stream: Left | Right, is_read: Callable[[datetime], bool]) -> Side:
+    """The rows of a stream whose event time is read, after `where` and deduplication.
+
+    Two records are the same event where event id and event time are equal; without an event id each record is an
+    event of its own. The smallest row id is kept.
+    """
     read = [
         r
         for r in landed
         if r.row_id.topic in stream.topics
         and not r.quarantined
-        and (passes(r, stream.where) or r.event_at is not None)
+        and (passes(r, stream.where) or r.event_at is not None)  # a filtered record may lack its event time
         and is_read(r.order[0])
     ]
     kept = [r for r in read if passes(r, stream.where)]
@@ -155,7 +158,7 @@ def side_of(landed: list[Record], stream: Left | Right, is_read: Callable[[datet
         event = r.row_id if event_id is None else (event_id, r.event_at)
         winner = winners.setdefault(event, r)
         conflict += _payload(winner) != _payload(r)
-    ids = [event[0] for event in winners if not isinstance(event, RowId)]
+    ids = [event[0] for event in winners if not isinstance(event, RowId)]  # one id at several times is a conflict
     conflict += len(ids) - len(set(ids))
     rows = tuple(sorted(winners.values(), key=lambda r: r.order))
     return Side(rows, len(read), len(read) - len(kept), len(kept) - len(rows), conflict)
@@ -166,7 +169,7 @@ def _read_for(interval: Interval, right: Right) -> Callable[[datetime], bool]:
     return lambda t: first <= t <= last
 
 
-def _met(row: Record, rights: tuple[Record, ...], left: Left, right: Right) -> tuple[Record, ...]:
+def _matches_of(row: Record, rights: tuple[Record, ...], left: Left, right: Right) -> tuple[Record, ...]:
     key = key_of(row.values, left.key)
     return tuple(
         r
@@ -177,12 +180,28 @@ def _met(row: Record, rights: tuple[Record, ...], left: Left, right: Right) -> t
     )
 
 
+def _balance(left: Side, rights: Mapping[str, Side], emitted: int, matched: Mapping[str, set[RowId]]) -> Balance:
+    return Balance(
+        LeftBalance(len(left.rows) + left.duplicate, emitted, left.duplicate, len(left.rows) - emitted),
+        {
+            name: RightBalance(
+                side.read,
+                len(matched[name]),
+                len(side.rows) - len(matched[name]),
+                side.duplicate,
+                side.filtered,
+            )
+            for name, side in rights.items()
+        },
+    )
+
+
 def _take(found: tuple[Record, ...], take: str) -> tuple[Record, ...]:
     return {"all": found, "first": found[:1], "last": found[-1:]}[take]
 
 
 def _doubts(row: Record, landed: list[Record], spec: JoinSpec) -> set[str]:
-    """Why this row's labels may be incomplete: of all label streams, everything that applies."""
+    """Reasons why this row's labels may be incomplete, over all label streams; `labels` picks the one that counts."""
     at, doubts = row.order[0], set()
     key = key_of(row.values, spec.left.key)
     if key is None:
@@ -192,7 +211,7 @@ def _doubts(row: Record, landed: list[Record], spec: JoinSpec) -> set[str]:
     for right in spec.labels:
         if any(_overlaps(gap, at, right) for gap in spec.gaps if gap.topic in right.topics):
             doubts.add("offset_gap")
-        bad = [r for r in landed if r.quarantined and r.row_id.topic in right.topics and _is_meant(r, right)]
+        bad = [r for r in landed if r.quarantined and r.row_id.topic in right.topics and _may_belong_to(right, r)]
         same = [r for r in bad if key is not None and key == key_of(r.values, right.key)]
         if any(_could_have_matched(at, r, right, spec.max_skew) for r in same):
             doubts.add("label_quarantined")
@@ -202,13 +221,13 @@ def _doubts(row: Record, landed: list[Record], spec: JoinSpec) -> set[str]:
     return doubts
 
 
-def _is_meant(bad: Record, right: Right) -> bool:
-    """Whether a quarantined record may be one of the stream's: `where` does not say that it is none."""
+def _may_belong_to(right: Right, bad: Record) -> bool:
+    """Whether a quarantined record may belong to the stream: its `where` is not known to be False."""
     return right.where is None or right.where(bad.values) is not False
 
 
 def _could_have_matched(left_at: datetime, bad: Record, right: Right, max_skew: timedelta) -> bool:
-    """By its own time where that is trusted; else because nothing is logged before it has happened."""
+    """By its event time where that is trusted; else by its record time, at most `max_skew` before the event."""
     if bad.event_at is not None:
         return matches(left_at, bad.event_at, right.before, right.after)
     return bad.record_at is None or shifted(left_at, -right.before) <= shifted(bad.record_at, max_skew)
@@ -220,6 +239,7 @@ def _overlaps(gap: Gap, left_at: datetime, right: Right) -> bool:
 
 
 def passes(record: Record, where: Predicate | None) -> bool:
+    """Whether `where` keeps a landed record."""
     return where is None or where(record.values) is True
 
 

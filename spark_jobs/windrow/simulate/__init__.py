@@ -1,1 +1,1 @@
-"""Realistic traffic with known truth, and the producer that brings it to a real broker."""
+"""Realistic traffic with a known expected result, and the producer that sends it to a real broker."""

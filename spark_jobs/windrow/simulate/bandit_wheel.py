@@ -1,7 +1,7 @@
-"""The Open Bandit data as it is published: fetched once, checked by its hash, never installed.
+"""The Open Bandit data as published: fetched once, verified by its hash, never installed.
 
-The wheel of the Open Bandit Pipeline (PyPI: obp) carries six CSV files of 10 000 logged impressions each.
-Installing it would pull in half a data-science stack, and nothing of it is needed but those files.
+The wheel of the Open Bandit Pipeline (PyPI: obp) contains six CSV files of 10 000 logged impressions each. Only those
+files are needed; installing the wheel would pull in many packages.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ FILES = ("random/all", "random/men", "random/women", "bts/all", "bts/men", "bts/
 
 
 class OpenBanditUnavailable(RuntimeError):
-    """The wheel could not be fetched, or is not the one that is expected."""
+    """The wheel could not be fetched, or is not the expected one."""
 
 
 class Impression(NamedTuple):
-    """One line of a file: an item shown to a user, with what the policy knew."""
+    """One line of a file: an item that was shown to a user, with the features that the policy had."""
 
     impression_id: str
     """File and line: `random-all-00017`."""
@@ -49,7 +49,11 @@ class Impression(NamedTuple):
 
 
 def fetch(cache: Path) -> Path:
-    """The wheel in `<cache>/open_bandit/`, downloaded on first use. Raises OpenBanditUnavailable."""
+    """Path of the wheel in `<cache>/open_bandit/`, downloaded on first use.
+
+    Raises:
+        OpenBanditUnavailable: the download failed, or its hash is wrong.
+    """
     folder = cache / "open_bandit"
     wheel = folder / WHEEL
     if wheel.exists() and _hash(wheel) == SHA256:
@@ -67,9 +71,13 @@ def fetch(cache: Path) -> Path:
 
 
 def read(wheel: Path, file: str) -> Iterator[Impression]:
-    """The impressions of one file, such as `random/all`, in the order of its lines."""
+    """Yield the impressions of a file, such as `random/all`, in the order of its lines.
+
+    Raises:
+        ValueError: the data has no such file.
+    """
     if file not in FILES:
-        raise ValueError(f"no file {file!r} in the Open Bandit data: one of {', '.join(FILES)}")
+        raise ValueError(f"no file {file!r} in the Open Bandit data: use one of {', '.join(FILES)}")
     policy, campaign = file.split("/")
     with (
         zipfile.ZipFile(wheel) as archive,
@@ -91,7 +99,7 @@ def read(wheel: Path, file: str) -> Iterator[Impression]:
                 clicked=line[at["click"]] == "1",
                 propensity=float(line[at["propensity_score"]]),
                 user_features=tuple(line[column] for column in users),
-                # nearly all are 0.0: one object for all of them
+                # nearly all are 0.0: sharing one object saves most of the memory
                 affinities=tuple(0.0 if line[column] == "0.0" else float(line[column]) for column in affinities),
             )
 
@@ -102,9 +110,9 @@ def _hash(path: Path) -> str:
 
 
 def _download(folder: Path) -> Path:
-    """Fetch the wheel with the first pip that works; the index is whatever that pip is configured for."""
+    """Download the wheel with the first pip that works, from the index for which that pip is configured."""
     arguments = ["download", "--no-deps", "--only-binary=:all:", "--disable-pip-version-check", "--no-input"]
-    said: list[str] = []
+    outputs: list[str] = []
     for pip, extra in _pips():
         done = subprocess.run(
             [*pip, *arguments, "--dest", str(folder), f"obp=={VERSION}"],
@@ -116,15 +124,15 @@ def _download(folder: Path) -> Path:
         )
         if done.returncode == 0 and (folder / WHEEL).exists():
             return folder / WHEEL
-        said.append(f"{' '.join(pip)}: {(done.stderr or done.stdout).strip()[-500:]}")
+        outputs.append(f"{' '.join(pip)}: {(done.stderr or done.stdout).strip()[-500:]}")
     raise OpenBanditUnavailable(
         f"Could not download {WHEEL} (1.3 MB) from the package index. Look at the network and pip's index, "
-        f"and try again, or put the file there by hand: {folder.parent / WHEEL}\n" + "\n".join(said)
+        f"and try again, or put the file there by hand: {folder.parent / WHEEL}\n" + "\n".join(outputs)
     )
 
 
 def _pips() -> Iterator[tuple[list[str], dict[str, str]]]:
-    """Ways to run pip, with more environment: uv's environments have none of their own."""
+    """Ways to run pip, each with additional environment variables: an environment made by uv has no pip of its own."""
     if importlib.util.find_spec("pip"):
         yield [sys.executable, "-m", "pip"], {}
     base = getattr(sys, "_base_executable", sys.executable)

@@ -1,16 +1,16 @@
-"""The Open Bandit data as live traffic: a left row for each logged impression, a label for each click.
+"""The Open Bandit data as traffic: a left row for each logged impression, a label for each click.
 
-What is real and what is not is said in `NOTE`, which is shown wherever the data is. The same settings give
-the same records in every process: whatever is not in the data comes from SHA-256 of an impression's name.
+`NOTE` says what is real and what is made up, and is shown wherever the data is shown. The same settings give the same
+records in every process: whatever the data does not have is derived from SHA-256 of the impression's name.
 
     2019-11-24                        2019-12-01
     |----- a week, as it was logged -----|
-    start        start + span                        the same week, times scaled: order and bursts stay
+    start        start + span                        the same week, times scaled: order and bursts are kept
     |------------|
-         shown *----- delay -----> click             delays are made at the new scale, they are not compressed
+         shown *----- delay -----> click             delays are made up at the new scale, not compressed
 
-The data is produced at once, in the past. Intervals up to about the last click close by what the events
-say; those after it close because the topics idle, and their rows without a click are `unknown/side_silent`.
+The data is produced at once, with event times in the past. Intervals up to about the last click close by events; those
+after it close because the topics idle, and their rows without a click are `unknown/side_silent`.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from typing import Any
 from windrow.semantics.intervals import MICROSECOND, micros
 from windrow.simulate import poison, record
 from windrow.simulate.bandit_wheel import FILES, Impression, fetch, read
-from windrow.simulate.poison import Kind
-from windrow.simulate.record import Message, Record, text
-from windrow.simulate.truth import Rules, Truth
-from windrow.text import duration_text
+from windrow.simulate.poison import PoisonKind
+from windrow.simulate.record import Message, SimulatedRecord, text
+from windrow.simulate.truth import JoinRules, Truth
+from windrow.text import duration_text, short_instant_text
 
 __all__ = ["FILES", "NOTE", "Moved", "fetch", "messages", "pipeline_yaml", "recent", "records", "truth"]
 
@@ -40,31 +40,31 @@ Open Bandit Dataset, logged by the fashion store ZOZOTOWN in November 2019 (Sait
 Narita: Open Bandit Dataset and Pipeline, NeurIPS 2021; ZOZO, Inc.), licence CC BY 4.0. It is changed: times
 are moved, a week is scaled down to the span of the demo, and impressions are named after file and line.
 
-What is made up, because the data does not have it, the same in every run: the time of each click (a
-lognormal delay, median 40 s, at most 9 min; one click comes exactly on the end of the window, one a
-microsecond behind it, and six some minutes behind it, so these seven are labels of nothing); the order of
-arrival; producer retries; and poisoned records that belong into quarantine, one of them a broken click, so
-that its impression is unknown/label_quarantined.
+What is made up, because the data does not have it, and the same in every run: the time of each click (a
+lognormal delay, median 40 s, at most 9 min; one click is exactly at the end of the window, one a microsecond
+after it, and six some minutes after it, so that these seven match no row); the order of arrival; producer
+retries; and poisoned records that must be quarantined, one of them a broken click, so that its impression is
+unknown/label_quarantined.
 """
-"""For people: shown wherever this data is shown."""
+"""Shown wherever this data is shown."""
 
 _WEEK_US = micros(datetime(2019, 11, 24, tzinfo=UTC)), timedelta(days=7) // MICROSECOND
 _MEDIAN_S, _SIGMA, _MOST_S = 40.0, 1.1, 540.0
 _LATE = 6
 _RETRIED_IMPRESSIONS, _RETRIED_CLICKS = 200, 10
-"""One of so many is sent twice."""
-_POISON_SHOWN: tuple[Kind, ...] = (
+"""One in so many is sent twice."""
+_POISON_SHOWN: tuple[PoisonKind, ...] = (
     "bad_json", "tombstone", "wrong_type", "time_missing", "far_ahead", "deep_nesting", "bad_utf8",
     "trailing_garbage", "null_key",
 )  # fmt: skip
-_POISON_CLICKS: tuple[Kind, ...] = (
+_POISON_CLICKS: tuple[PoisonKind, ...] = (
     "bad_json", "tombstone", "wrong_type", "time_missing", "far_ahead", "bad_utf8", "null_key",
 )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Moved:
-    """Where the week is moved to, and how it is brought to the topics."""
+    """Where the week is moved to, and how it is spread over the topics."""
 
     start: datetime
     span: timedelta = timedelta(minutes=100)
@@ -81,7 +81,7 @@ class Moved:
     poisoned: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse settings that would not make the traffic they name."""
+        """Refuse settings that contradict each other."""
         if self.start.tzinfo is None:
             raise ValueError("start has no time zone: give an aware UTC datetime")
         if self.span <= timedelta(0):
@@ -100,17 +100,17 @@ class Moved:
 
     @property
     def ends_at(self) -> datetime:
-        """No event happens at or after this instant (far ahead poison apart): produce when it is over."""
+        """All events happen before this instant, except `far_ahead` poison: produce when it has passed."""
         return self.start + self.span + self.after + timedelta(minutes=_LATE)
 
     @property
-    def rules(self) -> Rules:
+    def rules(self) -> JoinRules:
         """The join rules of `pipeline_yaml`."""
-        return Rules(self.start, self.interval, self.after, self.click_out_of_orderness)
+        return JoinRules(self.start, self.interval, self.after, self.click_out_of_orderness)
 
 
 def recent(now: datetime) -> Moved:
-    """The demo's settings: two to three hours ago, on the hour, and over before now."""
+    """Settings of the demo: the data begins two to three hours ago, on the hour, and ends before now."""
     return Moved(now.astimezone(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=2))
 
 
@@ -120,16 +120,16 @@ def messages(moved: Moved, wheel: Path) -> Iterator[Message]:
 
 
 def truth(moved: Moved, wheel: Path, until: datetime | None = None) -> Truth:
-    """What must come out when everything has been landed and the topics idled."""
+    """The expected result after everything has landed and the topics have idled."""
     made = records(moved, wheel)
     return Truth(lambda: made, moved.rules, until)
 
 
-def records(moved: Moved, wheel: Path) -> tuple[Record, ...]:
+def records(moved: Moved, wheel: Path) -> tuple[SimulatedRecord, ...]:
     """Every record, in produce order."""
     shown = [_shown(moved, one) for file in moved.files for one in read(wheel, file)]
     clicked = [row for row in shown if row.kind == "clicked impression"]
-    # in the first four fifths, where the label side is complete: each makes the difference it is for
+    # The special clicks are among the first four fifths, where labels are complete and each one matters.
     early = [row for row in clicked if (row.event_us or 0) < micros(moved.start + moved.span * 0.8)]
     special = sorted(early, key=lambda row: _hash(row.id, "special"))[: 2 + _LATE]
     delays = {row.id: _special_delay(moved, rank) for rank, row in enumerate(special)}
@@ -142,10 +142,10 @@ def records(moved: Moved, wheel: Path) -> tuple[Record, ...]:
     return tuple(sorted(made, key=lambda one: (one.produced_us, one.again, one.id)))
 
 
-def _shown(moved: Moved, one: Impression) -> Record:
+def _shown(moved: Moved, one: Impression) -> SimulatedRecord:
     origin, week = _WEEK_US
     us = micros(moved.start) + (micros(one.shown_at) - origin) * (moved.span // MICROSECOND) // week
-    return Record(
+    return SimulatedRecord(
         side="left",
         topic=moved.impressions_topic,
         partition=_hash(one.impression_id, "partition") % moved.impression_partitions,
@@ -171,11 +171,11 @@ def _shown(moved: Moved, one: Impression) -> Record:
     )
 
 
-def _click(moved: Moved, row: Record, delay_us: int) -> Record:
+def _click(moved: Moved, row: SimulatedRecord, delay_us: int) -> SimulatedRecord:
     assert row.event_us is not None
     assert isinstance(row.body, dict)
     us, name = row.event_us + delay_us, f"click-{row.id}"
-    return Record(
+    return SimulatedRecord(
         side="right",
         topic=moved.clicks_topic,
         partition=_hash(name, "partition") % moved.click_partitions,
@@ -197,8 +197,8 @@ def _click(moved: Moved, row: Record, delay_us: int) -> Record:
     )
 
 
-def _again(moved: Moved, one: Record) -> Record:
-    """A producer's retry, at the next partition, no later than the out-of-orderness allows."""
+def _again(moved: Moved, one: SimulatedRecord) -> SimulatedRecord:
+    """A producer's retry on the next partition, no later than the out-of-orderness allows."""
     assert one.event_us is not None
     latest = one.event_us + _disorder(moved, one.side)
     return one._replace(
@@ -208,24 +208,24 @@ def _again(moved: Moved, one: Record) -> Record:
     )
 
 
-def _poisoned(moved: Moved, shown: list[Record], clicks: list[Record]) -> Iterator[Record]:
-    """Poison beside good records, over the first four fifths; a broken click of one real impression."""
+def _poisoned(moved: Moved, shown: list[SimulatedRecord], clicks: list[SimulatedRecord]) -> Iterator[SimulatedRecord]:
+    """Poison next to good records of the first four fifths, and a broken click of a real impression."""
     for kinds, good in ((_POISON_SHOWN, shown), (_POISON_CLICKS, clicks)):
         in_time = sorted(good, key=lambda one: (one.event_us or 0, one.id))
         for place, kind in enumerate(kinds, start=1):
-            beside = in_time[place * len(in_time) * 4 // (len(kinds) + 1) // 5]
-            if kind == "wrong_type" and beside.side == "right":
+            neighbour = in_time[place * len(in_time) * 4 // (len(kinds) + 1) // 5]
+            if kind == "wrong_type" and neighbour.side == "right":
                 row = min(
                     (row for row in shown if row.kind == "impression"),
-                    key=lambda row: abs((row.event_us or 0) - (beside.event_us or 0)),
+                    key=lambda row: abs((row.event_us or 0) - (neighbour.event_us or 0)),
                 )
                 yield _spoiled(kind, _click(moved, row, _delay(row.id)), named_after=row)
             else:
-                yield _spoiled(kind, beside)
+                yield _spoiled(kind, neighbour)
 
 
-def _spoiled(kind: Kind, good: Record, named_after: Record | None = None) -> Record:
-    """A good record, spoiled; its key is nobody's, unless it is named after a row."""
+def _spoiled(kind: PoisonKind, good: SimulatedRecord, named_after: SimulatedRecord | None = None) -> SimulatedRecord:
+    """A good record, spoiled; its key belongs to no row unless `named_after` is one."""
     assert isinstance(good.body, dict)
     left = good.side == "left"
     nobody = f"poison-{good.side}-{kind}"
@@ -241,7 +241,7 @@ def _spoiled(kind: Kind, good: Record, named_after: Record | None = None) -> Rec
         identity="impression_id" if left else "click_id",
         key="impression_id",
     )
-    times: dict[Kind, int | None] = {"far_ahead": poison.FAR_AHEAD_US, "time_missing": None}
+    times: dict[PoisonKind, int | None] = {"far_ahead": poison.FAR_AHEAD_US, "time_missing": None}
     return good._replace(
         id=nobody,
         key=None if kind in ("null_key", "tombstone") else (key,),
@@ -257,7 +257,7 @@ def _disorder(moved: Moved, side: str) -> int:
 
 
 def _special_delay(moved: Moved, rank: int) -> int:
-    """On the window's end, a microsecond behind it, then a minute behind it for each rank."""
+    """Delay of a special click: the window's end, a microsecond after it, then 55 s later for each further rank."""
     window = moved.after // MICROSECOND
     return window + (rank if rank < 2 else (rank - 1) * 55_000_000)
 
@@ -281,7 +281,7 @@ def pipeline_yaml(moved: Moved, name: str = "open_bandit") -> str:
     return f"""\
 # Real impressions of a fashion store (Open Bandit Dataset, Saito et al., ZOZO, Inc., CC BY 4.0), times moved.
 name: {name}
-start: {moved.start.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}
+start: {short_instant_text(moved.start)}
 interval: {duration_text(moved.interval)}
 left:
   name: impressions

@@ -1,7 +1,8 @@
-"""Brings messages to a real broker: each to its partition, in order, once, or an error says which failed.
+"""Send messages to a real broker: each to its partition, in order, exactly once, or raise an error for the first
+failure.
 
-Topics keep what they are given: simulated time often lies weeks back, where a broker's retention would
-delete it under the reader, or ahead of its clock, where it would be refused.
+Topics made here have no retention and accept any timestamp: simulated time is often weeks in the past, where retention
+would delete records before they are read, or ahead of the broker's clock, where it would refuse them.
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ from windrow.simulate.record import Message
 LARGEST = 12 * 1024 * 1024
 """Bytes of the largest record that topics made here, and this producer, accept."""
 _QUIET: dict[str, Any] = {"log_level": 2}
-"""What goes wrong comes back as an error; what is tried again (a coordinator that still loads) is no news."""
+"""Failures are raised as errors; librdkafka's log lines about its own retries are suppressed."""
 
 
 class TopicUnfit(RuntimeError):
-    """A topic is there, and is not what is asked for."""
+    """A topic exists with other settings than requested."""
 
 
 class BrokerUnreachable(ConnectionError):
-    """No broker answers at the bootstrap address. Trying again may help."""
+    """No broker answers at the bootstrap address. A retry may help."""
 
 
 class DeliveryFailed(RuntimeError):
-    """The broker did not take a message. What was delivered before it stays delivered."""
+    """The broker did not accept a message. Messages delivered before it stay delivered."""
 
 
 class Pace(Protocol):
@@ -45,7 +46,7 @@ class Pace(Protocol):
 
 
 class Steady:
-    """So many messages a second, counted from the first."""
+    """A constant rate, counted from the first message."""
 
     def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
         """`rate` in messages a second."""
@@ -63,10 +64,10 @@ class Steady:
 
 
 class Live:
-    """Each message at the moment it is produced in simulated time: `start` now, and an hour takes an hour."""
+    """Each message at its `produced_at`, in real time: an hour of traffic takes an hour."""
 
     def __init__(self, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-        """`clock` gives the time that messages wait for."""
+        """`clock` returns the current time."""
         self.clock = clock
 
     def wait_s(self, index: int, message: Message) -> float:
@@ -78,18 +79,18 @@ class Live:
 
 @dataclass(frozen=True)
 class Produced:
-    """What the broker acknowledged."""
+    """What the broker has acknowledged."""
 
     counts: dict[tuple[str, int], int]
     """Messages by topic and partition."""
     first_offsets: dict[tuple[str, int], int]
-    """Where this producer's messages begin; offsets of the truth count from here if nobody else writes."""
+    """First offset of this producer by topic and partition; offsets in a `Truth` count from here."""
     size: int
     """Bytes of keys and values."""
 
     @property
     def total(self) -> int:
-        """All messages."""
+        """Number of all messages."""
         return sum(self.counts.values())
 
 
@@ -101,11 +102,16 @@ def create_topics(
     config: Mapping[str, str] | None = None,
     timeout_s: float = 30.0,
 ) -> tuple[str, ...]:
-    """Make the topics that are missing, and return their names; those that are there must fit.
+    """Create the topics that are missing, and return their names.
 
-    `append_time` stamps records with the broker's clock (LogAppendTime). Raises TopicUnfit where a topic
-    has another number of partitions or the other kind of timestamps, BrokerUnreachable where nobody
-    answers.
+    Args:
+        topics: number of partitions by topic.
+        append_time: whether the broker stamps records with its own clock (LogAppendTime).
+        config: further topic settings.
+
+    Raises:
+        TopicUnfit: an existing topic has another number of partitions or another kind of timestamps.
+        BrokerUnreachable: no answer.
     """
     stamps = "LogAppendTime" if append_time else "CreateTime"
     settings = {
@@ -148,12 +154,17 @@ def produce(
     timeout_s: float = 60.0,
     config: Mapping[str, Any] | None = None,
 ) -> Produced:
-    """Produce every message and return when the broker has acknowledged them all.
+    """Produce every message, and return when the broker has acknowledged all of them.
 
-    `on_progress` gets the number acknowledged so far, a few times a second. Raises DeliveryFailed at the
-    first message that the broker refuses, or does not acknowledge within `timeout_s`.
+    Args:
+        pace: when each message is due; default: at once.
+        on_progress: gets the number of acknowledged messages, a few times per second.
+        config: further settings of the producer.
+
+    Raises:
+        DeliveryFailed: the broker refused a message, or did not acknowledge it within `timeout_s`.
     """
-    ledger = _Ledger()
+    delivery = _Delivery()
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,
@@ -168,32 +179,32 @@ def produce(
             **(config or {}),
         }
     )
-    told = time.monotonic()
+    reported = time.monotonic()
     try:
         for index, message in enumerate(messages):
-            if pace is not None and not _wait(producer, pace, index, message, ledger):
+            if pace is not None and not _wait(producer, pace, index, message, delivery):
                 break
-            _send(producer, message, ledger, timeout_s)
-            if ledger.failure:
+            _send(producer, message, delivery, timeout_s)
+            if delivery.failure:
                 break
-            if on_progress is not None and time.monotonic() - told > 0.2:
-                told = time.monotonic()
-                on_progress(ledger.total)
+            if on_progress is not None and time.monotonic() - reported > 0.2:
+                reported = time.monotonic()
+                on_progress(delivery.total)
     finally:
-        if ledger.failure:
+        if delivery.failure:
             producer.purge()
         left = producer.flush(timeout_s + 5)
-    if ledger.failure:
-        raise DeliveryFailed(ledger.failure)
+    if delivery.failure:
+        raise DeliveryFailed(delivery.failure)
     if left:
         raise DeliveryFailed(f"{left} messages were not acknowledged by {bootstrap} within {timeout_s:g} s.")
     if on_progress is not None:
-        on_progress(ledger.total)
-    return Produced(dict(ledger.counts), ledger.first_offsets, ledger.size)
+        on_progress(delivery.total)
+    return Produced(dict(delivery.counts), delivery.first_offsets, delivery.size)
 
 
-class _Ledger:
-    """What came back from the broker."""
+class _Delivery:
+    """The delivery reports of the broker."""
 
     def __init__(self) -> None:
         self.counts: Counter[tuple[str, int]] = Counter()
@@ -208,7 +219,7 @@ class _Ledger:
         if error is not None:
             self.failure = self.failure or (
                 f"{topic}, partition {partition}: {error.str()} ({error.name()}). "
-                + ("Trying again may help." if error.retriable() else "Trying again will not help.")
+                + ("A retry may help." if error.retriable() else "A retry will not help.")
             )
             return
         where, offset = (topic, int(partition or 0)), int(message.offset() or 0)
@@ -218,17 +229,17 @@ class _Ledger:
         self.size += len(message.value() or b"") + len(message.key() or b"")
 
 
-def _wait(producer: Producer, pace: Pace, index: int, message: Message, ledger: _Ledger) -> bool:
-    """Serve delivery reports until the message is due; False where one of them is a failure."""
-    while not ledger.failure and (left := pace.wait_s(index, message)) > 0:
+def _wait(producer: Producer, pace: Pace, index: int, message: Message, delivery: _Delivery) -> bool:
+    """Serve delivery reports until the message is due; return False after a failure."""
+    while not delivery.failure and (left := pace.wait_s(index, message)) > 0:
         producer.poll(min(left, 0.5))
-    return not ledger.failure
+    return not delivery.failure
 
 
-def _send(producer: Producer, message: Message, ledger: _Ledger, timeout_s: float) -> None:
-    """Put a message into the producer's queue, waiting for room there."""
+def _send(producer: Producer, message: Message, delivery: _Delivery, timeout_s: float) -> None:
+    """Put a message into the producer's queue, waiting while it is full."""
     deadline = time.monotonic() + timeout_s
-    while not ledger.failure:
+    while not delivery.failure:
         try:
             producer.produce(
                 message.topic,
@@ -236,13 +247,13 @@ def _send(producer: Producer, message: Message, ledger: _Ledger, timeout_s: floa
                 key=message.key,
                 partition=message.partition,
                 timestamp=message.timestamp_ms,
-                on_delivery=ledger.delivered,
+                on_delivery=delivery.delivered,
             )
             producer.poll(0)
             return
         except BufferError:
             if time.monotonic() > deadline:
-                raise DeliveryFailed(f"The broker took nothing for {timeout_s:g} s.") from None
+                raise DeliveryFailed(f"The broker accepted nothing for {timeout_s:g} s.") from None
             producer.poll(0.1)
         except KafkaException as problem:
             raise DeliveryFailed(f"{message.topic}, partition {message.partition}: {problem}") from problem
@@ -250,16 +261,16 @@ def _send(producer: Producer, message: Message, ledger: _Ledger, timeout_s: floa
 
 def _must_fit(admin: AdminClient, name: str, found: int, wanted: int, stamps: str, timeout_s: float) -> None:
     if found != wanted:
-        raise TopicUnfit(f"Topic {name} has {found} partitions, {wanted} are asked for: use another name, or {found}.")
+        raise TopicUnfit(f"Topic {name} has {found} partitions, {wanted} were requested: use another name, or {found}.")
     resource = ConfigResource(ResourceType.TOPIC, name)
     config = admin.describe_configs([resource])[resource].result(timeout=timeout_s)
-    is_now = config["message.timestamp.type"].value
-    if is_now != stamps:
-        raise TopicUnfit(f"Topic {name} has {is_now}, {stamps} is asked for: use another name.")
+    current = config["message.timestamp.type"].value
+    if current != stamps:
+        raise TopicUnfit(f"Topic {name} has {current}, {stamps} was requested: use another name.")
 
 
 def _wait_until_known(admin: AdminClient, topics: Mapping[str, int], timeout_s: float) -> None:
-    """Return when every partition has a leader: a producer that starts before finds no partition."""
+    """Wait until every partition has a leader: a producer that starts earlier would not find the partition."""
     deadline = time.monotonic() + timeout_s
     while True:
         known = admin.list_topics(timeout=timeout_s).topics

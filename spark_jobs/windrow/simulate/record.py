@@ -1,7 +1,7 @@
 """A simulated Kafka record, with what must become of it.
 
-A `Record` is what a generator makes: the facts (key, event time, fate) beside the body. A `Message` is what
-the broker gets. The truth is computed from records, so it never reads back what was encoded.
+A generator makes `SimulatedRecord`s: facts (key, event time, fate) and a body. A `Message` is what the broker gets. The
+expected result is computed from the facts, and never by decoding messages.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
 from windrow.semantics.intervals import at_micros
+from windrow.text import instant_text
 
-Side = Literal["left", "right"]
+SideName = Literal["left", "right"]
 Fate = Literal["landed", "filtered", "quarantined", "before_start", "lost"]
-"""What must become of a record: `filtered` lands and moves clocks but is no label; `lost` never leaves."""
+"""What must become of a record: `filtered` lands and moves clocks but is not a label; `lost` is never sent."""
 
 
-class Record(NamedTuple):
-    """One record of a side. Times are microseconds since 1970; `key` is None where a part of it is null."""
+class SimulatedRecord(NamedTuple):
+    """One record. Times are microseconds since 1970; `key` is None if a part of it is null."""
 
-    side: Side
+    side: SideName
     topic: str
     partition: int
     id: str
@@ -31,14 +32,14 @@ class Record(NamedTuple):
     fate: Fate
     kind: str
     again: bool
-    """A producer's retry: the same event as an earlier record of the same id."""
+    """Whether it is a producer's retry: the same event as an earlier record with the same id."""
     body: dict[str, Any] | bytes | None
     stamp_us: int
-    """The CreateTime its producer gives it."""
+    """CreateTime, set by its producer."""
 
 
 class Message(NamedTuple):
-    """What a producer sends: an explicit partition, and the moment at which it is sent in simulated time."""
+    """A message with an explicit partition, and the simulated time at which it is sent."""
 
     topic: str
     partition: int
@@ -49,17 +50,17 @@ class Message(NamedTuple):
 
 
 def text(us: int) -> str:
-    """An instant as it stands in the JSON records: `2026-11-01T00:00:00.000000Z`."""
-    return at_micros(us).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    """An instant (microseconds since 1970) as JSON records have it: `2026-11-01T00:00:00.000000Z`."""
+    return instant_text(at_micros(us))
 
 
 def encode(body: dict[str, Any] | bytes | None) -> bytes | None:
-    """The bytes of a record; a body that is bytes or None stays as it is."""
+    """The value of a message: JSON of a mapping; bytes and None unchanged."""
     return json.dumps(body, separators=(",", ":")).encode() if isinstance(body, dict) else body
 
 
-def messages(records: Iterable[Record]) -> Iterator[Message]:
-    """The messages of records, in the same order; `lost` records make none."""
+def messages(records: Iterable[SimulatedRecord]) -> Iterator[Message]:
+    """The messages of records, in the same order, without `lost` ones."""
     for record in records:
         if record.fate != "lost":
             yield Message(

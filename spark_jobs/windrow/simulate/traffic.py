@@ -1,11 +1,11 @@
-"""Realistic traffic of a feed, seeded: served rows, and the clicks and purchases that follow them.
+"""Seeded traffic of a feed: served rows, and the clicks and purchases that follow them.
 
-The same settings give the same records, byte for byte, in every process. In every partition the promise of
-the pipeline file holds: no event is older than the newest one before it by more than the out-of-orderness,
-retries included. Poison breaks no promise of the good records beside it.
+The same settings give the same records, byte for byte, in every process. Every partition keeps the promise of the
+pipeline file: no event, retries included, is older than the newest one before it by more than the out-of-orderness.
+Poison does not break this promise for the good records around it.
 
     event time   s1   s2  s3        c1        a served row every span / rows, a click after a lognormal delay
-    produced       s1 s3   s2    c1  c1'      moved by up to the out-of-orderness; c1' is a producer's retry
+    produced       s1 s3   s2    c1  c1'      delayed by up to the out-of-orderness; c1' is a producer's retry
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ import numpy as np
 
 from windrow.semantics.intervals import MICROSECOND, micros
 from windrow.simulate import poison, record
-from windrow.simulate.poison import KINDS, Kind
-from windrow.simulate.record import Message, Record, text
-from windrow.simulate.truth import Rules, Truth
-from windrow.text import duration_text
+from windrow.simulate.poison import KINDS, PoisonKind
+from windrow.simulate.record import Message, SimulatedRecord, text
+from windrow.simulate.truth import JoinRules, Truth
+from windrow.text import duration_text, short_instant_text
 
 _CHUNK = 4096
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """Settings of the traffic. Shares are of 1, times of an event are UTC, `start` needs a time zone."""
+    """Settings of the traffic. Shares are between 0 and 1; `start` has a time zone."""
 
     start: datetime
     rows: int = 10_000
@@ -46,18 +46,18 @@ class Traffic:
     # what they do
     click_rate: float = 0.05
     purchase_share: float = 0.1
-    """Share of clicks that a purchase follows: same topic, not a click."""
+    """Share of clicks that are followed by a purchase, an event of the same topic that is not a click."""
     delay_median: timedelta = timedelta(seconds=90)
     delay_sigma: float = 1.4
     delay_max: timedelta = timedelta(minutes=45)
-    """Delays are capped here; with a window of 30 minutes some labels come after it."""
+    """Longest delay; longer than the window of 30 minutes, so that some labels come too late."""
     boundary_share: float = 0.02
-    """Share of clicks put on the window's end, in turn exactly on it and a microsecond behind it."""
+    """Share of clicks put at the end of the window, alternately exactly at it and a microsecond after it."""
     # how it arrives
     disorder: float = 1.0
-    """Share of the out-of-orderness that is used: 0 produces in event order."""
+    """Used share of the out-of-orderness: 0 produces in event order."""
     retries: float = 0.01
-    """Share of events that their producer sends twice: same bytes, another offset, any partition."""
+    """Share of events that are sent twice: same bytes, another offset, any partition."""
     served_partitions: int = 4
     engagement_partitions: int = 3
     idle_partition: int | None = None
@@ -65,10 +65,10 @@ class Traffic:
     idle_engagement_partition: int | None = None
     silent: tuple[datetime, datetime] | None = None
     """Engagements with an event time in `[from, to)` are lost before Kafka."""
-    poison: Mapping[Kind, float] = field(default_factory=dict)
-    """Share of the rows, by kind, that have poison behind them on each topic; a share makes at least one."""
+    poison: Mapping[PoisonKind, float] = field(default_factory=dict)
+    """By kind, share of the rows that are followed by poison on each topic; at least one row if above 0."""
     stamp_ahead: bool = False
-    """Whether `far_ahead` poison also carries a CreateTime of 2099."""
+    """Whether `far_ahead` poison also has a CreateTime of 2099."""
     # what the pipeline file says
     served_topic: str = "feed.served"
     engagements_topic: str = "feed.engagements"
@@ -80,7 +80,7 @@ class Traffic:
     label_out_of_orderness: timedelta = timedelta(minutes=1)
 
     def __post_init__(self) -> None:
-        """Refuse settings that would not make the traffic they name."""
+        """Refuse settings that contradict each other."""
         if self.start.tzinfo is None:
             raise ValueError("start has no time zone: give an aware UTC datetime")
         if self.rows < 1 or self.span <= timedelta(0):
@@ -108,7 +108,7 @@ class Traffic:
 
     @property
     def rate(self) -> float:
-        """Served rows a second."""
+        """Served rows per second."""
         return self.rows / self.span.total_seconds()
 
     @property
@@ -121,14 +121,14 @@ class Traffic:
 
     @property
     def ends_at(self) -> datetime:
-        """No record is produced, and no event happens, at or after this instant (far ahead poison apart)."""
+        """Before this instant all records are produced and all events happen, except `far_ahead` poison."""
         latest = max(self.delay_max, self.after + MICROSECOND) * 2
         return self.start + self.span + latest + max(self.out_of_orderness, self.label_out_of_orderness)
 
     @property
-    def rules(self) -> Rules:
-        """The join rules of the pipeline file that fits."""
-        return Rules(self.start, self.interval, self.after, self.label_out_of_orderness, before=self.before)
+    def rules(self) -> JoinRules:
+        """The join rules of `pipeline_yaml`."""
+        return JoinRules(self.start, self.interval, self.after, self.label_out_of_orderness, before=self.before)
 
 
 def messages(traffic: Traffic) -> Iterator[Message]:
@@ -137,12 +137,12 @@ def messages(traffic: Traffic) -> Iterator[Message]:
 
 
 def truth(traffic: Traffic, until: datetime | None = None) -> Truth:
-    """What must come out of it; with `until`, of what is produced before that instant."""
+    """The expected result; with `until`, of what is produced before that instant."""
     return Truth(lambda: records(traffic), traffic.rules, until)
 
 
-def records(traffic: Traffic) -> Iterator[Record]:
-    """Every record, in produce order, `lost` ones included. Nothing is kept but what is on its way."""
+def records(traffic: Traffic) -> Iterator[SimulatedRecord]:
+    """Yield every record in produce order, `lost` ones included; memory holds only records that are not yet due."""
     flow = _Flow(traffic)
     for first in range(0, traffic.rows, _CHUNK):
         draws = _Draws.of(traffic, first // _CHUNK)
@@ -153,7 +153,7 @@ def records(traffic: Traffic) -> Iterator[Record]:
 
 @dataclass(frozen=True)
 class _Draws:
-    """The random numbers of a chunk of rows; a chunk's draws do not depend on the rows before it."""
+    """The random numbers of a chunk of rows. Each chunk has its own generator, independent of the rows before it."""
 
     users: list[int]
     items: list[int]
@@ -173,17 +173,17 @@ class _Draws:
         )
 
 
-def _zipf(rng: np.random.Generator, many: int, skew: float) -> list[int]:
-    """Ids 1 to `many`, drawn with weights 1 / id ** skew."""
-    weights = np.arange(1, many + 1, dtype=np.float64) ** -skew
+def _zipf(rng: np.random.Generator, count: int, skew: float) -> list[int]:
+    """Draw ids from 1 to `count` with weights 1 / id ** skew."""
+    weights = np.arange(1, count + 1, dtype=np.float64) ** -skew
     bounds = np.cumsum(weights / weights.sum())
-    places = np.searchsorted(bounds, rng.random(_CHUNK), side="right").clip(max=many - 1)
+    places = np.searchsorted(bounds, rng.random(_CHUNK), side="right").clip(max=count - 1)
     drawn: list[int] = (places + 1).tolist()
     return drawn
 
 
 class _Flow:
-    """Records on their way to the broker, given out in the order of their production."""
+    """Records that are not yet due, in a heap by produce time."""
 
     def __init__(self, traffic: Traffic) -> None:
         self.traffic = t = traffic
@@ -196,20 +196,20 @@ class _Flow:
         self.label_partitions = [p for p in range(t.engagement_partitions) if p != t.idle_engagement_partition]
         self.silent = None if t.silent is None else (micros(t.silent[0]), micros(t.silent[1]))
         self.poison = _poisoned_rows(t)
-        self.waiting: list[Kind] = []
-        """Poison that waits for the next label to stand beside."""
-        self.heap: list[tuple[int, int, Record]] = []
+        self.waiting: list[PoisonKind] = []
+        """Poison to be put behind the next label."""
+        self.heap: list[tuple[int, int, SimulatedRecord]] = []
         self.sequence = 0
         self.boundaries = 0
         self.poisoned = 0
 
-    def until(self, us: int | None) -> Iterator[Record]:
-        """Everything that is produced before an instant: nothing that is still to come can be earlier."""
+    def until(self, us: int | None) -> Iterator[SimulatedRecord]:
+        """Yield the records produced before an instant. Rows come in event order, so no later one is due earlier."""
         while self.heap and (us is None or self.heap[0][0] < us):
             yield heapq.heappop(self.heap)[2]
 
     def served(self, index: int, at: int, draws: _Draws) -> int:
-        """Put a served row and all that follows from it on the way; return its event time."""
+        """Push a served row and everything that follows from it; return its event time."""
         t, u, z = self.traffic, draws.uniform[at], draws.normal[at]
         served = self.start + int((index + u[0]) * self.span / t.rows)
         user, item = draws.users[at], draws.items[at]
@@ -236,11 +236,11 @@ class _Flow:
         if boundary:
             self.boundaries += 1
             return self.after + (self.boundaries + 1) % 2
-        # an exponent of 700 is the largest that a float holds: the cap decides long before
+        # exp overflows a float above about 700; delay_max cuts far below that
         exponent = min(self.median + self.traffic.delay_sigma * normal, 700.0)
         return max(1, int(min(exp(exponent), self.delay_max)))
 
-    def _engage(self, name: str, row: Record, us: int, action: str, uniform: float, *, retry: bool) -> None:
+    def _engage(self, name: str, row: SimulatedRecord, us: int, action: str, uniform: float, *, retry: bool) -> None:
         assert row.key is not None
         body = {
             "event_id": name, "user_id": row.key[0], "item_id": row.key[1], "action": action,
@@ -256,12 +256,12 @@ class _Flow:
         self.waiting.clear()
 
     def _record(
-        self, side: record.Side, name: str, key: tuple[object, ...], us: int, uniform: float, kind: str,
+        self, side: record.SideName, name: str, key: tuple[object, ...], us: int, uniform: float, kind: str,
         body: dict[str, Any],
-    ) -> Record:  # fmt: skip
+    ) -> SimulatedRecord:  # fmt: skip
         left = side == "left"
         partitions = self.partitions if left else self.label_partitions
-        return Record(
+        return SimulatedRecord(
             side=side,
             topic=self.traffic.served_topic if left else self.traffic.engagements_topic,
             partition=partitions[body["user_id"] % len(partitions)],
@@ -276,7 +276,7 @@ class _Flow:
             stamp_us=us,
         )
 
-    def _send(self, made: Record, *, retry: bool, uniform: float) -> None:
+    def _send(self, made: SimulatedRecord, *, retry: bool, uniform: float) -> None:
         self._push(made)
         if retry:
             assert made.event_us is not None
@@ -286,14 +286,14 @@ class _Flow:
             later = made.produced_us + int(uniform * (made.event_us + jitter - made.produced_us))
             self._push(made._replace(again=True, produced_us=later, partition=other))
 
-    def _spoil(self, kind: Kind, good: Record) -> None:
-        """Put poison behind a good record: same partition, same times, a name of its own."""
+    def _spoil(self, kind: PoisonKind, good: SimulatedRecord) -> None:
+        """Push poison behind a good record: same partition and times, another id."""
         assert isinstance(good.body, dict)
         assert good.key is not None
         left = good.side == "left"
         self.poisoned += 1
         name = f"x{self.traffic.seed}-{self.poisoned:06d}"
-        # nobody with this id is ever served, so a spoiled label can belong to no row
+        # no row is ever served to this user, so that a spoiled label belongs to no row
         key = good.key if left else (self.traffic.users + self.poisoned, good.key[1])
         identity = "request_id" if left else "event_id"
         body = good.body | {identity: name, "user_id": key[0]}
@@ -302,7 +302,7 @@ class _Flow:
         event_time = "served_at" if left else "engaged_at"
         number = "features" if left and self.traffic.features else "item_id"
         value = poison.spoil(kind, body, event_time=event_time, number=number, identity=identity, key="user_id")
-        times: dict[Kind, int | None] = {
+        times: dict[PoisonKind, int | None] = {
             "far_ahead": poison.FAR_AHEAD_US, "before_start": poison.LONG_AGO_US, "time_missing": None,
         }  # fmt: skip
         fate = poison.fate(kind, good.side)
@@ -320,29 +320,29 @@ class _Flow:
             )
         )
 
-    def _push(self, made: Record) -> None:
+    def _push(self, made: SimulatedRecord) -> None:
         self.sequence += 1
         heapq.heappush(self.heap, (made.produced_us, self.sequence, made))
 
 
-def _poisoned_rows(traffic: Traffic) -> dict[int, list[Kind]]:
-    """Which rows have poison behind them: in the first four fifths, so that labels follow to stand beside."""
+def _poisoned_rows(traffic: Traffic) -> dict[int, list[PoisonKind]]:
+    """Rows that are followed by poison, in the first four fifths: later ones might have no label after them."""
     rng = np.random.Generator(np.random.PCG64([traffic.seed, 0, 1]))
-    rows: dict[int, list[Kind]] = {}
+    rows: dict[int, list[PoisonKind]] = {}
     for kind in KINDS:
         share = traffic.poison.get(kind, 0.0)
-        many = max(1, round(share * traffic.rows)) if share else 0
-        for at in rng.integers(0, max(1, traffic.rows * 4 // 5), many).tolist():
+        count = max(1, round(share * traffic.rows)) if share else 0
+        for at in rng.integers(0, max(1, traffic.rows * 4 // 5), count).tolist():
             rows.setdefault(at, []).append(kind)
     return rows
 
 
 def pipeline_yaml(traffic: Traffic, name: str = "feed", *, idle: str = "{mode: caught_up, after: 5m}") -> str:
-    """The pipeline file that fits the traffic; `idle` is what its field of that name says."""
+    """The pipeline file of the traffic; `idle` is the text of that field."""
     t = traffic
     return f"""\
 name: {name}
-start: {t.start.strftime("%Y-%m-%dT%H:%M:%SZ")}
+start: {short_instant_text(t.start)}
 interval: {duration_text(t.interval)}
 left:
   name: served

@@ -1,15 +1,15 @@
-"""What must come out: for every served row its labels and its state, and every count, by a second opinion.
+"""The expected result: labels and state of every served row, and every count, computed independently.
 
-The rule is written here once more, plainly, from the facts that the generator knew. It reads no message and
-uses no Spark and nothing of `windrow.semantics`, so that a mistake there is not repeated here.
+The rules are implemented here a second time, from the facts that the generator knows. No message is read, and neither
+Spark nor the rules in `windrow.semantics` are used, so that a mistake there is not repeated here.
 
     served row          window (both ends in)                  label side's event clock
     ----|----------------------------------]-------------------------|----------------> event time
        l.t                             l.t + after        newest label event - out-of-orderness
 
-A row is complete when some label partition's event clock is beyond its window's end: otherwise only idling
-let the clock pass, and the row is `side_silent`. Records are gone through twice and never kept: memory
-grows with the labels and the retries, not with the rows.
+A row is complete if the event clock of at least one label partition is beyond the end of its window; otherwise the
+clock passed by idling alone, and the row is `side_silent`. Records are iterated twice and never kept: memory grows with
+labels and retries, not with rows.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from operator import itemgetter
 from typing import Literal, NamedTuple
 
 from windrow.semantics.intervals import MICROSECOND, at_micros, micros
-from windrow.simulate.record import Record
+from windrow.simulate.record import SimulatedRecord
 
 State = Literal["positive", "negative", "unknown"]
 
 
 @dataclass(frozen=True)
-class Rules:
-    """What the pipeline file says about the join; `out_of_orderness` is that of the one label stream."""
+class JoinRules:
+    """Join rules of the pipeline file; `out_of_orderness` is that of the only label stream."""
 
     start: datetime
     interval: timedelta
@@ -43,7 +43,7 @@ class Rules:
 
 
 class Expected(NamedTuple):
-    """One row of the training table; `labels` are event ids in row order, offsets begin at 0."""
+    """One row of the training table; `labels` are event ids in row order; offsets begin at 0."""
 
     id: str
     event_at: datetime
@@ -57,7 +57,7 @@ class Expected(NamedTuple):
 
 @dataclass
 class IntervalTruth:
-    """One interval: `left_landed = rows + duplicate`, `rows = positive + negative + unknown`."""
+    """Counts of an interval: `left_landed = rows + duplicate`, `rows = positive + negative + unknown`."""
 
     rows: int = 0
     duplicate: int = 0
@@ -70,16 +70,16 @@ class IntervalTruth:
 
     @property
     def left_landed(self) -> int:
-        """Left rows that landed, duplicates included."""
+        """Landed left rows, duplicates included."""
         return self.rows + self.duplicate
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Every record and every row, counted: nothing disappears."""
+    """Counts of all records and all rows: nothing disappears."""
 
     produced: dict[tuple[str, int], int]
-    """Records by topic and partition: also the next offset of a partition that began empty."""
+    """Records by topic and partition; also the next offset of a partition that began empty."""
     fates: dict[str, Counter[str]]
     """By topic: landed, filtered, quarantined, before_start and lost."""
     kinds: dict[str, Counter[str]]
@@ -89,7 +89,7 @@ class Counts:
 
     @property
     def total(self) -> IntervalTruth:
-        """All intervals together."""
+        """Sum over all intervals."""
         sums = IntervalTruth()
         for one in self.intervals.values():
             sums.rows += one.rows
@@ -101,7 +101,7 @@ class Counts:
         return sums
 
     def landing(self, topic: str) -> dict[str, int]:
-        """Offsets of a topic: read, landed (filtered and before_start ones included), quarantined."""
+        """Offsets of a topic: `read`, `landed` (including filtered and before_start), `quarantined`."""
         fates = self.fates.get(topic, Counter())
         kept = fates["landed"] + fates["filtered"] + fates["before_start"]
         return {"read": kept + fates["quarantined"], "landed": kept, "quarantined": fates["quarantined"]}
@@ -109,28 +109,30 @@ class Counts:
 
 @dataclass(frozen=True)
 class Truth:
-    """The truth of a replayable stream of records, when all that was produced has landed and then idled.
+    """The expected result of a stream of records after everything has landed and the topics have idled.
 
-    With `until`, only what was produced before that instant counts: what an interval shows that was closed
-    (by idling) in the middle of the stream.
+    Args:
+        records: returns the stream; it is called several times.
+        until: count only what is produced before this instant: the result of an interval that was closed by idling in
+            the middle of the stream.
     """
 
-    records: Callable[[], Iterable[Record]]
-    rules: Rules
+    records: Callable[[], Iterable[SimulatedRecord]]
+    rules: JoinRules
     until: datetime | None = None
 
     def rows(self) -> Iterator[Expected]:
-        """Every row of the training table once, in produce order."""
+        """Yield every row of the training table once, in produce order."""
         return (row for row, _ in self._judged() if row is not None)
 
     @cached_property
     def label_clock(self) -> datetime | None:
-        """The newest event clock over the label side's partitions; None where it has no event at all."""
+        """The newest event clock of the label partitions; None if there is no event."""
         return None if self._labels.clock_us is None else at_micros(self._labels.clock_us)
 
     @cached_property
     def counts(self) -> Counts:
-        """Every count, by going through the records once more."""
+        """All counts; iterates over the records again."""
         produced: Counter[tuple[str, int]] = Counter()
         fates: dict[str, Counter[str]] = defaultdict(Counter)
         kinds: dict[str, Counter[str]] = defaultdict(Counter)
@@ -146,8 +148,8 @@ class Truth:
                 intervals[self._interval_at(record.event_us)].duplicate += 1
         return Counts(dict(produced), dict(fates), dict(kinds), dict(sorted(intervals.items())))
 
-    def _kept(self) -> Iterator[tuple[int, Record]]:
-        """Records up to `until` with their offsets in a topic that began empty."""
+    def _kept(self) -> Iterator[tuple[int, SimulatedRecord]]:
+        """Records up to `until`, each with its offset in a topic that began empty."""
         end = None if self.until is None else micros(self.until)
         offsets: Counter[tuple[str, int]] = Counter()
         for record in self.records():
@@ -158,8 +160,8 @@ class Truth:
             if record.fate != "lost":
                 offsets[where] += 1
 
-    def _judged(self) -> Iterator[tuple[Expected | None, Record]]:
-        """Every record, with its training row where it is the first of a left event."""
+    def _judged(self) -> Iterator[tuple[Expected | None, SimulatedRecord]]:
+        """Every record; with a training row if it is the first one of a left event."""
         retried = self._labels.left_again
         for offset, record in self._kept():
             counts = record.side == "left" and record.fate == "landed" and not record.again
@@ -172,7 +174,7 @@ class Truth:
             at, interval_at = at_micros(record.event_us), self._interval_at(record.event_us)
             yield Expected(record.id, at, interval_at, partition, first, labels, state, reason), record
 
-    def _state(self, left: Record) -> tuple[tuple[str, ...], State, str | None]:
+    def _state(self, left: SimulatedRecord) -> tuple[tuple[str, ...], State, str | None]:
         assert left.event_us is not None
         if left.key is None:
             return (), "unknown", "null_key"
@@ -195,7 +197,7 @@ class Truth:
 
     @cached_property
     def _labels(self) -> _Labels:
-        """First pass: labels by key, how far their clocks came, and which left events came again."""
+        """First pass: labels by key, the label clock, and retried left events."""
         facts = _Labels()
         newest: dict[int, int] = {}
         for offset, record in self._kept():
@@ -228,7 +230,7 @@ class _Labels:
     sorted_keys: dict[tuple[object, ...], list[tuple[int, tuple[int, int], str]]] = field(default_factory=dict)
 
     def in_order(self, key: tuple[object, ...]) -> list[tuple[int, tuple[int, int], str]]:
-        """A key's labels (time, place, name) in row order."""
+        """Labels of a key as (time, (partition, offset), name), in row order."""
         if key not in self.by_key:
             return []
         if key not in self.sorted_keys:

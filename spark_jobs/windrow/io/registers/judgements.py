@@ -9,7 +9,6 @@ from windrow.home import Home, Table
 from windrow.io.delta import tables
 from windrow.io.delta.locks import held
 from windrow.schemas import QUALITY
-from windrow.semantics import judgement
 from windrow.semantics.intervals import Interval
 from windrow.semantics.plan import Plan
 
@@ -45,10 +44,12 @@ def blocked_intervals(home: Home, among: Sequence[Interval]) -> set[Any]:
 
 def blocks(row: Mapping[str, Any]) -> bool:
     """Whether a judged measure keeps its interval from being published."""
-    return judgement.blocks(row["verdict"], row["severity"])
+    return row["verdict"] == "error" or (row["verdict"] == "failed" and row["severity"] == "critical")
 
 
 def standing(rows: Sequence[Mapping[str, Any]]) -> Standing:
-    """Verdict of one judgement as publishing needs it: an error blocks, and so does a judgement without rows."""
-    verdict = judgement.worst((row["verdict"], row["severity"]) for row in rows)
-    return "blocked" if verdict == "error" else verdict
+    """What one judgement says: an empty one blocks."""
+    if not rows or any(blocks(row) for row in rows):
+        return "blocked"
+    failed = any(row["verdict"] == "failed" and row["severity"] == "warning" for row in rows)
+    return "warned" if failed else "passed"

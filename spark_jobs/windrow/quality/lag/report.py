@@ -1,17 +1,17 @@
-"""The lag report: one page that a person understands in a minute, and that stands alone.
+"""The lag report: one page that a person understands in a minute.
 
     <reports>/lag_impact/<start>_<end>-<arguments>/index.html
 
-The page loads nothing: the plots are SVG in the page, and there is no script. It shows counts, shares and durations,
-never a row, a key or a value. A repeated analysis replaces its page.
+It shows counts, shares and durations as sentences, plots (SVG in the page) and tables, never a row, a key or a value. A
+repeated analysis replaces its page.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
-from html import escape
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
@@ -31,13 +31,27 @@ from windrow.quality.lag.sentences import (
     wait_title,
     watermark,
 )
-from windrow.quality.lengths import long
 from windrow.semantics.lag.advice import Advice, Assessment
 from windrow.semantics.lag.observed import ClockReading, by_partition, thinned
-from windrow.text import shown_instant
+from windrow.text import rounded_duration
 
 DRAWN = 1_500
 """Most landing runs in the plot of observed lag; of more, this many are evenly chosen."""
+
+
+class Figure(NamedTuple):
+    """A plot under the sentence that it shows."""
+
+    title: str
+    svg: Markup
+
+
+class Table(NamedTuple):
+    """A table whose first `texts` columns are texts, the others numbers."""
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    texts: int = 1
 
 
 def write(findings: Findings, folder: Path) -> Path:
@@ -49,52 +63,50 @@ def write(findings: Findings, folder: Path) -> Path:
 
 
 def page(findings: Findings) -> str:
-    """The whole page."""
-    part = "" if findings.sample >= 1 else f" A sample of {percent(findings.sample)} of the keys."
-    notes = "".join(f'<p class="note">{escape(note)}</p>' for note in findings.notes)
-    short = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences(findings))
-    body = (
-        f'<p class="meta">{findings.rows:,} rows served from {shown_instant(findings.start)} to '
-        f"{shown_instant(findings.end)}, analysed {shown_instant(findings.analysed_at)}.{part}</p>{notes}"
-        f'<ul class="short">{short}</ul>'
-        f"{''.join(_stream(stream) for stream in findings.streams)}"
-        f"{_impact(findings.scenarios)}{_observed(findings.readings)}{_disorder(findings.disorder)}"
-        f"{_scenarios(findings.scenarios)}{_METHOD}"
+    """Return the page of an analysis."""
+    return html.render(
+        "lag.html",
+        title=f"Lag impact of {findings.pipeline}",
+        findings=findings,
+        sample="" if findings.sample >= 1 else percent(findings.sample),
+        sentences=sentences(findings),
+        streams=[_stream(stream) for stream in findings.streams],
+        **_impact(findings.scenarios),
+        **_observed(findings.readings),
+        jumps=jumps(findings.disorder),
+        disorder=_disorder(findings.disorder),
+        scenarios=_scenarios(findings.scenarios),
     )
-    return html.render("skeleton.html", title=f"Lag impact of {findings.pipeline}", body=Markup(body))
 
 
-def _stream(stream: StreamFindings) -> str:
+def _stream(stream: StreamFindings) -> dict[str, Any]:
     if stream.delays is None:
-        return f"<h2>{escape(caught(stream))}</h2>"
+        return {"title": caught(stream), "recall": None}
     curve, window = stream.delays, stream.current.window
+    half, most = rounded_duration(curve.quantile(0.5)), rounded_duration(curve.quantile(0.99))
+    when = f"Half of {stream.name} come within {half} of their row, 99 % within {most}"
     wanted = [advice.wanted for advice in stream.advice]
-    half, most = curve.quantile(0.5), curve.quantile(0.99)
-    when = f"Half of {stream.name} come within {long(half)} of their row, 99 % within {long(most)}"
-    counted = (
-        f"{curve.labels:,} labels, each at the nearest row before it. "
-        f"{stream.orphans:,} labels of this time have no row within {long(curve.widest)}."
-    )
-    return (
-        _figure(plots.recall(f"recall-{stream.name}", curve, window, wanted, caught(stream)),
-                "The line is the estimate, the band its 95 % interval. From 90 % to 99 % to 99.9 %, each step "
-                "up misses ten times fewer labels.")
-        + _advice(stream.advice, stream.assessment)
-        + _figure(plots.delays(f"delays-{stream.name}", curve, window, f"{when}."), counted)
-        + _windows(stream)
-    )  # fmt: skip
+    windows = [
+        [rounded_duration(w), percent(e.share), f"{percent(e.low)} to {percent(e.high)}"] for w, e in stream.windows
+    ]
+    return {
+        "recall": _figure(plots.recall(f"recall-{stream.name}", curve, window, wanted, caught(stream))),
+        "advice": _advice(stream.advice, stream.assessment),
+        "reasons": [f"{one.wanted * 100:.6g} %: {one.reason}." for one in stream.advice if one.reason],
+        "delays": _figure(plots.delays(f"delays-{stream.name}", curve, window, f"{when}.")),
+        "counted": f"{curve.labels:,} labels, each at the nearest row before it. {stream.orphans:,} labels of this "
+        f"time have no row within {rounded_duration(curve.widest)}.",
+        "windows": Table(["window", "labels inside", "95 % interval"], windows, texts=0),
+    }
 
 
-def _advice(advice: Sequence[Advice], current: Assessment | None) -> str:
+def _advice(advice: Sequence[Advice], current: Assessment | None) -> Table:
     rows = [["current settings", *_assessment_cells(current)]] if current else []
     for one in advice:
         goal = f"{one.wanted * 100:.6g} %"
         rows.append([f"{goal}, best estimate", *_assessment_cells(one.smallest)])
         rows += [[f"{goal}, sure at 95 %", *_assessment_cells(one.safe)]] if one.smallest else []
-    head = ["for a recall of", "window", "grace + out-of-orderness", "catches", "a row waits", "open rows"]
-    unknown = [(one.wanted, one.reason) for one in advice if one.reason]
-    reasons = "".join(f"<p><small>{wanted * 100:.6g} %: {escape(reason)}.</small></p>" for wanted, reason in unknown)
-    return _table(head, rows, numbers=range(1, 6)) + reasons
+    return Table(["for a recall of", "window", "grace + out-of-orderness", "catches", "a row waits", "open rows"], rows)
 
 
 def _assessment_cells(assessment: Assessment | None) -> list[str]:
@@ -102,72 +114,56 @@ def _assessment_cells(assessment: Assessment | None) -> list[str]:
         return ["cannot be known", "", "", "", ""]
     chosen, share = assessment.settings, assessment.recall
     return [
-        long(chosen.window),
-        long(chosen.slack),
+        rounded_duration(chosen.window),
+        rounded_duration(chosen.slack),
         f"{percent(share.share)} ({percent(share.low)} to {percent(share.high)})",
-        long(chosen.wait),
+        rounded_duration(chosen.wait),
         f"{assessment.open_rows:,.0f}",
     ]
 
 
-def _windows(stream: StreamFindings) -> str:
-    if not stream.windows:
-        return ""
-    rows = [[long(w), percent(e.share), f"{percent(e.low)} to {percent(e.high)}"] for w, e in stream.windows]
-    return _table(["window", "labels inside", "95 % interval"], rows, numbers=range(3))
-
-
-def _impact(scenarios: Sequence[ImpactRow]) -> str:
+def _impact(scenarios: Sequence[ImpactRow]) -> dict[str, Figure | None]:
     places = lagging(scenarios)
     if not places:
-        return ""
+        return {"lost": None, "wait": None}
     summary = " ".join(impact(scenarios))
     lost = {place: by_clock(scenarios, place, "lost") for place in places}
     wait = {place: by_clock(scenarios, place, "wait_p50_s") for place in places}
     unlabelled = all(row["recall"] is None for row in scenarios)
-    first = "" if unlabelled else _figure(
-        plots.against_lag("lost", lost, "labels lost", lost_title(scenarios), summary),
-        "Lag is added to every record. Each line is another clock that decides when rows close; window, grace and rows "
-        "are the same.",
-    )  # fmt: skip
-    return first + _figure(
-        plots.against_lag("wait", wait, "served to closed", wait_title(scenarios), summary, in_time=True),
-        "Median time from serving a row until it closes, over the rows that closed. A row that closes before it has "
-        "arrived counts as 0.",
-    )
+    return {
+        "lost": None
+        if unlabelled
+        else _figure(plots.against_lag("lost", lost, "labels lost", lost_title(scenarios), summary)),
+        "wait": _figure(
+            plots.against_lag("wait", wait, "served to closed", wait_title(scenarios), summary, in_time=True)
+        ),
+    }
 
 
-def _observed(readings: Sequence[ClockReading]) -> str:
+def _observed(readings: Sequence[ClockReading]) -> dict[str, Any]:
     summary = watermark(readings)
     if len(readings) < 2:
-        return f"<h2>{escape(summary)}</h2>"
+        return {"watermark": summary, "observed": None}
     rows = [
         [p.name, percent(p.held), f"{p.most_records:,}", _length(p.usual_behind), _length(p.most_behind)]
         for p in by_partition(readings)
     ]
     head = ["partition", "held the watermark", "most records waiting", "behind (median)", "behind (most)"]
-    drawn = thinned(readings, DRAWN)
-    return _figure(
-        plots.observed(drawn, summary, summary),
-        "From the clock table, at each landing run. 'Behind' is the landing host's clock minus the watermark or, for a "
-        "partition, minus its newest landed event. A partition without new records falls behind too.",
-    ) + _table(head, rows, numbers=range(1, 5))
+    return {
+        "observed": _figure(plots.observed(thinned(readings, DRAWN), summary, summary)),
+        "partitions": Table(head, rows),
+    }
 
 
-def _disorder(disorder: Sequence[Disorder]) -> str:
+def _disorder(disorder: Iterable[Disorder]) -> Table:
     rows = [
-        [d.partition, f"{d.events:,}", percent(d.in_order), long(d.p50), long(d.p99), long(d.p999), long(d.most),
-         long(d.allowed)]
+        [d.partition, f"{d.events:,}", percent(d.in_order), *map(_length, (d.p50, d.p99, d.p999, d.most, d.allowed))]
         for d in sorted(disorder, key=lambda d: (d.allowed - d.most, d.partition))
-    ]  # fmt: skip
-    head = ["partition", "records", "in order", "50 %", "99 %", "99.9 %", "most", "out-of-orderness"]
-    return (
-        f"<h2>{escape(jumps(disorder))}</h2><p>Time jumps: how far behind the newest event of its partition a record "
-        f"was when it arrived. Quantiles are approximate.</p>{_table(head, rows, numbers=range(1, 8))}"
-    )
+    ]
+    return Table(["partition", "records", "in order", "50 %", "99 %", "99.9 %", "most", "out-of-orderness"], rows)
 
 
-def _scenarios(scenarios: Sequence[ImpactRow]) -> str:
+def _scenarios(scenarios: Sequence[ImpactRow]) -> Table:
     head = ["lag", "on", "clock", "window", "grace", "labels lost", "recall", "rows missing", "closed too early",
             "states flipped", "rows later", "later (most)", "still open", "open (peak)"]  # fmt: skip
     rows = [
@@ -178,10 +174,7 @@ def _scenarios(scenarios: Sequence[ImpactRow]) -> str:
          f"{row['rows_open']:,}", f"{row['open_rows_peak']:,}"]
         for row in scenarios
     ]  # fmt: skip
-    return (
-        f"<details><summary>All {len(rows)} scenarios (table lag_impact)</summary>"
-        f"{_table(head, rows, numbers=range(3, len(head)))}</details>"
-    )
+    return Table(head, rows, texts=3)
 
 
 def _lag(row: ImpactRow) -> str:
@@ -198,37 +191,13 @@ def _where(row: ImpactRow) -> str:
     return row["side"] if row["partitions"] == "all" else f"{row['side']}, partitions {row['partitions']}"
 
 
-def _figure(plot: plots.Plot, caption: str) -> str:
-    return f"<h2>{escape(plot.title)}</h2><figure>{plot.svg}<figcaption>{escape(caption)}</figcaption></figure>"
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: Iterable[int]) -> str:
-    right = set(numbers)
-
-    def cells(tag: str, values: Sequence[str]) -> str:
-        kind = [' class="n"' if i in right else "" for i in range(len(values))]
-        return "".join(f"<{tag}{k}>{escape(v)}</{tag}>" for k, v in zip(kind, values, strict=True))
-
-    body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
-    return f'<div class="wide"><table><tr>{cells("th", head)}</tr>{body}</table></div>'
+def _figure(plot: plots.Plot) -> Figure:
+    return Figure(plot.title, Markup(plot.svg))
 
 
 def _secs(seconds: float | None) -> str:
-    return "-" if seconds is None else long(timedelta(seconds=seconds))
+    return "-" if seconds is None else rounded_duration(timedelta(seconds=seconds))
 
 
 def _length(length: timedelta | None) -> str:
-    return "-" if length is None else long(length)
-
-
-_METHOD = """<details><summary>How the figures were computed</summary>
-<p>Labels that come late are missing from young rows, so a plain histogram of delays would advise windows that are too
-short. Recall is the product limit for data truncated on the right (Lagakos, Barraj and De Gruttola, Biometrika 75,
-1988; Kalbfleisch and Lawless, JASA 84, 1989) with a variance of Greenwood's form, and Wilson's interval at the
-effective sample size (Dorey and Korn, Statistics in Medicine 6, 1987). It assumes that delays do not depend on when a
-row was served, and that labels are independent. Shares are of the labels within the widest time that can be judged.</p>
-<p>A label is certainly in time if it is no further behind its partition's newest event than the sum of
-out-of-orderness, grace and the rest of its window; the share of such labels is estimated in the same way. Open rows are
-rate times wait, with half an interval added (Little's law).</p>
-<p>Injected lag: a record arrives at its time on the broker plus the lag, and rows close by each clock. If the records
-of a topic carry their producer's time, the analysis uses that time.</p></details>"""
+    return "-" if length is None else rounded_duration(length)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from windrow.quality.lag.findings import Disorder, Findings, ImpactRow, StreamFindings
-from windrow.quality.lengths import long
 from windrow.semantics.lag.advice import Advice
 from windrow.semantics.lag.observed import ClockReading, shares_held
 from windrow.semantics.lag.recall import Estimate
+from windrow.text import rounded_duration as rounded
 
 POLICY_NAMES = {
     "slowest": "slowest partition (Windrow)",
@@ -39,12 +39,12 @@ def caught(stream: StreamFindings) -> str:
     inside = stream.delays.at(stream.current.window)
     if stream.current.window >= stream.delays.widest:
         return (
-            f"What the window of {long(stream.current.window)} catches of {stream.name} cannot be known: only "
-            f"{long(stream.delays.widest)} after a row can be judged. Take an older range."
+            f"What the window of {rounded(stream.current.window)} catches of {stream.name} cannot be known: only "
+            f"{rounded(stream.delays.widest)} after a row can be judged. Take an older range."
         )
     return (
-        f"With the window of {long(stream.current.window)}, {percent(inside.share)} of {stream.name} are caught "
-        f"({between(inside)}), of those that come within {long(stream.delays.widest)}."
+        f"With the window of {rounded(stream.current.window)}, {percent(inside.share)} of {stream.name} are caught "
+        f"({between(inside)}), of those that come within {rounded(stream.delays.widest)}."
     )
 
 
@@ -52,7 +52,7 @@ def costs(stream: StreamFindings) -> list[str]:
     """What the current settings cost; empty where it is unknown."""
     if stream.assessment is None:
         return []
-    wait, rows = long(stream.assessment.settings.wait), f"{stream.assessment.open_rows:,.0f}"
+    wait, rows = rounded(stream.assessment.settings.wait), f"{stream.assessment.open_rows:,.0f}"
     return [f"For that, rows wait {wait} after they were served, and about {rows} are open at a time."]
 
 
@@ -67,16 +67,16 @@ def _advised(stream: StreamFindings, advice: Advice) -> str:
         return f"What it takes to catch {goal} cannot be known: {advice.reason}."
     best = advice.smallest.settings
     text = (
-        f"To catch {goal} it takes a window of {long(best.window)} and {long(best.slack)} of grace "
-        f"and out-of-orderness (now {long(stream.current.window)} and {long(stream.current.slack)}): rows then wait "
-        f"{long(best.wait)}, and about {advice.smallest.open_rows:,.0f} are open"
+        f"To catch {goal} it takes a window of {rounded(best.window)} and {rounded(best.slack)} of grace "
+        f"and out-of-orderness (now {rounded(stream.current.window)} and {rounded(stream.current.slack)}): rows then "
+        f"wait {rounded(best.wait)}, and about {advice.smallest.open_rows:,.0f} are open"
     )
     if advice.safe is None:
         return f"{text}. This is the best estimate, but not a certain one: {advice.reason}."
     safe = advice.safe.settings
     if safe == best:
         return f"{text}."
-    return f"{text}. To be sure of it with 95 % confidence: {long(safe.window)} and {long(safe.slack)}."
+    return f"{text}. To be sure of it with 95 % confidence: {rounded(safe.window)} and {rounded(safe.slack)}."
 
 
 def impact(scenarios: Sequence[ImpactRow]) -> list[str]:
@@ -88,7 +88,7 @@ def impact(scenarios: Sequence[ImpactRow]) -> list[str]:
         by_policy = {row["policy"]: row for row in here if row["lag_s"] == longest}
         own = by_policy.pop("slowest", None)
         others = [by_policy[name] for name in POLICY_NAMES if name in by_policy]
-        lag = f"A lag of {long(timedelta(seconds=longest))} on {place}"
+        lag = f"A lag of {rounded(timedelta(seconds=longest))} on {place}"
         if own:
             lag = f"{lag} {_cost(own)} under the clock of the slowest partition, which is this pipeline's"
         texts.append(f"{lag}{_costs(others, '; it' if own else '')}.")
@@ -143,8 +143,8 @@ def wait_title(scenarios: Sequence[ImpactRow]) -> str:
         return "How long rows wait"
     (_, calm), (lag, lagged) = own[0], own[-1]
     return (
-        f"Under the slowest partition's clock, half of the rows close within {long(timedelta(seconds=calm))} of being "
-        f"served; with a lag of {long(timedelta(seconds=lag))}, within {long(timedelta(seconds=lagged))}"
+        f"Under the slowest partition's clock, half of the rows close within {rounded(timedelta(seconds=calm))} of "
+        f"being served; with a lag of {rounded(timedelta(seconds=lag))}, within {rounded(timedelta(seconds=lagged))}"
     )
 
 
@@ -156,8 +156,8 @@ def watermark(readings: Sequence[ClockReading]) -> str:
     runs = f"{len(readings):,} landing run{'s' * (len(readings) != 1)}"
     name, share = next(iter(shares_held(readings).items()))
     return (
-        f"The watermark was {long(behind[len(behind) // 2])} behind the wall clock in the median and "
-        f"{long(behind[-1])} at most, over {runs}; {name} held it "
+        f"The watermark was {rounded(behind[len(behind) // 2])} behind the wall clock in the median and "
+        f"{rounded(behind[-1])} at most, over {runs}; {name} held it "
         f"{percent(share)} of the time."
     )
 
@@ -169,8 +169,8 @@ def jumps(disorder: Sequence[Disorder]) -> str:
     worst = max(disorder, key=lambda d: d.p999 - d.allowed)
     over = [d for d in disorder if d.most > d.allowed]
     text = (
-        f"Of 1,000 records of {worst.partition}, 999 arrive at most {long(worst.p999)} behind the newest event of "
-        f"their partition; the out-of-orderness is {long(worst.allowed)}"
+        f"Of 1,000 records of {worst.partition}, 999 arrive at most {rounded(worst.p999)} behind the newest event of "
+        f"their partition; the out-of-orderness is {rounded(worst.allowed)}"
     )
     return f"{text}, and {len(over)} of {len(disorder)} partitions exceeded theirs." if over else f"{text}."
 
@@ -219,7 +219,7 @@ def _cost(row: ImpactRow) -> str:
         rows = f" and {row['rows_missing']:,} of {row['rows']:,} rows" if row["rows_missing"] else ""
         return f"loses {percent(1 - row['recall'])} of the labels{rows}"
     if row["delay_max_s"]:
-        return f"loses no label and makes rows up to {long(timedelta(seconds=row['delay_max_s']))} later"
+        return f"loses no label and makes rows up to {rounded(timedelta(seconds=row['delay_max_s']))} later"
     return "loses no label and makes no row later"
 
 

@@ -1,1 +1,1 @@
-"""A pipeline's life in memory: the same rules with plain lists in place of tables, for scenarios and properties."""
+"""A pipeline's whole life in memory: the same rules on plain lists instead of tables, for scenarios and properties."""

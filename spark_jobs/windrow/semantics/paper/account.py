@@ -1,4 +1,4 @@
-"""The account of a whole history: every record of the left topics went to exactly one place.
+"""The account of a whole history: every record of the left topics is counted exactly once.
 
 read = replayed + quarantined + filtered + before_start + open + emitted + duplicate + unpaired
 
@@ -22,7 +22,7 @@ from windrow.semantics.reference import landed_once, passes, reference_join, sid
 def closed_intervals(
     records: Iterable[Record], spec: JoinSpec, pins: Mapping[str, int], frontier: datetime | None
 ) -> Iterator[Interval]:
-    """Every closed interval, from `start` to the last one with a left row; those between without rows too."""
+    """Every closed interval from `start` to the last one with a left row, empty ones included."""
     landed, _ = landed_once(records, pins)
     served_at = [r.event_at for r in side_of(landed, spec.left, lambda t: t >= utc(spec.start)).rows]
     if frontier is None or not served_at:
@@ -35,7 +35,7 @@ def closed_intervals(
 
 @dataclass(frozen=True)
 class Account:
-    """Where every record of the left topics went: disjoint, and adding up to `read`."""
+    """What became of the records of the left topics: disjoint counts that add up to `read`."""
 
     read: int
     replayed: int = 0
@@ -49,7 +49,11 @@ class Account:
 
 
 def account(records: Iterable[Record], spec: JoinSpec, pins: Mapping[str, int], frontier: datetime | None) -> Account:
-    """All records of the left topics by the pins, and what became of each once all closed is joined."""
+    """Account for all records of the left topics landed by the pins, with every closed interval joined.
+
+    Args:
+        pins: by topic, the newest batch that takes part.
+    """
     records = list(records)
     landed, replayed = landed_once((r for r in records if r.row_id.topic in spec.left.topics), pins)
     good = [r for r in landed if not r.quarantined]

@@ -1,10 +1,10 @@
-"""A pipeline's whole life on paper: produce, land, clock, close, publish, rebuild, in memory and without Spark.
+"""A pipeline's whole life on paper: produce, land, clock, close, publish, rebuild; in memory, without Spark.
 
     log of a partition ──land──▶ landed, in batches ──clock──▶ W, pins ──plan──▶ publish ──▶ training rows
     (`landings`) ─────────────────────────────────────────────────────▶ (here) ───────────────────────────▶
 
-It holds the plans and the publications, and asks `clock`, `close`, `plan` and `reference` for
-everything else. Scenarios and generated histories run on it; Kafka, Spark and Delta must agree with it.
+It keeps plans and publications; `clock`, `close`, `plan` and `reference` compute everything else. Scenarios and
+generated histories run on it, and Kafka, Spark and Delta must agree with it.
 """
 
 from __future__ import annotations
@@ -24,19 +24,20 @@ from windrow.semantics.records import JoinSpec, Record
 from windrow.semantics.reference import Joined, JoinedRow, event_clocks, landed_once, reference_join
 
 MOST_INTERVALS = 5_000
+"""A range of more intervals is refused: on paper it would take minutes."""
 
 
-class WindowStillOpen(Exception):
-    """An interval is not closed yet. Waiting helps."""
+class NotClosed(Exception):
+    """An interval is not closed yet. Waiting helps. (Product: `WindowStillOpen`.)"""
 
 
-class Superseded(Exception):
-    """The interval has a newer publication than the plan knows. Trying again does not help."""
+class Outdated(Exception):
+    """The interval has a newer publication than the plan knows. A retry does not help. (Product: `Superseded`.)"""
 
 
 @dataclass(frozen=True)
 class Publication:
-    """An interval made visible."""
+    """An interval that was made visible."""
 
     number: int
     plan: Plan
@@ -44,27 +45,29 @@ class Publication:
 
 
 class Model(Landings):
-    """One pipeline. Every method is one thing that happens to it."""
+    """One pipeline. Every method is one event in its life."""
 
     def __init__(self, rules: Rules) -> None:
         super().__init__(rules)
         self.plans: dict[str, tuple[Plan, ...]] = {}
         self.publications: list[Publication] = []
-        self._at: dict[object, tuple[list[Record], JoinSpec]] = {}  # see `_as_of`
+        self._at: dict[object, tuple[list[Record], JoinSpec]] = {}  # a cache, see `_as_of`
 
-    # ---- what has been
+    # ---- state
 
     @property
     def holder(self) -> PartitionClock | None:
+        """The partition that decides the watermark."""
         return holder(self.clocks)
 
     @property
     def frontier(self) -> datetime | None:
+        """Up to here every interval is closed."""
         return frontier(self.watermark, self.rules.spec.after, self.rules.spec.grace)
 
     @property
     def standing(self) -> dict[Interval, Publication]:
-        """The last publication of each interval: what the training table holds."""
+        """The newest publication of each interval: what the training table holds."""
         return {p.plan.interval: p for p in self.publications}
 
     @property
@@ -72,18 +75,20 @@ class Model(Landings):
         """The training table in row order."""
         return tuple(row for _, p in sorted(self.standing.items()) for row in p.joined.rows)
 
-    # ---- what happens
+    # ---- events
 
     def plan(
         self, run: str, chosen: Sequence[Interval] | None = None, *, drained: bool = False, forced: bool = False
     ) -> tuple[Plan, ...]:
-        """The plans of a run: the recorded ones for a retry; else of `chosen`, or of all closed and unpublished.
+        """Return the recorded plans of a run (a retry), or record plans of `chosen` or of all closed unpublished ones.
 
-        `forced`: a person closes `chosen` before its time; its rows say so.
+        Args:
+            drained: plan all that was served, closed or not: there will be no more records.
+            forced: a person publishes `chosen` before it is closed; its rows become unknown/forced.
 
         Raises:
-            WindowStillOpen: one that was chosen is not closed.
-            NotCaughtUp: a drain while records wait.
+            NotClosed: a chosen interval is not closed.
+            NotCaughtUp: a drain while records have not been landed.
         """
         if run in self.plans:
             return self.plans[run]
@@ -92,54 +97,54 @@ class Model(Landings):
         intervals = [i for i in self._closed(drained) if i not in self.standing] if chosen is None else chosen
         for interval in intervals:
             if not (drained or forced) and not is_closed(interval, self.frontier):
-                raise WindowStillOpen(f"{interval} is open: the frontier is {self.frontier}")
+                raise NotClosed(f"{interval} is open: the frontier is {self.frontier}")
         self.plans[run] = tuple(self._plan(run, interval, drained) for interval in intervals)
         return self.plans[run]
 
     def publish(self, plan: Plan) -> Publication:
-        """Carry out a plan. A plan that is carried out already is left alone; an outdated one is refused."""
+        """Carry out a plan. Idempotent; raises Outdated where the interval was published by a later plan."""
         for done in self.publications:
             if done.plan.id == plan.id:
                 return done
         standing = self.standing.get(plan.interval)
         if plan.supersedes != (standing.number if standing else None):
-            raise Superseded(f"{plan.interval} was published again since plan {plan.id} of run {plan.run} was made")
+            raise Outdated(f"{plan.interval} was published again since plan {plan.id} of run {plan.run} was made")
         joined = self.joined(plan)
         joined.balance.check()
         self.publications.append(Publication(len(self.publications) + 1, plan, joined))
         return self.publications[-1]
 
     def publish_all(self, plans: Sequence[Plan]) -> tuple[Publication, ...]:
-        """Carry out the plans of a run. Intervals do not block each other.
+        """Carry out the plans of a run, each by itself: an outdated one does not stop the others.
 
         Raises:
-            Superseded: every one of them is outdated.
+            Outdated: all of them are outdated.
         """
         done, outdated = [], []
         for plan in plans:
             try:
                 done.append(self.publish(plan))
-            except Superseded as refused:
+            except Outdated as refused:
                 outdated.append(refused)
         if outdated and not done:
             raise outdated[0]
         return tuple(done)
 
     def killed_run(self, plans: Sequence[Plan], point: str, nth: int) -> None:
-        """A run that dies at a crash point: of publishing its nth plan, or of what comes before publishing."""
+        """A run that dies at a crash point: while publishing its nth plan, or before publishing anything."""
         done = nth + point.startswith("publish.after") if point.startswith("publish.") else 0
         for plan in plans[:done]:
             self.publish(plan)
 
-    # ---- what it comes to
+    # ---- results
 
     def joined(self, plan: Plan) -> Joined:
-        """What the reference join makes of a plan: a function of its pins, whatever has landed since."""
+        """The reference join of a plan: a function of its pins, whatever has landed since."""
         landed, spec = self._as_of(plan.pins, plan.drained)
         return reference_join(landed, replace(spec, forced=self._is_forced(plan)), plan.interval, plan.pins)
 
     def spec_at(self, pins: Mapping[str, int], drained: bool = False) -> JoinSpec:
-        """The rules with what was known of the label side at the pins."""
+        """The rules, with event clocks and gaps as known at the pins."""
         return self._as_of(pins, drained)[1]
 
     def late(self) -> dict[Interval, tuple[Line, ...]]:
@@ -157,13 +162,13 @@ class Model(Landings):
         return self.joined(replace(publication.plan, pins=self.pins, watermark=self.clocks))
 
     def account(self) -> Account:
-        """Where every record of the left topics went, if all that is closed now were published."""
+        """Account for every record of the left topics, as if everything closed now were published."""
         return account(self.landed, self.spec_at(self.pins), self.pins, self.frontier)
 
-    # ---- parts of these
+    # ---- parts
 
     def _as_of(self, pins: Mapping[str, int], drained: bool) -> tuple[list[Record], JoinSpec]:
-        """What had landed by the pins, each offset once, and the rules then. Kept, only to save time."""
+        """Records landed by the pins, one per offset, and the rules then. Cached, only to save time."""
         known = (tuple(sorted(pins.items())), drained, len(self.landed), len(self.lost))
         if known not in self._at:
             landed, _ = landed_once(self.landed, pins)
@@ -173,7 +178,7 @@ class Model(Landings):
         return self._at[known]
 
     def _is_forced(self, plan: Plan) -> bool:
-        """Whether the clock that the plan was made by had not closed its interval: then a person did."""
+        """Whether a person closed the interval: the clock in the plan had not closed it."""
         by_clock = frontier(watermark(plan.watermark), self.rules.spec.after, self.rules.spec.grace)
         return not plan.drained and not is_closed(plan.interval, by_clock)
 
