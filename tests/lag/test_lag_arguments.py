@@ -1,4 +1,4 @@
-"""What a lag analysis may be asked for, and what is said where it cannot be done. No Spark."""
+"""The options of a lag analysis: what they mean, and how wrong ones are refused. No Spark."""
 
 from __future__ import annotations
 

@@ -47,32 +47,32 @@ SECOND = 1_000_000
 
 
 def plan_of(events: list[Event], seed: int, count: int, *, bucket: int, chunk: int) -> LagPlan:
-    """Scenarios whose lags hit something, cut far finer than anybody would."""
+    """Scenarios whose lags hit something, in buckets and chunks far finer than usual."""
     rules = setting(partitions_of(events))
-    asked = []
+    hitting = []
     for scenario in scenarios(seed, count):
         try:
             rules.lagging(scenario.lag)
         except NotAnalysable:
             continue
-        asked.append(scenario)
-    return LagPlan(rules, tuple(asked), micros(at(-100)), micros(at(300)), bucket, chunk)
+        hitting.append(scenario)
+    return LagPlan(rules, tuple(hitting), micros(at(-100)), micros(at(300)), bucket, chunk)
 
 
 def frames(spark: SparkSession, events: list[Event], plan: LagPlan) -> tuple[Any, Any]:
-    """What `family` takes, spread over tasks without any order."""
+    """What `simulate_plan` takes: events and rows, spread over tasks without any order."""
     index = {place: n for n, place in enumerate(plan.partition_ids)}
 
     def move(event: Event) -> tuple[int, int, int, int]:
         return (index[event.partition_id], micros(event.event_at), micros(event.record_at), event.row_id.offset)
 
-    def who(event: Event, stream: str) -> str | None:
+    def user(event: Event, stream: str) -> str | None:
         key = event.keys[stream]
         return None if key is None else str(key[0][1])
 
-    left = [(*move(e), who(e, "served")) for e in events if "served" in e.keys]
+    left = [(*move(e), user(e, "served")) for e in events if "served" in e.keys]
     names = [stream.name for stream in plan.setting.labels]
-    labels = [(*move(e), who(e, s), names.index(s)) for e in events for s in e.keys if s in names]
+    labels = [(*move(e), user(e, s), names.index(s)) for e in events for s in e.keys if s in names]
     moves = spark.createDataFrame([move(e) for e in events], EVENT_COLUMNS).repartition(3)
     rows = rows_with_labels(
         spark.createDataFrame(left, f"{EVENT_COLUMNS}, user string"),
@@ -97,11 +97,11 @@ def test_every_outcome_is_that_of_the_simulation(spark: SparkSession, seed: int,
     plan = plan_of(events, seed, 50, bucket=bucket, chunk=chunk)
     found = check(spark, events, plan)
     assert len({scenario.policy.kind for scenario in plan.scenarios}) >= 4
-    assert sum(outcome.labels_lost > 0 for outcome in found) > len(found) // 3  # the traffic says something
+    assert sum(outcome.labels_lost > 0 for outcome in found) > len(found) // 3  # the traffic is hard enough
     assert any(outcome.rows_delayed for outcome in found)
 
 
-def test_one_partition_without_any_label_is_analysed_and_says_what_it_cannot_know(spark: SparkSession) -> None:
+def test_one_partition_without_any_label_is_analysed_with_its_recall_unknown(spark: SparkSession) -> None:
     events = [event for event in traffic(2, size=400) if event.partition_id == (SERVED, 0, 0)]
     plan = plan_of(events, 8, 12, bucket=20 * SECOND, chunk=50 * SECOND)
     assert {outcome.recall for outcome in check(spark, events, plan)} == {None}
@@ -112,7 +112,7 @@ END = START + SPAN
 
 
 def landed_events(world: World, records: list[Any], first: datetime, last: datetime) -> list[Event]:
-    """The records as the analysis should read them: trusted ones around the range, rows once an event."""
+    """The records as the analysis should read them: trusted ones around the range, one row per event."""
     landed, _ = landed_once(oracle_records(records, landed_at=LANDED_AT), PINS)
     spec = oracle_spec(landed, PINS)
     sides = (
@@ -147,14 +147,14 @@ def test_landed_topics_are_analysed_as_the_simulation_does_it(world: World, spar
         pause,
     )
     policies = (SLOWEST, FASTEST, NEWEST, idle(60), wall(30))
-    asked = [LagScenario(policy, lag) for policy in policies for lag in lags]
-    asked += [LagScenario(SLOWEST, pause, interval=ctx.pipeline.interval), LagScenario(FASTEST, after=seconds(600))]
+    tried = [LagScenario(policy, lag) for policy in policies for lag in lags]
+    tried += [LagScenario(SLOWEST, pause, interval=ctx.pipeline.interval), LagScenario(FASTEST, after=seconds(600))]
 
     def analyse(begin: datetime, end: datetime, sample: float = 1.0) -> SimulatedRange:
         seen = clocks.observe(ctx.home)
         start, interval = ctx.pipeline.start, ctx.pipeline.interval
         time = AnalysableTime(ctx.pipeline.name, start, interval, seen.frontier(ctx.pipeline))
-        request = LagRequest(*time.range(begin, end), tuple(asked), (), (), sample)
+        request = LagRequest(*time.range(begin, end), tuple(tried), (), (), sample)
         return simulate_range(LandedRecords(spark, ctx.home, seen.pins), seen.clocks, request)
 
     with pytest.raises(NotAnalysable, match="no watermark yet"):
@@ -173,17 +173,17 @@ def test_landed_topics_are_analysed_as_the_simulation_does_it(world: World, spar
             analyse(begin, end)
 
     found = analyse(START, END)
-    events = landed_events(world, records, *span_of_events(ctx.pipeline, asked, START, END))
+    events = landed_events(world, records, *span_of_events(ctx.pipeline, tried, START, END))
     assert found.events == len(events)
     assert found.setting.partition_ids == partitions_of(events)
-    assert list(found.outcomes) == asked
+    assert list(found.outcomes) == tried
     for scenario, outcome in found.outcomes.items():
         assert outcome == simulate(events, scenario, found.setting), scenario
     assert found.outcomes[LagScenario(SLOWEST)].rows_total > 100
     assert found.outcomes[LagScenario(SLOWEST)].labels_total > 50
 
-    del asked[1:]
-    part, whole = analyse(START, END, sample=0.5).outcomes[asked[0]], found.outcomes[asked[0]]
+    del tried[1:]
+    part, whole = analyse(START, END, sample=0.5).outcomes[tried[0]], found.outcomes[tried[0]]
     assert 0 < part.rows_total < whole.rows_total
     assert 0 < part.labels_total < whole.labels_total
     assert part.wait is not None

@@ -1,4 +1,4 @@
-"""The whole lag analysis over landed tables: what it says, what it records, and what it refuses."""
+"""The whole lag analysis over landed tables: its findings, its table, and its refusals."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def landed(world: World, monkeypatch: pytest.MonkeyPatch) -> Context:
     return ctx
 
 
-def test_an_analysis_finds_what_was_put_in_and_says_records_and_draws_it(
+def test_an_analysis_finds_what_was_put_in_and_records_and_draws_it(
     world: World, landed: Context, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, result = run(capsys, *RANGE, "--lags", "1m,10m", "--pauses", "5m", "--windows", "5m")
     assert code == 0
-    says_what_was_put_in(result)
+    reports_what_was_put_in(result)
     page = Path(result["report"]).read_text()
     assert "observed-title" in page  # two landing runs: their lag is drawn
     assert "secret-id" not in page
@@ -70,18 +70,18 @@ def test_an_analysis_finds_what_was_put_in_and_says_records_and_draws_it(
     shows_the_two_findings([line for line in lines if line["after_s"] == 120])
     judges_the_wider_window([line for line in lines if line["after_s"] == 300])
     refuses_with_the_right_code(capsys)
-    the_command_says_the_same(landed, result)
+    the_command_reports_the_same(landed, result)
 
 
-def says_what_was_put_in(result: dict[str, Any]) -> None:
-    said = result["findings"]
+def reports_what_was_put_in(result: dict[str, Any]) -> None:
+    findings = result["findings"]
     assert (result["rows"], result["labels"]) == (ROWS, 240)  # pairs inside the window, as the join has them
     assert result["recall"] == {"likes": pytest.approx(0.8)}
-    assert any(one.startswith("With the window of 2 min, 80.0 % of likes are caught") for one in said)
-    assert any("To catch 99 % of likes it takes a window of 5 min and 0 s of grace" in one for one in said)
-    assert any("labels are too few to be sure of 0.99: at least 381 are needed" in one for one in said)
-    assert any("small" not in one and "over 2 landing runs" in one for one in said)
-    assert any("999 arrive at most 0 s behind" in one for one in said)
+    assert any(one.startswith("With the window of 2 min, 80.0 % of likes are caught") for one in findings)
+    assert any("To catch 99 % of likes it takes a window of 5 min and 0 s of grace" in one for one in findings)
+    assert any("labels are too few to be sure of 0.99: at least 381 are needed" in one for one in findings)
+    assert any("small" not in one and "over 2 landing runs" in one for one in findings)
+    assert any("999 arrive at most 0 s behind" in one for one in findings)
 
 
 def shows_the_two_findings(lines: list[dict[str, Any]]) -> None:
@@ -104,28 +104,28 @@ def judges_the_wider_window(lines: list[dict[str, Any]]) -> None:
 
 
 def refuses_with_the_right_code(capsys: pytest.CaptureFixture[str]) -> None:
-    nothing, said = run(capsys, "--from", "2026-11-01T00:45:00Z", "--to", "2026-11-01T00:50:00Z")
+    nothing, result = run(capsys, "--from", "2026-11-01T00:45:00Z", "--to", "2026-11-01T00:50:00Z")
     assert nothing == 10
-    assert "no row of served was served in" in said["message"]
-    still_open, said = run(capsys, "--from", "2026-11-01T00:00:00Z", "--to", "2026-11-02T00:00:00Z")
+    assert "no row of served was served in" in result["message"]
+    still_open, result = run(capsys, "--from", "2026-11-01T00:00:00Z", "--to", "2026-11-02T00:00:00Z")
     assert still_open == 20
-    wrong, said = run(capsys, *RANGE, "--partitions", "7", "--lags", "1m", "--policies", "slowest")
+    wrong, result = run(capsys, *RANGE, "--partitions", "7", "--lags", "1m", "--policies", "slowest")
     assert wrong == 2
-    assert "nothing would lag on partition 7 of left: its partitions are 0, 1" in said["message"]
+    assert "nothing would lag on partition 7 of left: its partitions are 0, 1" in result["message"]
 
 
-def the_command_says_the_same(ctx: Context, result: dict[str, Any]) -> None:
+def the_command_reports_the_same(ctx: Context, result: dict[str, Any]) -> None:
     app = typer.Typer()
     app.command("lag-impact")(COMMANDS["lag-impact"])
     few = ("--policy", "slowest", "--side", "right", "--lag", "1m")
     shown = CliRunner().invoke(app, ["small", *RANGE, *few, "--json"])
     assert shown.exit_code == 0, shown.output
-    told = json.loads(shown.stdout)
-    assert told["recall"] == result["recall"]
-    assert len(told["lines"]) == 3  # no lag, the lag, and a pause as long
-    assert told["report"] != result["report"]  # another request is another page
+    again = json.loads(shown.stdout)
+    assert again["recall"] == result["recall"]
+    assert len(again["lines"]) == 3  # no lag, the lag, and a pause as long
+    assert again["report"] != result["report"]  # another request is another page
     recorded = lag_table.read(ctx.home, ["analysis"])
-    assert {line["analysis"] for line in recorded} == {told["analysis"], result["analysis"]}
+    assert {line["analysis"] for line in recorded} == {again["analysis"], result["analysis"]}
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict[str, Any]]:

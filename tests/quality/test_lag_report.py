@@ -1,4 +1,4 @@
-"""The lag report: one page that says what was found, draws it, fetches nothing and shows no row."""
+"""The lag report: one page with the findings and their plots, which loads nothing and shows no row."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def read(page: str) -> Links:
     return links
 
 
-def test_the_page_fetches_nothing_and_runs_nothing(page: str) -> None:
+def test_the_page_loads_nothing_and_runs_nothing(page: str) -> None:
     found = read(page)
     assert found.tags["script"] == found.tags["link"] == found.tags["img"] == found.tags["iframe"] == 0
     outside = [
@@ -181,7 +181,7 @@ def test_the_page_fetches_nothing_and_runs_nothing(page: str) -> None:
     }
 
 
-def test_every_plot_stands_under_the_sentence_that_it_shows_and_is_told_to_those_who_listen(
+def test_every_plot_stands_under_the_sentence_that_it_shows_and_has_a_text_for_screen_readers(
     page: str, found: Findings
 ) -> None:
     drawn = re.findall(r"<h2>(.*?)</h2><figure>(<svg.*?</svg>)", page, flags=re.DOTALL)
@@ -194,7 +194,7 @@ def test_every_plot_stands_under_the_sentence_that_it_shows_and_is_told_to_those
         assert "<text" in svg  # text stays text: it can be searched, read aloud and scaled
 
 
-def test_axes_say_their_units(page: str) -> None:
+def test_axes_have_units(page: str) -> None:
     for words in (
         "window after the row (h)",
         "time from the row to its label (min)",
@@ -238,7 +238,7 @@ def test_the_page_is_replaced_whole(found: Findings, tmp_path: Path) -> None:
     assert [p.name for p in path.parent.iterdir()] == ["index.html"]
 
 
-def test_the_findings_say_what_the_window_catches_and_what_a_wanted_recall_takes(found: Findings) -> None:
+def test_the_findings_hold_what_the_window_catches_and_what_a_wanted_recall_takes(found: Findings) -> None:
     said = sentences(found)
     inside = found.streams[0].delays.at(30 * MINUTE)  # type: ignore[union-attr]
     assert said[0].startswith(f"With the window of 30 min, {percent(inside.share)} of clicks are caught (between ")
@@ -248,7 +248,7 @@ def test_the_findings_say_what_the_window_catches_and_what_a_wanted_recall_takes
     assert "(now 30 min and 2 min)" in said[1]
 
 
-def test_the_two_findings_about_lag_are_said_of_each_side(found: Findings) -> None:
+def test_the_two_findings_about_lag_are_reported_for_each_side(found: Findings) -> None:
     left, right = impact(found.scenarios)
     assert left.startswith(
         "A lag of 1 h on the left side loses no label and makes rows up to 1 h later under the clock"
@@ -256,7 +256,7 @@ def test_the_two_findings_about_lag_are_said_of_each_side(found: Findings) -> No
     assert re.search(r"it would lose .* under fastest side \(Kafka Streams\)", right)
 
 
-def test_lag_on_some_partitions_is_said_and_drawn_as_such(found: Findings) -> None:
+def test_lag_on_some_partitions_is_reported_and_drawn_as_such(found: Findings) -> None:
     some = [{**line, "partitions": "0,2"} if line["side"] else line for line in found.scenarios]
     assert impact(some)[0].startswith("A lag of 1 h on partitions 0,2 of the left side loses no label")
     assert "lag on partitions 0,2 of the right side" in lag_report.page(replace(found, scenarios=tuple(some)))
@@ -266,7 +266,7 @@ def test_lag_on_some_partitions_is_said_and_drawn_as_such(found: Findings) -> No
 def test_plots_hold_what_they_show_also_where_one_side_loses_nothing(found: Findings, longest: int) -> None:
     short = tuple(line for line in found.scenarios if line["lag_s"] <= longest)
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # a plot that does not fit says so by a warning
+        warnings.simplefilter("error")  # matplotlib warns about a plot that does not fit
         made = lag_report.page(replace(found, scenarios=short))
     assert made.count("<svg") == (3 if longest == 0 else 5)
 
@@ -278,13 +278,13 @@ def test_without_our_own_clock_the_others_are_still_compared(found: Findings) ->
     assert "slowest partition (Windrow)" not in made
 
 
-def test_a_short_lag_on_the_left_is_harmless_and_the_report_says_so(found: Findings) -> None:
+def test_a_short_lag_on_the_left_is_harmless_and_is_reported_so(found: Findings) -> None:
     short = [line for line in found.scenarios if line["lag_s"] <= 600 and line["side"] in (None, "left")]
     assert impact(short)[0].count("none under") == 1
     assert "would lose none under" in impact(short)[0]
 
 
-def test_what_held_the_watermark_is_said_with_its_share_of_the_time(found: Findings) -> None:
+def test_the_holder_of_the_watermark_is_reported_with_its_share_of_the_time(found: Findings) -> None:
     said = watermark(found.readings)
     assert "1 h 20 min at most, over 180 landing runs" in said
     assert re.search(r"feed\.served/1 held it 6\d\.\d % of the time", said)
@@ -300,7 +300,7 @@ def test_what_held_the_watermark_is_said_with_its_share_of_the_time(found: Findi
         (lambda s: replace(s, current=WindowSettings(3 * HOUR, MINUTE)), "only 2 h after a row can be judged"),
     ],
 )
-def test_what_cannot_be_known_is_said_and_the_page_stands(
+def test_unknowns_are_named_and_the_page_is_made(
     found: Findings, change: Callable[[StreamFindings], StreamFindings], message: str
 ) -> None:
     bare = replace(found, streams=(change(found.streams[0]),), readings=(), disorder=())

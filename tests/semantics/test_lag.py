@@ -1,4 +1,4 @@
-"""What lag costs under each clock: the findings of the Twitter study, the boundaries, and what bad input says."""
+"""What lag costs under each clock: the findings of the Twitter study, the boundaries, and how bad input is refused."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_a_tick_comes_before_what_arrives_at_its_instant(logged: int, lost: int)
     assert outcome.labels_lost == lost
 
 
-def test_rows_close_with_their_interval_when_it_is_asked_for() -> None:
+def test_rows_close_with_their_interval_when_one_is_given() -> None:
     events = steady()
     by_row = simulate(events, LagScenario(SLOWEST), rules())
     by_minute = simulate(events, LagScenario(SLOWEST, interval=seconds(60)), rules())
@@ -193,7 +193,7 @@ def test_without_rows_nothing_is_known() -> None:
     assert nothing.rows_delayed is None
 
 
-def test_of_rows_that_never_close_only_their_number_is_told() -> None:
+def test_of_rows_that_never_close_only_their_number_is_reported() -> None:
     outcome = simulate([served(0, 0), click(0, 10)], LagScenario(SLOWEST), rules())
     assert (outcome.rows_open, outcome.wait, outcome.delay, outcome.rows_delayed) == (1, None, None, None)
     assert (outcome.labels_total, outcome.labels_lost, outcome.open_rows_peak) == (1, 0, 1)
@@ -207,7 +207,7 @@ def test_one_partition_alone_is_slowest_newest_and_fastest_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: Lag.constant("right", seconds(-1)), "not negative"),
         (lambda: Lag.pause("right", at(5), at(5)), "ends after it begins"),
@@ -224,8 +224,8 @@ def test_one_partition_alone_is_slowest_newest_and_fastest_at_once() -> None:
         (lambda: rules().lagging(Lag.constant("left", seconds(1), (9,))), "nothing would lag"),
     ],
 )
-def test_what_makes_no_sense_is_refused_with_what_would(make: object, said: str) -> None:
-    with pytest.raises(NotAnalysable, match=said):
+def test_what_makes_no_sense_is_refused_with_what_would(make: object, message: str) -> None:
+    with pytest.raises(NotAnalysable, match=message):
         make()  # type: ignore[operator]
 
 

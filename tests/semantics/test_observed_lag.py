@@ -30,7 +30,7 @@ def reading(minutes: float, *clocks: PartitionClock) -> ClockReading:
     return ClockReading(START + minutes * MINUTE, clocks)
 
 
-def test_the_slowest_partition_says_how_far_the_watermark_is_behind() -> None:
+def test_the_watermark_is_as_far_behind_as_the_slowest_partition() -> None:
     seen = reading(60, clock("a", 0, 58, 57), clock("a", 1, 50, 49), clock("b", 0, 59, 58))
     assert seen.behind == 11 * MINUTE
     assert seen.held_by == "a/1"
@@ -43,7 +43,7 @@ def test_without_a_clock_on_every_partition_there_is_no_watermark_and_the_one_wi
     assert seen.waiting == 3
 
 
-def test_a_holder_counts_until_the_next_sighting() -> None:
+def test_a_holder_counts_until_the_next_reading() -> None:
     fast, slow = clock("a", 0, 50, 50), clock("a", 1, 10, 10)
     seen = [reading(0, fast, slow), reading(30, fast), reading(40, fast, slow)]
     assert shares_held(seen) == {"a/1": 0.75, "a/0": 0.25}
@@ -63,7 +63,7 @@ def test_a_partition_is_summed_up_over_the_time_and_the_one_that_held_longest_co
     assert first.held == 10 / 11
 
 
-def test_thinning_keeps_the_first_and_the_last_and_never_more_than_asked_for() -> None:
+def test_thinning_keeps_the_first_and_the_last_and_never_more_than_the_limit() -> None:
     seen = [reading(n) for n in range(1_000)]
     few = thinned(seen, 7)
     assert len(few) == 7
@@ -86,7 +86,7 @@ def test_records_are_complete_up_to_the_least_clock_of_their_topics() -> None:
     assert complete_until([], []) is None
 
 
-def test_rows_of_the_clock_table_become_sightings_in_the_order_of_their_observations() -> None:
+def test_rows_of_the_clock_table_become_readings_in_the_order_of_their_observations() -> None:
     def row(observation: int, partition: int) -> dict[str, object]:
         at = START + observation * MINUTE
         numbers = {"epoch": 0, "partition": partition, "next_offset": 5, "end_offset": 6}

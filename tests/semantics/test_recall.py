@@ -1,4 +1,4 @@
-"""What windows catch, judged from data in which the youngest rows have not shown all their labels yet."""
+"""What windows catch, estimated from data in which the youngest rows do not have all their labels yet."""
 
 from __future__ import annotations
 
@@ -154,13 +154,13 @@ def test_a_wider_window_and_a_larger_grace_never_lower_recall_of(long: Curve, la
     assert recall_of(long, late, WindowSettings(w * MINUTE, (s + 1) * MINUTE)).share >= here - 1e-12
 
 
-def test_labels_that_still_come_at_the_widest_window_are_said_instead_of_advice() -> None:
+def test_where_labels_still_come_at_the_widest_window_the_reason_stands_instead_of_advice() -> None:
     advice = advise(curve(0, 0.3, 0.5, 0.8, 1), curve(1.0, 1.0, 1.0), COST, 0.99)
     assert advice == Advice(0.99, None, None, advice.reason)
     assert "20.00% of the labels come in the last quarter" in advice.reason
 
 
-def test_a_recall_that_so_few_labels_cannot_prove_is_said_with_how_many_it_takes() -> None:
+def test_a_recall_that_so_few_labels_cannot_prove_comes_with_the_number_it_takes() -> None:
     few = curve(0, 1, 1, 1, 1, labels=200)
     advice = advise(few, few, COST, 0.999)
     assert advice.smallest is not None

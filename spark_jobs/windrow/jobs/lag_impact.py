@@ -37,7 +37,7 @@ from windrow.io.lag.landed import LandedRecords
 from windrow.io.registers import clocks
 from windrow.jobs.lag_arguments import LagOptions, request_of
 from windrow.jobs.lag_delays import count_delays
-from windrow.jobs.lag_scenarios import simulate_range
+from windrow.jobs.lag_scenarios import SimulatedRange, simulate_range
 from windrow.jobs.run import BadRequest, Context, job
 from windrow.jobs.spark import spark_for
 from windrow.outcomes import NothingToDo
@@ -81,22 +81,19 @@ def analyse(ctx: Context, options: LagOptions, show_progress: Callable[[str], No
     """
     # arguments
     seen = clocks.observe(ctx.home)
-    partitions = {topic: [row["partition"] for row in seen.of_topic(topic)] for topic in ctx.pipeline.topics}
+    partitions = {topic: [c.partition for c in seen.clocks if c.topic == topic] for topic in ctx.pipeline.topics}
     request = request_of(options, ctx.pipeline, seen.frontier(ctx.pipeline), partitions)
-    # read
+    # read: Spark passes over the landing tables, from which a few numbers come back
     spark = spark_for(f"lag impact {ctx.pipeline.name}", ctx.places, ctx.pipeline)
     landed = LandedRecords(spark, ctx.home, seen.pins)
-    readings = lag_table.clock_readings(ctx.home, request.start)
-    # compute
     delays = count_delays(landed, seen.clocks, request, show_progress)
     left_topics = ctx.pipeline.left.topics
     _refuse_empty(ctx, seen, request, sum(p["events"] for p in delays.partitions if p["_topic"] in left_topics))
     show_progress(f"cost of lag, in {len(request.scenarios)} scenarios")
-    try:
-        simulated = simulate_range(landed, seen.clocks, request)
-    except NotAnalysable as refused:
-        raise BadRequest(str(refused)) from None
+    simulated = _simulated(landed, seen, request)
     _refuse_empty(ctx, seen, request, simulated.outcomes[request.scenarios[0]].rows_total)
+    readings = lag_table.clock_readings(ctx.home, request.start)
+    # compute
     shared = _shared_columns(ctx, request)
     rows = [lag_table.impact_row(ctx.pipeline, one, simulated.outcomes[one], shared) for one in request.scenarios]
     readings = until_closed(readings, request.end, ctx.pipeline.after, ctx.pipeline.grace)
@@ -106,6 +103,14 @@ def analyse(ctx: Context, options: LagOptions, show_progress: Callable[[str], No
     report = lag_report.write(findings, Path(shared["report"]).parent)
     lag_table.append(ctx.home, rows)
     return Analysis(findings, report)
+
+
+def _simulated(landed: LandedRecords, seen: clocks.Observation, request: LagRequest) -> SimulatedRange:
+    """`simulate_range`; a lag that hits no partition with an event is a wrong argument."""
+    try:
+        return simulate_range(landed, seen.clocks, request)
+    except NotAnalysable as refused:
+        raise BadRequest(str(refused)) from None
 
 
 def _refuse_empty(ctx: Context, seen: clocks.Observation, request: LagRequest, rows: int) -> None:

@@ -9,18 +9,12 @@ from datetime import datetime
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from windrow.columns import ARRIVED_AT, BATCH, ELEMENT_TYPES, EVENT_TIME, QUARANTINED, RECORD_AT, ROW_ID
+from windrow.columns import BATCH, LANDING_TYPES
 from windrow.config import Stream
 from windrow.home import Home
 from windrow.io.delta import scan
 from windrow.io.delta.session import schema_of
 from windrow.io.training import inputs
-
-_META = {
-    **{name: ELEMENT_TYPES[name] for name in (EVENT_TIME, *ROW_ID, ARRIVED_AT)},
-    RECORD_AT: "timestamp",
-    QUARANTINED: "string",
-}
 
 
 @dataclass(frozen=True)
@@ -35,10 +29,10 @@ class LandedRecords:
         """Every record of a topic from the files that can hold event times in [first, last]; callers filter the times.
 
         Returns:
-            event time, row id, arrival, record time, quarantine reason, and each column that a stream of the topic
-            names; null where the column joined the pipeline file after the last landing.
+            `LANDING_TYPES`, and each column that a stream of the topic names; null where the column joined the pipeline
+            file after the last landing.
         """
-        columns = {**_META, **self.home.pipeline.topic_columns(topic)}
+        columns = {**LANDING_TYPES, **self.home.pipeline.topic_columns(topic)}
         schema = schema_of(", ".join(f"`{name}` {kind}" for name, kind in columns.items()))
         landed = scan.rows(self.spark, self.home.landing(topic), inputs.within(first, last))
         if landed is None:

@@ -6,22 +6,16 @@ each plot has a title and a description for screen readers.
 
 from __future__ import annotations
 
-import io
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from html import escape
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, PercentFormatter
 
+from windrow.quality.lag.drawing import Plot, drawing
 from windrow.semantics.clock import PartitionClock
 from windrow.semantics.lag.observed import ClockReading, by_partition, name_of
 from windrow.semantics.lag.recall import Curve
@@ -32,28 +26,7 @@ BLACK, ORANGE, SKY, GREEN, BLUE, RED, PURPLE, GREY = (
 LINES = ((BLUE, "o"), (RED, "s"), (GREEN, "^"), (PURPLE, "D"), (ORANGE, "v"), (SKY, "P"), (BLACK, "X"))
 """Colour and mark of each line, in the order of the policies."""
 
-_STYLE = {
-    "svg.fonttype": "none",
-    "font.size": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.color": "#e5e5e5",
-    "axes.axisbelow": True,
-    "axes.titlesize": 10,
-    "axes.titlelocation": "left",
-    "legend.frameon": False,
-    "timezone": "UTC",
-}
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"), (0.001, "ms"))
-
-
-@dataclass(frozen=True)
-class Plot:
-    """An inline SVG under the sentence that it shows."""
-
-    title: str
-    svg: str
 
 
 def short(seconds: float) -> str:
@@ -63,8 +36,12 @@ def short(seconds: float) -> str:
 
 
 def delays(name: str, curve: Curve, window: timedelta, title: str) -> Plot:
-    """Shares of the labels by their delay, and the window; the axis ends where nearly all have come."""
-    with _drawing(name, title, _described(curve, window), height=2.6) as (figure, done):
+    """Shares of the labels by their delay, and the window; the axis ends where nearly all have come.
+
+    Args:
+        name: prefix of the ids of the plot, distinct on a page.
+    """
+    with drawing(name, title, _described(curve, window), height=2.6) as (figure, done):
         axes: Axes = figure.subplots()
         step = curve.step.total_seconds()
         until = min(curve.widest, max(window * 1.25, curve.quantile(0.999) * 1.1))
@@ -85,26 +62,30 @@ def delays(name: str, curve: Curve, window: timedelta, title: str) -> Plot:
 
 
 def recall(name: str, curve: Curve, window: timedelta, wanted: Sequence[float], title: str) -> Plot:
-    """The share of labels inside a window over the length of the window, with its 95 % band."""
-    with _drawing(name, title, _described(curve, window), height=2.9) as (figure, done):
+    """The share of labels inside a window over the length of the window, with its 95 % band.
+
+    Args:
+        wanted: recalls to mark.
+    """
+    with drawing(name, title, _described(curve, window), height=2.9) as (figure, done):
         axes: Axes = figure.subplots()
         every = max(1, len(curve.points) // 250)
         chosen = sorted({*range(1, len(curve.points), every), len(curve.points) - 1})
         x = [(curve.step * i).total_seconds() for i in chosen]
         points = [curve.points[i] for i in chosen]
-        floor = _nines(1 - 0.5 / curve.labels)  # higher shares are within half a label of all
+        top = _nines(1 - 0.5 / curve.labels)  # higher shares are within half a label of all
         axes.fill_between(
-            x, [min(floor, _nines(p.low)) for p in points], [min(floor, _nines(p.high)) for p in points],
+            x, [min(top, _nines(p.low)) for p in points], [min(top, _nines(p.high)) for p in points],
             color=SKY, alpha=0.4, lw=0, label="95 % interval",
         )  # fmt: skip
-        axes.plot(x, [min(floor, _nines(p.share)) for p in points], color=BLUE, label="labels caught")
-        ticks = [share for share in (0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999) if _nines(share) <= floor]
+        axes.plot(x, [min(top, _nines(p.share)) for p in points], color=BLUE, label="labels caught")
+        ticks = [share for share in (0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999) if _nines(share) <= top]
         axes.set_yticks([_nines(share) for share in ticks], [f"{share * 100:.6g} %" for share in ticks])
         for level in wanted:
             axes.axhline(_nines(level), color=RED, lw=1, ls="--")
         axes.plot([], [], color=RED, lw=1, ls="--", label="wanted")
         _mark(axes, window, f"window {short(window.total_seconds())}", GREEN)
-        axes.set(ylim=(0, floor * 1.03), xlim=(0, x[-1]), xlabel="window after the row", ylabel="labels caught")
+        axes.set(ylim=(0, top * 1.03), xlim=(0, x[-1]), xlabel="window after the row", ylabel="labels caught")
         axes.legend(loc="lower right")
         _in_time(axes)
     return done[0]
@@ -130,7 +111,7 @@ def against_lag(
         in_time: whether the values are seconds; else they are shares.
     """
     down, across = -(-len(panels) // 2), min(2, len(panels))
-    with _drawing(name, title, description, height=0.7 + 2.2 * down) as (figure, done):
+    with drawing(name, title, description, height=0.7 + 2.2 * down) as (figure, done):
         grid = figure.subplots(down, across, sharey=True, squeeze=False)
         names = list(dict.fromkeys(line for series in panels.values() for line in series))
         lags = sorted({lag for series in panels.values() for line in series.values() for lag, _ in line})
@@ -169,7 +150,7 @@ def _line(axes: Axes, number: int, name: str, lags: Sequence[float], values: Seq
 
 def observed(readings: Sequence[ClockReading], title: str, description: str) -> Plot:
     """Over time: how far the watermark was behind and which partition held it, and each partition's lag."""
-    with _drawing("observed", title, description, height=5.4) as (figure, done):
+    with drawing("observed", title, description, height=5.4) as (figure, done):
         upper, middle, lower = figure.subplots(3, 1, sharex=True, height_ratios=(3, 2, 2))
         at = [reading.at for reading in readings]
         colour = _colours(readings)
@@ -205,11 +186,11 @@ def _colours(readings: Sequence[ClockReading]) -> dict[str, str]:
 
 def _by_partition(readings: Sequence[ClockReading]) -> dict[str, dict[int, PartitionClock]]:
     """Partition → number of the reading → its clock then."""
-    found: dict[str, dict[int, PartitionClock]] = {}
+    clocks: dict[str, dict[int, PartitionClock]] = {}
     for n, reading in enumerate(readings):
         for clock in reading.clocks:
-            found.setdefault(name_of(clock), {})[n] = clock
-    return found
+            clocks.setdefault(name_of(clock), {})[n] = clock
+    return clocks
 
 
 def _secs(length: timedelta | None) -> float:
@@ -226,10 +207,10 @@ def _stretches(readings: Sequence[ClockReading]) -> Iterator[tuple[datetime, dat
 
 
 def _described(curve: Curve, window: timedelta) -> str:
-    found = curve.at(window)
+    inside = curve.at(window)
     return (
-        f"Within {short(window.total_seconds())}: {found.share:.2%} of the labels, between {found.low:.2%} and "
-        f"{found.high:.2%}. Half of them come within {short(curve.quantile(0.5).total_seconds())}, "
+        f"Within {short(window.total_seconds())}: {inside.share:.2%} of the labels, between {inside.low:.2%} and "
+        f"{inside.high:.2%}. Half of them come within {short(curve.quantile(0.5).total_seconds())}, "
         f"99 % within {short(curve.quantile(0.99).total_seconds())}."
     )
 
@@ -255,27 +236,3 @@ def _in_time(axes: Axes, on: str = "x") -> None:
     axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v / size:.4g}"))
     label = axis.get_label_text()
     axis.set_label_text(f"{label} ({unit})")
-
-
-@contextmanager
-def _drawing(name: str, title: str, description: str, height: float) -> Iterator[tuple[Figure, list[Plot]]]:
-    """A figure to draw on; on leaving, the list holds it as a plot."""
-    done: list[Plot] = []
-    with mpl.rc_context({**_STYLE, "svg.hashsalt": f"windrow {name}"}):
-        figure = Figure(figsize=(8.6, height), layout="constrained")
-        yield figure, done
-        text = io.StringIO()
-        figure.savefig(text, format="svg", metadata={"Date": None})
-    done.append(Plot(title, _inline(text.getvalue(), name, title, description)))
-
-
-def _inline(svg: str, name: str, title: str, description: str) -> str:
-    """The <svg> element alone, named for screen readers; ids that nothing refers to go, for there are many plots."""
-    body = svg[svg.index("<svg") :]
-    body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
-    body = re.sub(r' id="[a-zA-Z0-9.]+(?:_[a-z]+)?_\d+"', "", body)
-    head, rest = body.split(">", 1)
-    head = re.sub(r' (?:width|height)="[^"]*"', "", head)
-    named = f' role="img" aria-labelledby="{name}-title {name}-text"'
-    words = f'<title id="{name}-title">{escape(title)}</title><desc id="{name}-text">{escape(description)}</desc>'
-    return f"{head}{named}>{words}{rest}".rstrip()

@@ -52,6 +52,12 @@ class AnalysableTime:
     def range(self, start: datetime | None, end: datetime | None) -> tuple[datetime, datetime]:
         """Complete and check a range; without bounds the last 24 hours that have closed.
 
+        >>> from datetime import UTC
+        >>> first, hour = datetime(2026, 11, 1, tzinfo=UTC), timedelta(hours=1)
+        >>> time = AnalysableTime("feed", first, interval=hour, frontier=first + 30.5 * hour)
+        >>> [f"{bound:%d %H:%M}" for bound in time.range(None, None)]
+        ['01 06:00', '02 06:00']
+
         Raises:
             NotAnalysable: the range is empty or before the pipeline's start, or nothing has closed yet.
             RangeStillOpen: its end is past the frontier.

@@ -19,6 +19,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from windrow.schemas import spark_ddl
 from windrow.semantics.intervals import micros
 from windrow.semantics.lag.scenario import Lag
 from windrow.transforms.lag.plan import NONE, LagPlan
@@ -32,9 +33,16 @@ BUCKET = ("lag", "bucket", "part")
 STATE = tuple(f"state_{name}" for name in BUCKET)
 """The bucket's columns in `state_before`, renamed: a cogroup would confuse them with those of `packed`."""
 
-_PACKED = (
-    "lag int, bucket bigint, part bigint, events binary, "
-    "seen array<struct<partition: int, newest: bigint, last: bigint>>, first bigint, last bigint"
+_PACKED = pa.schema(
+    [
+        ("lag", pa.int32()),
+        ("bucket", pa.int64()),
+        ("part", pa.int64()),
+        ("events", pa.binary()),
+        ("seen", pa.list_(pa.struct([("partition", pa.int32()), ("newest", pa.int64()), ("last", pa.int64())]))),
+        ("first", pa.int64()),
+        ("last", pa.int64()),
+    ]
 )
 
 
@@ -81,7 +89,7 @@ def packed(events: DataFrame, plan: LagPlan) -> DataFrame:
         lag, bucket, part; events: blob of (arrival, event time, partition, offset); seen: by partition, its newest
         event time and last arrival; first, last: arrivals of the whole blob.
     """
-    return events.mapInArrow(partial(_pack, plan), _PACKED)
+    return events.mapInArrow(partial(_pack, plan), spark_ddl(_PACKED))
 
 
 def state_before(packs: DataFrame, plan: LagPlan) -> DataFrame:
@@ -148,7 +156,7 @@ def _packs(plan: LagPlan, batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBa
         starts = _starts(bucket[order], part[order])
         rows = [_row(number, plan, columns[:, lo:hi], lag) for lo, hi in pairwise(starts)]
         if rows:
-            yield pa.RecordBatch.from_pylist(rows, schema=_ARROW)
+            yield pa.RecordBatch.from_pylist(rows, schema=_PACKED)
 
 
 def _bucket(plan: LagPlan, lag: Lag | None, arrived: Ints, event_at: Ints) -> tuple[Ints, Ints]:
@@ -191,16 +199,3 @@ def _row(number: int, plan: LagPlan, events: Ints, lag: Lag | None) -> dict[str,
         "first": int(arrived.min()),
         "last": int(arrived.max()),
     }
-
-
-_ARROW = pa.schema(
-    [
-        ("lag", pa.int32()),
-        ("bucket", pa.int64()),
-        ("part", pa.int64()),
-        ("events", pa.binary()),
-        ("seen", pa.list_(pa.struct([("partition", pa.int32()), ("newest", pa.int64()), ("last", pa.int64())]))),
-        ("first", pa.int64()),
-        ("last", pa.int64()),
-    ]
-)

@@ -74,6 +74,26 @@ def label_delays(
 ) -> DataFrame:
     """Count the labels of rows in [begin, end) by delay and by the horizon of their row.
 
+    A label nine seconds after its row, in bins of five seconds, and a label without a row:
+
+    >>> from datetime import UTC
+    >>> at = "cast('2026-11-01 10:00:0{}Z' as timestamp) _event_time"
+    >>> left = spark.sql(f"select 'a' user, {at.format(0)}")
+    >>> labels = spark.sql(f"select 'a' user, {at.format(9)} union all select 'b', {at.format(1)}")
+    >>> begin, minute = datetime(2026, 11, 1, 10, tzinfo=UTC), timedelta(minutes=1)
+    >>> counts = label_delays(
+    ...     left, labels, (["user"], ["user"]), begin=begin, end=begin + minute, before=timedelta(0),
+    ...     complete_until=begin + minute, grid=Grid(minute / 12, 4),
+    ... )
+    >>> counts.orderBy("bin").show()
+    +---+-------+------+
+    |bin|horizon|labels|
+    +---+-------+------+
+    | -1|      0|     1|
+    |  2|      5|     1|
+    +---+-------+------+
+    <BLANKLINE>
+
     Args:
         left: kept left rows from `begin - grid.widest` to `end + grid.widest`.
         labels: kept labels of that stretch.

@@ -21,7 +21,7 @@ WINDOWS_JUDGED = 4
 """Labels are counted up to this many windows after their row: the window alone would not show what it misses."""
 
 HORIZONS = 64
-"""Distinct horizons of young rows. Fewer lose some of their labels, and never count one that was not observed."""
+"""Distinct horizons of young rows. With fewer, more of their labels are left out; a horizon is never too long."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""How each clock moves under each lag: a list of steps, found bucket by bucket.
+"""How each clock moves under each lag: a list of steps, computed bucket by bucket.
 
     W  │            ┌──────        a step: the arrival at which W first had this value;
        │      ┌─────┘              a row that closes at θ leaves at the first step with W > θ
@@ -20,14 +20,16 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from windrow.schemas import spark_ddl
 from windrow.semantics.intervals import micros
 from windrow.transforms.lag.arrivals import BUCKET, STATE, Ints, blob_of, rows_of_blobs
 from windrow.transforms.lag.plan import NO_TIME, NONE, ClockPlan, LagPlan
 
 STEP_COLUMNS = 5
 """Columns of a step: W, arrival, event time, partition, offset. The last three order the events of one instant."""
-_SCANNED = "lag int, clock int, bucket bigint, part bigint, top bigint, steps binary"
-_ROUTED = "chunk bigint, lag int, clock int, bucket bigint, part bigint, steps binary"
+_KEY = [("lag", pa.int32()), ("clock", pa.int32()), ("bucket", pa.int64()), ("part", pa.int64())]
+_SCANNED = pa.schema([*_KEY, ("top", pa.int64()), ("steps", pa.binary())])
+_ROUTED = pa.schema([("chunk", pa.int64()), *_KEY, ("steps", pa.binary())])
 
 
 def steps(packs: DataFrame, state: DataFrame, plan: LagPlan) -> DataFrame:
@@ -43,7 +45,7 @@ def steps(packs: DataFrame, state: DataFrame, plan: LagPlan) -> DataFrame:
         packs.select(*BUCKET, "events")
         .groupBy(*BUCKET)
         .cogroup(state.groupBy(*STATE))
-        .applyInArrow(partial(_scan, plan), _SCANNED)
+        .applyInArrow(partial(_scan, plan), spark_ddl(_SCANNED))
     )
 
 
@@ -56,7 +58,7 @@ def routed(steps: DataFrame, plan: LagPlan) -> DataFrame:
     earlier = Window.partitionBy("lag", "clock").orderBy("bucket", "part").rowsBetween(Window.unboundedPreceding, -1)
     floors = steps.select(*key, F.max("top").over(earlier).alias("floor"))  # without the blobs, which need no sorting
     with_floor = steps.join(floors, on=key, how="inner").select(*key, "floor", "steps")
-    return with_floor.mapInArrow(partial(_route, plan), _ROUTED)
+    return with_floor.mapInArrow(partial(_route, plan), spark_ddl(_ROUTED))
 
 
 def _scan(plan: LagPlan, key: tuple[pa.Scalar, ...], packs: pa.Table, state: pa.Table) -> pa.Table:
@@ -71,12 +73,12 @@ def _scan(plan: LagPlan, key: tuple[pa.Scalar, ...], packs: pa.Table, state: pa.
         if (lag, number) not in plan.used_clocks:
             continue
         points = _with_ticks(events, clock, known["first"], known["next"])
-        found = _rises(_clock(plan, clock, points, newest, last_arrival), points)
-        top = int(found[0, -1]) if found.shape[1] else NONE
-        rows.append((lag, number, bucket, part, top, found.tobytes()))
+        rises = _rises(_clock(plan, clock, points, newest, last_arrival), points)
+        top = int(rises[0, -1]) if rises.shape[1] else NONE
+        rows.append((lag, number, bucket, part, top, rises.tobytes()))
     columns = list(zip(*rows, strict=True)) or [()] * 6
-    arrays = [pa.array(c, f.type) for c, f in zip(columns, _SCANNED_ARROW, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=_SCANNED_ARROW)
+    arrays = [pa.array(c, f.type) for c, f in zip(columns, _SCANNED, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=_SCANNED)
 
 
 def _in_order(points: Ints) -> Ints:
@@ -148,12 +150,12 @@ def _route(plan: LagPlan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Reco
         for row in batch.to_pylist():
             floor = row.pop("floor")
             floor = NONE if floor is None else floor
-            found = rows_of_blobs([row.pop("steps")], STEP_COLUMNS)
-            found = found[:, found[0] > floor]
-            slices = _slices(plan, row["clock"], found[0], floor)
-            rows = [{**row, "chunk": chunk, "steps": blob_of(*found[:, wanted])} for chunk, wanted in slices]
+            steps = rows_of_blobs([row.pop("steps")], STEP_COLUMNS)
+            steps = steps[:, steps[0] > floor]
+            slices = _slices(plan, row["clock"], steps[0], floor)
+            rows = [{**row, "chunk": chunk, "steps": blob_of(*steps[:, wanted])} for chunk, wanted in slices]
             if rows:
-                yield pa.RecordBatch.from_pylist(rows, schema=_ROUTED_ARROW)
+                yield pa.RecordBatch.from_pylist(rows, schema=_ROUTED)
 
 
 def _slices(plan: LagPlan, clock: int, w: Ints, floor: int) -> Iterator[tuple[int, Ints]]:
@@ -177,8 +179,3 @@ def _slices(plan: LagPlan, clock: int, w: Ints, floor: int) -> Iterator[tuple[in
             wanted[begin:end] = True
         if wanted.any():
             yield chunk, wanted
-
-
-_KEY = [("lag", pa.int32()), ("clock", pa.int32()), ("bucket", pa.int64()), ("part", pa.int64())]
-_SCANNED_ARROW = pa.schema([*_KEY, ("top", pa.int64()), ("steps", pa.binary())])
-_ROUTED_ARROW = pa.schema([("chunk", pa.int64()), *_KEY, ("steps", pa.binary())])

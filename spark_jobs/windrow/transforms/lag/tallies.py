@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -17,21 +16,21 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from windrow.schemas import spark_ddl
 from windrow.semantics.intervals import micros
 from windrow.semantics.lag.outcome import COUNT_OPEN_EVERY
-from windrow.transforms.lag.arrivals import Ints, arrivals_of, rows_of_blobs
-from windrow.transforms.lag.plan import Closing, IndexedScenario, LagPlan
-from windrow.transforms.lag.steps import STEP_COLUMNS
+from windrow.transforms.lag.arrivals import Ints
+from windrow.transforms.lag.chunks import Chunk, Closed, chunk_of, is_before
+from windrow.transforms.lag.plan import IndexedScenario, LagPlan
 
-TALLY_COLUMNS = "scenario int, measure string, bucket bigint, value bigint"
+TALLIES = pa.schema([("scenario", pa.int32()), ("measure", pa.string()), ("bucket", pa.int64()), ("value", pa.int64())])
 """`bucket` is a rounded duration for `delay` and `wait`, a minute for `opened`, and 0 for all other measures."""
-Bools = np.ndarray
 Tally = tuple[str, int, int]
 """measure, bucket, value"""
 
 
 def tallied(rows: DataFrame, routed: DataFrame, plan: LagPlan) -> DataFrame:
-    """`TALLY_COLUMNS`, one row per chunk, scenario, measure and bucket.
+    """`TALLIES`, one row per chunk, scenario, measure and bucket.
 
     Args:
         rows: `events.ROW_COLUMNS`.
@@ -41,7 +40,7 @@ def tallied(rows: DataFrame, routed: DataFrame, plan: LagPlan) -> DataFrame:
         rows.withColumn("chunk", F.expr(f"(event_at - pmod(event_at, {plan.chunk}L)) div {plan.chunk}L"))
         .groupBy("chunk")
         .cogroup(routed.groupBy("chunk"))
-        .applyInArrow(partial(_tally_chunk, plan), TALLY_COLUMNS)
+        .applyInArrow(partial(_tally_chunk, plan), spark_ddl(TALLIES))
     )
 
 
@@ -49,6 +48,17 @@ def summed(tallies: DataFrame) -> DataFrame:
     """One row per scenario, measure and bucket of the whole range: sums, and for measures on `_max` the largest value.
 
     The peak of open rows is the largest running sum of `opened`: the rows that open less those that leave, by minute.
+
+    >>> waits = [(0, "wait_max", 0, 7), (0, "wait_max", 0, 9)]
+    >>> opened = [(0, "opened", 1, 5), (0, "opened", 2, -1), (0, "opened", 3, 2)]
+    >>> summed(spark.createDataFrame(waits + opened, spark_ddl(TALLIES))).orderBy("measure").show()
+    +--------+---------+------+-----+
+    |scenario|  measure|bucket|value|
+    +--------+---------+------+-----+
+    |       0|open_peak|     0|    6|
+    |       0| wait_max|     0|    9|
+    +--------+---------+------+-----+
+    <BLANKLINE>
     """
     keys = ["scenario", "measure", "bucket"]
     total = F.sum(F.col("value").cast("decimal(38,0)"))
@@ -65,128 +75,17 @@ def summed(tallies: DataFrame) -> DataFrame:
     return sums.where(F.col("measure") != "opened").unionByName(peak)
 
 
-@dataclass
-class _Chunk:
-    """Left rows, and their labels in flat columns: `row_of` is the index of the row that a label belongs to.
-
-    Scenarios share lags, clocks and closings, so what depends on these alone is computed once.
-    """
-
-    plan: LagPlan
-    partition: Ints
-    event_at: Ints
-    record_at: Ints
-    offset: Ints
-    row_of: Ints
-    stream: Ints
-    label_partition: Ints
-    label_event_at: Ints
-    label_record_at: Ints
-    label_offset: Ints
-    steps: dict[tuple[int, int], Ints]
-    """(lag, clock) → `STEP_COLUMNS`"""
-    _closed: dict[tuple[int, int, Closing], _Closed] = field(default_factory=dict, init=False)
-    _arrived: dict[int, tuple[Ints, Ints]] = field(default_factory=dict, init=False)
-
-    def arrived(self, lag: int) -> tuple[Ints, Ints]:
-        """Arrivals of the rows and of the labels under a lag."""
-        if lag not in self._arrived:
-            injected, is_lagging = self.plan.lags[lag], self.plan.lagging(lag)
-            self._arrived[lag] = (
-                arrivals_of(injected, is_lagging, self.partition, self.record_at),
-                arrivals_of(injected, is_lagging, self.label_partition, self.label_record_at),
-            )
-        return self._arrived[lag]
-
-    def closed(self, lag: int, clock: int, closing: Closing) -> _Closed:
-        """How the rows close under a lag, a clock and a closing."""
-        key = (lag, clock, closing)
-        if key not in self._closed:
-            self._closed[key] = self._close(*key)
-        return self._closed[key]
-
-    def _close(self, lag: int, clock: int, closing: Closing) -> _Closed:
-        """Each row closes at the first step with W > θ, where θ is the last W at which its interval is still open."""
-        theta = self.event_at - self.event_at % closing.interval + closing.interval + closing.wait - 1
-        w, *position = self.steps.get((lag, clock), np.empty((STEP_COLUMNS, 0), np.int64))
-        step = np.searchsorted(w, theta, side="right")
-        closes = step < len(w)
-        step = np.where(closes, step, 0)  # any step: the position of a row that does not close is never used
-        closed_by = tuple(c[step] if len(w) else np.zeros_like(theta) for c in position)
-        rows = (self.arrived(lag)[0], self.event_at, self.partition, self.offset)
-        return _Closed(closes, closed_by, missing=closes & _is_before(closed_by, rows))
-
-
-@dataclass(frozen=True)
-class _Closed:
-    """By row: whether it closes; the position of the event that closes it; whether that is before its own arrival.
-
-    A position is (arrival, event time, partition, offset): the order of arrival.
-    """
-
-    closes: Bools
-    by: tuple[Ints, ...]
-    missing: Bools
-
-    @property
-    def left(self) -> Bools:
-        """Rows that closed after they had arrived."""
-        return self.closes & ~self.missing
-
-
-def _is_before(positions: tuple[Ints, ...], others: tuple[Ints, ...]) -> Bools:
-    """Whether positions come before others in order of arrival, column by column.
-
-    >>> _is_before((np.array([1, 1]), np.array([2, 3])), (np.array([1, 1]), np.array([3, 3]))).tolist()
-    [True, False]
-    """
-    is_before, is_equal = np.zeros(len(positions[0]), bool), np.ones(len(positions[0]), bool)
-    for a, b in zip(positions, others, strict=True):
-        is_before |= is_equal & (a < b)
-        is_equal &= a == b
-    return is_before
-
-
 def _tally_chunk(plan: LagPlan, key: tuple[pa.Scalar, ...], rows: pa.Table, routed: pa.Table) -> pa.Table:
-    found: list[tuple[int, str, int, int]] = []
+    rows_out: list[tuple[int, str, int, int]] = []
     if rows.num_rows:
-        chunk = _chunk(plan, rows, routed)
+        chunk = chunk_of(plan, rows, routed)
         for number, scenario in enumerate(plan.indexed):
-            found += [(number, *tally) for tally in _tallies(chunk, scenario)]
-    columns = list(zip(*found, strict=True)) or [()] * 4
-    return pa.Table.from_arrays([pa.array(c, f.type) for c, f in zip(columns, _ARROW, strict=True)], schema=_ARROW)
+            rows_out += [(number, *tally) for tally in _tallies(chunk, scenario)]
+    columns = list(zip(*rows_out, strict=True)) or [()] * 4
+    return pa.Table.from_arrays([pa.array(c, f.type) for c, f in zip(columns, TALLIES, strict=True)], schema=TALLIES)
 
 
-def _chunk(plan: LagPlan, rows: pa.Table, routed: pa.Table) -> _Chunk:
-    rows = rows.sort_by("event_at").combine_chunks()
-    labels = rows["labels"].combine_chunks()
-    sizes = labels.value_lengths().to_numpy(zero_copy_only=False)
-    row_of = np.repeat(np.arange(len(sizes)), sizes)
-    flat = labels.flatten()
-    names = ("partition", "event_at", "record_at", "offset")
-
-    def label_column(name: str) -> Ints:
-        return flat.field(name).to_numpy(zero_copy_only=False).astype(np.int64)
-
-    return _Chunk(
-        plan=plan,
-        **{name: rows[name].to_numpy().astype(np.int64) for name in names},
-        row_of=row_of,
-        stream=label_column("stream"),
-        **{f"label_{name}": label_column(name) for name in names},
-        steps=_steps_by_clock(routed),
-    )
-
-
-def _steps_by_clock(routed: pa.Table) -> dict[tuple[int, int], Ints]:
-    """(lag, clock) → its steps, the blobs in the order of their buckets."""
-    blobs: dict[tuple[int, int], list[tuple[int, int, bytes]]] = {}
-    for row in routed.to_pylist():
-        blobs.setdefault((row["lag"], row["clock"]), []).append((row["bucket"], row["part"], row["steps"]))
-    return {key: rows_of_blobs([blob for _, _, blob in sorted(parts)], STEP_COLUMNS) for key, parts in blobs.items()}
-
-
-def _tallies(chunk: _Chunk, scenario: IndexedScenario) -> Iterator[Tally]:
+def _tallies(chunk: Chunk, scenario: IndexedScenario) -> Iterator[Tally]:
     """Every measure of one scenario over one chunk."""
     rows = len(chunk.event_at)
     closed = chunk.closed(scenario.lag, scenario.clock, scenario.closing)
@@ -208,7 +107,7 @@ def _tallies(chunk: _Chunk, scenario: IndexedScenario) -> Iterator[Tally]:
     yield from _opened(chunk.arrived(scenario.lag)[0][~closed.missing], closed.by[0][closed.left])
 
 
-def _labels(chunk: _Chunk, scenario: IndexedScenario, closed: _Closed) -> tuple[Ints, Ints]:
+def _labels(chunk: Chunk, scenario: IndexedScenario, closed: Closed) -> tuple[Ints, Ints]:
     """By row: the labels in its window, and those of them that do not leave with it."""
     rows = len(chunk.event_at)
     before, after = np.array(scenario.windows or [(0, 0)], np.int64).T
@@ -216,12 +115,12 @@ def _labels(chunk: _Chunk, scenario: IndexedScenario, closed: _Closed) -> tuple[
     is_inside = (-before[chunk.stream] <= apart) & (apart <= after[chunk.stream])
     row_of = chunk.row_of[is_inside]
     columns = (chunk.arrived(scenario.lag)[1], chunk.label_event_at, chunk.label_partition, chunk.label_offset)
-    is_late = _is_before(tuple(c[row_of] for c in closed.by), tuple(c[is_inside] for c in columns))
+    is_late = is_before(tuple(c[row_of] for c in closed.by), tuple(c[is_inside] for c in columns))
     is_lost = closed.missing[row_of] | (closed.closes[row_of] & is_late)
     return np.bincount(row_of, minlength=rows), np.bincount(row_of[is_lost], minlength=rows)
 
 
-def _flips(matched: Ints, lost: Ints, closed: _Closed) -> Iterator[Tally]:
+def _flips(matched: Ints, lost: Ints, closed: Closed) -> Iterator[Tally]:
     """Rows whose state as they left differs from their state with all labels."""
     is_positive, is_there = matched > 0, ~closed.missing
     flips = {
@@ -269,6 +168,3 @@ def _opened(arrived: Ints, left: Ints) -> Iterator[Tally]:
     net = np.bincount(minutes - first, weights=change).astype(np.int64)
     for i in np.flatnonzero(net):
         yield ("opened", first + int(i), int(net[i]))
-
-
-_ARROW = pa.schema([("scenario", pa.int32()), ("measure", pa.string()), ("bucket", pa.int64()), ("value", pa.int64())])
