@@ -50,6 +50,7 @@ from windrow.jobs.planning import plan_all
 from windrow.jobs.publish import publish
 from windrow.jobs.run import Context, leave
 from windrow.jobs.spark import spark_for
+from windrow.semantics.landing.batch import Batch
 from windrow.semantics.plan import Plan
 
 MINUTE = timedelta(minutes=1)
@@ -72,9 +73,9 @@ class Arriving:
     """minute → its first offset; one more at the end"""
     out_of_orderness: timedelta
 
-    def batch(self, minute: int, landed_at: datetime) -> tuple[batches.Batch, pa.Table]:
+    def batch(self, minute: int, landed_at: datetime) -> tuple[Batch, pa.Table]:
         start, until = self.first[minute], self.first[minute + 1]
-        batch = batches.Batch(self.topic, self.topic, 0, minute + 1, landed_at, {0: (start, until, until)})
+        batch = Batch(self.topic, self.topic, 0, minute + 1, landed_at, {0: (start, until, until)})
         size = until - start
         own = {
             "_batch": pa.array([batch.number] * size, pa.int64()),
@@ -136,7 +137,7 @@ def land(ctx: Context, topics: list[Arriving], minute: int) -> None:
     clocks.record(ctx.home, minute, clock)
 
 
-def _clocked(topic: Arriving, batch: batches.Batch, newest: datetime) -> Mapping[str, Any]:
+def _clocked(topic: Arriving, batch: Batch, newest: datetime) -> Mapping[str, Any]:
     row = clock_row(topic.topic, batch.ranges[0][1], newest)
     moved = {"batch": batch.number, "landed_at": batch.landed_at, "clock_at": newest - topic.out_of_orderness}
     return {**row, **moved}

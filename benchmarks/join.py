@@ -21,11 +21,13 @@ from pyspark.sql import functions as F
 from side_by_side import arguments, compare, work_twice
 from tables import Shape, nth, only, world
 
+from windrow.columns import ROW_ID, ROW_ORDER
+from windrow.io.registers import clocks
 from windrow.io.training import candidates, inputs
-from windrow.jobs.join import plan_interval
+from windrow.jobs.planning import plan_interval
 from windrow.jobs.run import Context
 from windrow.jobs.spark import spark_for
-from windrow.schemas import ROW_ID, ROW_ORDER
+from windrow.transforms.join import join_plans
 
 VARIANTS = ("copy", "ours", "obvious", "stream")
 SHAPES = {"hour": 4, "hot": 1000}
@@ -43,10 +45,10 @@ def copy(spark: SparkSession, ctx: Context, out: str) -> None:
 
 def ours(spark: SparkSession, ctx: Context, out: str) -> None:
     planned = plan_interval(ctx, f"benchmark-{uuid.uuid4()}", only(ctx.pipeline)[0], "republish", 1)
-    read = inputs.inputs(spark, ctx.home, planned)
-    expected = inputs.most_rows(ctx.home, planned)
-    candidates.write(inputs.joined(ctx.pipeline, planned, read), out, planned[0].run, planned, expected)
-    read.release()
+    read = inputs.read(spark, ctx.home, planned, clocks.observe(ctx.home))
+    expected = inputs.estimated_rows(ctx.home, planned)
+    candidates.write(join_plans(ctx.pipeline, planned, read), out, planned, expected)
+    inputs.release(read)
 
 
 def obvious(spark: SparkSession, ctx: Context, out: str) -> None:

@@ -26,15 +26,17 @@ import psutil
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from windrow.columns import LANDING_META
 from windrow.config import Pipeline, load
 from windrow.home import Home
-from windrow.io.lag.analysis import Analysis, analyse
+from windrow.io.lag.landed import LandedRecords
 from windrow.io.registers import clocks
+from windrow.jobs.lag_scenarios import SimulatedRange, simulate_range
 from windrow.jobs.spark import spark_for
 from windrow.places import Places
 from windrow.platform import jars
-from windrow.schemas import LANDING_META
-from windrow.semantics.lag.scenario import Lag, Policy, Scenario
+from windrow.semantics.lag.request import LagRequest
+from windrow.semantics.lag.scenario import Lag, LagScenario, Policy
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 DAY, HOUR, MINUTE = timedelta(days=1), timedelta(hours=1), timedelta(minutes=1)
@@ -77,15 +79,13 @@ def main() -> None:
         spark = _spark(places, args.driver_memory)
         made = _timed(lambda: land(spark, Home(pipeline, places), args.events))
         scans = [_timed(lambda: scan(spark, Home(pipeline, places))) for _ in range(3)]
-        found: list[Analysis] = []
-        analysed = _timed(
-            lambda: found.append(analyse(spark, Home(pipeline, places), scenarios(), START, START + DAY - 3 * HOUR))
-        )
+        found: list[SimulatedRange] = []
+        analysed = _timed(lambda: found.append(simulate(spark, Home(pipeline, places))))
         print(json.dumps(_result(found[0], min(scans), analysed, made, memory), indent=2))
         spark.stop()
 
 
-def scenarios() -> tuple[Scenario, ...]:
+def scenarios() -> tuple[LagScenario, ...]:
     lags = (
         None,
         Lag.constant("left", 10 * MINUTE),
@@ -98,7 +98,14 @@ def scenarios() -> tuple[Scenario, ...]:
         Policy("wall", MINUTE),
     )
     settings = ({}, {"after": HOUR}, {"grace": 10 * MINUTE})
-    return tuple(Scenario(policy, lag, **changed) for lag in lags for policy in policies for changed in settings)
+    return tuple(LagScenario(policy, lag, **changed) for lag in lags for policy in policies for changed in settings)
+
+
+def simulate(spark: SparkSession, home: Home) -> SimulatedRange:
+    """All scenarios over all of the day but its last three hours."""
+    seen = clocks.observe(home)
+    request = LagRequest(START, START + DAY - 3 * HOUR, scenarios(), (), (), 1.0)
+    return simulate_range(LandedRecords(spark, home, seen.pins), seen.clocks, request)
 
 
 def scan(spark: SparkSession, home: Home) -> None:
@@ -220,7 +227,7 @@ class Memory:
             self.peak = max(self.peak, total)
 
 
-def _result(found: Analysis, scanned: float, analysed: float, made: float, memory: Memory) -> dict[str, object]:
+def _result(found: SimulatedRange, scanned: float, analysed: float, made: float, memory: Memory) -> dict[str, object]:
     lines = {
         f"{s.policy.kind}, {s.lag.kind + ' ' + s.lag.side if s.lag else 'no lag'}": o.recall
         for s, o in found.outcomes.items()

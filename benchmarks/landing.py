@@ -50,7 +50,7 @@ def raw(spark: SparkSession, places: Places, name: str) -> str:
 def ours(_spark: SparkSession, places: Places, name: str) -> str:
     pipeline = traffic.pipeline(places, name)
     *_, last = land(Context(pipeline, places))
-    print(f"landed {totals(last)}")
+    print(f"landed {totals(last.after)}")
     return places.landing(name, f"{name}.served")
 
 

@@ -43,7 +43,7 @@ from windrow.jobs.run import Context, leave
 from windrow.jobs.spark import spark_for
 from windrow.outcomes import ExitCode
 from windrow.platform import jars
-from windrow.quality.gate import load_beside
+from windrow.quality.validation import preload
 from windrow.text import instant_text
 
 SIZES = {"large": ("copy", "ours"), "small": ("session", "ours", "tasks")}
@@ -58,7 +58,7 @@ def close(ctx: Context, at: datetime, steps: Steps) -> dict[str, Any]:
     steps.done("plan")
     spark_for(f"join {ctx.pipeline.name}", ctx.places, ctx.pipeline)
     steps.done("session")
-    load_beside()
+    preload()
     make_candidates(ctx, planned)
     steps.done("join")
     refused = check(ctx, planned)

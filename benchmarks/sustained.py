@@ -63,7 +63,7 @@ def run(ctx: Context, until: float, every: float, seen: Seen) -> None:
     last = datetime.fromtimestamp(until, UTC) - ctx.pipeline.interval
     while last not in seen.published and time.time() < until + PATIENCE.total_seconds():
         began = time.time()
-        *_, clock = land(ctx)
+        *_, (_, clock) = land(ctx)
         landed = time.time()
         _train(ctx, f"{NAME}__{len(seen.rounds)}", seen)
         now = time.time()

@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from windrow.columns import LANDING_META
 from windrow.config import Pipeline, load
 from windrow.home import Home, Table
 from windrow.io.delta import tables
@@ -23,7 +24,6 @@ from windrow.io.registers import clocks
 from windrow.jobs.run import Context
 from windrow.jobs.spark import remember_size, spark_for
 from windrow.places import Places
-from windrow.schemas import LANDING_META
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)

@@ -1,4 +1,4 @@
-"""A task's report and its pipeline's tables, one click away, behind Airflow's own sign-in."""
+"""Links on a task's page to its report and to its pipeline's tables, behind Airflow's own sign-in."""
 
 from __future__ import annotations
 
@@ -17,31 +17,33 @@ if TYPE_CHECKING:
 
 
 class ReportLink(BaseOperatorLink):
-    """Set after every try of a task whose result has a `report`, also after a failed one."""
+    """Link to the `report` of the task's result, set after every try, failed ones included."""
 
     name = "Report"
 
     def get_link(self, operator: Any, *, ti_key: TaskInstanceKey) -> str:
+        """Return the link; empty without a report, or if the report is not below the folder that `web` serves."""
         report = str((getattr(operator, "result", None) or {}).get("report") or "")
         root = Places.from_env(os.environ).home / "reports"
         if not report.startswith("/"):
             return report
         if not Path(report).is_relative_to(root):
-            return ""  # nobody could open it from a browser
+            return ""
         return address(f"reports/{Path(report).relative_to(root).as_posix()}")
 
 
 class TableLink(BaseOperatorLink):
-    """The pipeline's page: its tables, publications and reports."""
+    """Link to the pipeline's page: its tables, publications and reports."""
 
     name = "Tables"
 
     def get_link(self, operator: Any, *, ti_key: TaskInstanceKey) -> str:
+        """Return the link."""
         return address(f"pipelines/{operator.pipeline}")
 
 
 def address(path: str) -> str:
-    """Where the browser finds a page of `web`."""
+    """Return the address of a page of `web` for the browser."""
     from airflow.sdk.configuration import conf
 
     base = conf.get("api", "base_url", fallback="") or ""

@@ -1,17 +1,17 @@
-"""Windrow's pages inside Airflow: for people who are signed in and may see the pipeline's DAGs, nobody else.
+"""Windrow's pages inside Airflow, only for people who are signed in and may see the pipeline's DAGs.
 
     /windrow/                            every pipeline that the reader may see
-    /windrow/pipelines/<name>            its publications, its tables, its reports
-    /windrow/reports/<name>/<path>       a file under <home>/reports/<name>, and none beside it
+    /windrow/pipelines/<name>            its publications, tables and reports
+    /windrow/reports/<name>/<path>       a file below <home>/reports/<name>, and no other
 
-    no or an expired sign-in: 401     no right to the DAGs: 403     no such file, or one outside the root: 404
+    not signed in, or expired: 401     no right to the DAGs: 403     no such file, or one outside the root: 404
 
-The application is made when the first request comes: every Airflow process imports this module, only the API server
+The application is made at the first request: every Airflow process imports this module, and only the API server
 answers requests.
 """
 
-# No `from __future__ import annotations`: FastAPI reads the routes' annotations, and their names are known to
-# `_made` only.
+# No `from __future__ import annotations`: FastAPI evaluates the routes' annotations, whose names are local to
+# `_application`.
 import mimetypes
 import os
 import re
@@ -23,9 +23,9 @@ from windrow.places import Places
 
 PREFIX = "/windrow"
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
-_SHOWN = (".html", ".svg", ".png", ".json", ".css", ".csv", ".txt")
+_SUFFIXES = (".html", ".svg", ".png", ".json", ".css", ".csv", ".txt")
 HEADERS = {
-    # Pages stand alone: whatever a report might contain, it fetches nothing and runs nothing.
+    # Pages stand alone: whatever a report contains, the browser fetches nothing and runs no script.
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'self'",
     "X-Content-Type-Options": "nosniff",
@@ -35,31 +35,31 @@ HEADERS = {
 
 
 async def app(scope: Any, receive: Any, send: Any) -> None:
-    """The ASGI application that Airflow mounts at `PREFIX`."""
-    await _made()(scope, receive, send)
+    """Answer a request as the ASGI application that Airflow mounts at `PREFIX`."""
+    await _application()(scope, receive, send)
 
 
 def report_file(reports: Path, name: str, path: str) -> Path | None:
-    """The file of a pipeline's reports that a path names; None where there is none, or it lies outside the root.
+    """Return the file below reports/`name` at a path, or None if there is no such file to show.
 
-    A link inside the root that leads out of it leads nowhere.
+    A folder stands for its index.html. Links are resolved first, so one that leads out of the root is refused.
     """
     if not _NAME.fullmatch(name) or "\0" in path:
         return None
     try:
         root = (reports / name).resolve(strict=True)
-        wanted = (root / path).resolve(strict=True)
-        if wanted.is_dir():
-            wanted = (wanted / "index.html").resolve(strict=True)
+        file = (root / path).resolve(strict=True)
+        if file.is_dir():
+            file = (file / "index.html").resolve(strict=True)
     except (OSError, ValueError):
         return None
     hidden = any(part.startswith(".") for part in Path(path).parts)
-    is_shown = wanted.is_relative_to(root) and wanted.is_file() and wanted.suffix in _SHOWN
-    return wanted if is_shown and not hidden else None
+    is_shown = file.is_relative_to(root) and file.is_file() and file.suffix in _SUFFIXES
+    return file if is_shown and not hidden else None
 
 
 @cache
-def _made() -> Any:
+def _application() -> Any:
     from airflow.api_fastapi.core_api.security import AccessView, GetUserDep, requires_access_view
     from fastapi import Depends, FastAPI, HTTPException
     from fastapi.responses import FileResponse, HTMLResponse
@@ -67,7 +67,8 @@ def _made() -> Any:
     from windrow_airflow import overview
 
     made = FastAPI(title="Windrow", docs_url=None, redoc_url=None, openapi_url=None)
-    guarded = [Depends(requires_access_view(AccessView.WEBSITE))]  # on each route: an app's own do not cover mounts
+    # on each route: dependencies of a mounted application itself are not applied
+    guarded = [Depends(requires_access_view(AccessView.WEBSITE))]
 
     @made.get("/", dependencies=guarded)
     def index(user: GetUserDep) -> HTMLResponse:

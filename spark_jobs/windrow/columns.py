@@ -7,7 +7,7 @@ Names of columns begin with an underscore, which the columns of a pipeline file 
 from __future__ import annotations
 
 EVENT_TIME = "_event_time"
-ROW_ID = ("_topic", "_epoch", "_partition", "_offset")
+TOPIC, EPOCH, PARTITION, OFFSET = ROW_ID = ("_topic", "_epoch", "_partition", "_offset")
 ROW_ORDER = (EVENT_TIME, *ROW_ID)
 BATCH = "_batch"
 ARRIVED_AT = "_arrived_at"
@@ -44,8 +44,12 @@ LANDING_TYPES = {
     ARRIVED_AT: "timestamp",
     RECORD_AT: "timestamp",
     QUARANTINED: "string",
+    RAW: "binary",
 }
-"""Types of `LANDING_META`."""
+"""Types of `LANDING_META`, and of `RAW` behind it."""
+
+UNREADABLE = ("tombstone", "too_large", "bad_utf8", "malformed")
+"""Reasons in `QUARANTINED` of records without one readable JSON object: none of their columns has a value."""
 
 ELEMENT_TYPES = {**ORDER_TYPES, ARRIVED_AT: "timestamp"}
 """Types of `ELEMENT_META`."""

@@ -8,73 +8,6 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from windrow.columns import (
-    ARRIVED_AT as ARRIVED_AT,
-)
-from windrow.columns import (
-    BATCH as BATCH,
-)
-from windrow.columns import (
-    DATE as DATE,
-)
-from windrow.columns import (
-    ELEMENT_META as ELEMENT_META,
-)
-from windrow.columns import (
-    ELEMENT_TYPES as ELEMENT_TYPES,
-)
-from windrow.columns import (
-    EVENT_TIME as EVENT_TIME,
-)
-from windrow.columns import (
-    INTERVAL as INTERVAL,
-)
-from windrow.columns import (
-    LANDING_META as LANDING_META,
-)
-from windrow.columns import (
-    LANDING_TYPES as LANDING_TYPES,
-)
-from windrow.columns import (
-    OBSERVED_UNTIL as OBSERVED_UNTIL,
-)
-from windrow.columns import (
-    PAIRED as PAIRED,
-)
-from windrow.columns import (
-    PLAN as PLAN,
-)
-from windrow.columns import (
-    PUBLICATION as PUBLICATION,
-)
-from windrow.columns import (
-    QUARANTINED as QUARANTINED,
-)
-from windrow.columns import (
-    RAW as RAW,
-)
-from windrow.columns import (
-    REASON as REASON,
-)
-from windrow.columns import (
-    RECORD_AT as RECORD_AT,
-)
-from windrow.columns import (
-    ROW_ID as ROW_ID,
-)
-from windrow.columns import (
-    ROW_ORDER as ROW_ORDER,
-)
-from windrow.columns import (
-    STATE as STATE,
-)
-from windrow.columns import (
-    TRAINING_META as TRAINING_META,
-)
-from windrow.columns import (
-    TRAINING_TYPES as TRAINING_TYPES,
-)
-
 _INSTANT = pa.timestamp("us", tz="UTC")
 _TEXT, _LONG, _INT, _FLAG, _REAL = pa.string(), pa.int64(), pa.int32(), pa.bool_(), pa.float64()
 _SPARK_NAMES = {
@@ -308,6 +241,6 @@ the share of the keys. `policy` is the clock that closes rows (`semantics.lag.sc
 `idle_after_s`. `side` is where `lag` (`none`, `constant`, `pause`, `drain`) was injected, on `partitions` (`all`, or
 numbers); `lag_s` is its length, `lag_start` and `lag_rate` belong to a pause or a drain. `after_s`, `grace_s` and
 `interval_s` are the settings that the scenario ran with (`interval_s` null: row by row). What follows is
-`semantics.lag.scenario.Outcome`, durations in seconds; null where it cannot be known. `flips` is JSON: "state with
+`semantics.lag.outcome.LagOutcome`, durations in seconds; null where it cannot be known. `flips` is JSON: "state with
 all labels>state as it left" → rows.
 """

@@ -3,6 +3,7 @@
     written by people   `2026-11-01T00:00:00Z`, `1h30m`      parse_instant, parse_duration, duration_text
     stored, for programs `2026-11-01T00:00:00.000000Z`       instant_text, instant_of
     read by people       `2026-11-01 00:00:00Z`, `2h 05m 10s` shown_instant, shown_duration
+    in a sentence        `1 h 30 min`                         rounded_duration
 
 A duration always has a unit and a fixed length: a day is 24 hours. An instant always has a zone, and is UTC from here
 on: a naive one is refused, never guessed.
@@ -17,6 +18,7 @@ LONGEST = timedelta(days=366)
 """No window, grace or pause in a pipeline file is longer."""
 
 _MILLISECONDS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
+_SENTENCE_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 _DURATION = re.compile("".join(f"(?:([0-9]{{1,12}}){unit})?" for unit in _MILLISECONDS))
 _INSTANT = re.compile(
     r"\d{4}-\d\d-\d\d(?P<time>[T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(?P<zone> ?(Z|[+-]\d\d:?\d\d))?)?",
@@ -148,6 +150,29 @@ def shown_duration(length: timedelta | None, *, exact: bool = False, missing: st
     if seconds % 60 or fraction or not parts:
         parts.append(f"{seconds % 60}{fraction}s")
     return ("-" if length < timedelta(0) else "") + " ".join(parts)
+
+
+def rounded_duration(length: timedelta) -> str:
+    """A duration in a sentence: two units, rounded to the second of them; below 10 s three digits.
+
+    >>> rounded_duration(timedelta(minutes=90)), rounded_duration(timedelta(seconds=3661))
+    ('1 h 30 min', '1 h 1 min')
+    >>> rounded_duration(timedelta(milliseconds=250))
+    '0.25 s'
+    """
+    seconds = length.total_seconds()
+    if seconds < 0:
+        return f"-{rounded_duration(-length)}"
+    if seconds < 10:
+        return f"{seconds:.3g} s"
+    first = next(i for i, (_, size) in enumerate(_SENTENCE_UNITS) if seconds >= size)
+    unit = _SENTENCE_UNITS[min(first + 1, 3)][1]
+    rest = round(seconds / unit) * unit
+    parts = []
+    for name, size in _SENTENCE_UNITS[first : first + 2]:
+        count, rest = divmod(rest, size)
+        parts += [f"{count} {name}"] if count else []
+    return " ".join(parts)
 
 
 def _utc(at: datetime) -> datetime:

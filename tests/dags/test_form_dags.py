@@ -1,4 +1,4 @@
-"""The DAGs that people start, and the daily ones: forms, edges, and what their jobs are told."""
+"""The DAGs that people start, and the daily ones: forms, edges, and the arguments of their jobs."""
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag
@@ -18,7 +18,7 @@ def edges(dag):
     return {name: task.downstream_task_ids for name, task in dag.task_dict.items()}
 
 
-def told(dag, task_id, params, run=None, ti=None):
+def rendered(dag, task_id, params, run=None, ti=None):
     """A task's run key and arguments, rendered with a form, without those that render to nothing."""
     task = dag.task_dict[task_id]
     filled = {**{name: param.value for name, param in dag.params.items()}, **params}
@@ -68,16 +68,16 @@ def test_one_rebuild_at_a_time_and_only_by_hand(dags):
     assert {str(kind.value) for kind in rebuild.allowed_run_types} == {"manual"}
 
 
-def test_the_plan_of_a_rebuild_is_told_range_reason_and_dry_run(dags):
+def test_the_plan_of_a_rebuild_gets_range_reason_and_dry_run(dags):
     rebuild = dags["ads.rebuild"]
     common = ["--from=2026-11-01T06:00:00+00:00", "--to=2026-11-01T12:00:00Z", "--reason=late labels; rm -rf /"]
     run = Run("manual", run_id="manual__x")
     run.triggering_user_name = "ada"
-    assert told(rebuild, "plan", REBUILD, run) == ("manual__x", [*common, "--who=ada", "--dry-run"])
+    assert rendered(rebuild, "plan", REBUILD, run) == ("manual__x", [*common, "--who=ada", "--dry-run"])
 
 
-def test_the_plan_of_a_rebuild_that_is_meant_is_no_dry_run(dags):
-    _, arguments = told(dags["ads.rebuild"], "plan", {**REBUILD, "dry_run": False})
+def test_the_plan_of_a_real_rebuild_gets_no_dry_run(dags):
+    _, arguments = rendered(dags["ads.rebuild"], "plan", {**REBUILD, "dry_run": False})
     assert "--dry-run" not in arguments
 
 
@@ -89,15 +89,15 @@ def test_every_task_of_a_rebuild_works_under_the_key_of_its_plan_also_when_it_al
 
     cleared = Run("manual", clear_number=2, run_id="manual__x")
     for task, arguments in (("join", ["--planned"]), ("check", []), ("publish", [])):
-        assert told(dags["ads.rebuild"], task, REBUILD, cleared, Planned()) == ("manual__x", arguments)
+        assert rendered(dags["ads.rebuild"], task, REBUILD, cleared, Planned()) == ("manual__x", arguments)
 
 
 def test_a_template_in_a_reason_stays_text(dags):
-    _, arguments = told(dags["ads.rebuild"], "plan", {**REBUILD, "reason": "{{ 7 * 7 }} --dry-run"})
+    _, arguments = rendered(dags["ads.rebuild"], "plan", {**REBUILD, "reason": "{{ 7 * 7 }} --dry-run"})
     assert "--reason={{ 7 * 7 }} --dry-run" in arguments
 
 
-def test_a_good_form_is_taken(dags):
+def test_a_good_form_is_accepted(dags):
     assert validated(dags["ads.rebuild"], REBUILD)["reason"] == REBUILD["reason"]
 
 
@@ -119,7 +119,7 @@ def test_a_wrong_form_makes_no_run(dags, wrong):
 
 
 @pytest.mark.parametrize("missing", ["from", "to", "reason"])
-def test_a_form_that_is_not_filled_in_makes_no_run(dags, missing):
+def test_an_incomplete_form_makes_no_run(dags, missing):
     with pytest.raises(ParamValidationError):
         validated(dags["ads.rebuild"], {name: value for name, value in REBUILD.items() if name != missing})
 
@@ -129,27 +129,27 @@ def test_an_override_records_the_signed_in_user_and_nothing_typed(dags):
     run = Run("manual", run_id="manual__x")
     run.triggering_user_name = "ada"
     form = {"interval": "2026-11-01T06:00:00Z", "reason": "--who=eve"}
-    assert told(override, "override", form, run) == (
+    assert rendered(override, "override", form, run) == (
         None,
         ["--interval=2026-11-01T06:00:00Z", "--reason=--who=eve", "--who=ada"],
     )
     assert set(override.params) == {"interval", "reason"}
 
 
-def test_the_late_ledger_is_completed_before_it_is_reconciled_and_the_summary_is_made_in_any_case(dags):
+def test_the_late_ledger_is_completed_before_it_is_reconciled_and_the_summary_is_written_in_any_case(dags):
     reconcile = dags["ads.reconcile"]
     assert edges(reconcile) == {"late": {"reconcile", "summarise"}, "reconcile": set(), "summarise": set()}
     assert reconcile.task_dict["summarise"].trigger_rule.value == "all_done"
 
 
-def test_a_scheduled_lag_analysis_asks_for_nothing_and_a_form_is_handed_on(dags):
+def test_a_scheduled_lag_analysis_has_no_arguments(dags):
     dag = dags["ads.lag_impact"]
-    assert told(dag, "lag_impact", {}) == (None, [])
+    assert rendered(dag, "lag_impact", {}) == (None, [])
 
 
-def test_the_form_of_the_lag_analysis_is_handed_on(dags):
+def test_the_form_of_the_lag_analysis_becomes_arguments(dags):
     form = {"from": "2026-11-01T00:00:00Z", "lags": "1m, 10m", "sides": "clicks", "sample": 0.1}
-    _, arguments = told(dags["ads.lag_impact"], "lag_impact", form)
+    _, arguments = rendered(dags["ads.lag_impact"], "lag_impact", form)
     assert arguments == ["--from=2026-11-01T00:00:00Z", "--sides=clicks", "--lags=1m, 10m", "--sample=0.1"]
 
 
@@ -161,11 +161,11 @@ def test_a_wrong_form_of_the_lag_analysis_makes_no_run(dags, wrong):
 
 def test_maintenance_states_its_retention(dags):
     dag = dags["ads.maintenance"]
-    assert told(dag, "maintenance", {}) == (None, ["--retention=30d"])
+    assert rendered(dag, "maintenance", {}) == (None, ["--retention=30d"])
     assert "30d" in dag.doc_md
 
 
-def test_no_task_needs_a_pool_that_nobody_has_made(dags):
+def test_every_task_uses_an_existing_pool(dags):
     for dag in dags.values():
         assert {task.pool for task in dag.tasks} == {"default_pool"}
 

@@ -1,4 +1,4 @@
-"""The pages that Airflow shows: bounded, everything escaped, links only to what is there."""
+"""The pages that Airflow serves: bounded, everything escaped, links only to existing pages."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -41,7 +41,7 @@ def test_a_long_register_makes_a_short_page(places):
     assert find("ads", places.pipelines).name in page
 
 
-def test_who_overrode_and_why_is_shown_as_text(places):
+def test_the_name_and_reason_of_an_override_are_shown_as_text(places):
     published(places, 1, overridden_by="<b>ada", override_reason="<script>x</script>")
     page = overview.pipeline_page("ads", places)
     assert "by &lt;b&gt;ada: &lt;script&gt;" in page
@@ -95,7 +95,7 @@ PLAN = {
 }
 
 
-def test_a_plan_is_told_line_by_line():
+def test_a_plan_has_a_log_line_per_interval():
     assert list(rebuild_page.lines(PLAN)) == [
         "Dry run, nothing is changed: 1 replaced, 5 left alone; 1,234 published rows are replaced. Reason: <late>",
         "2026-11-01T00:00:00Z  replaced: ads.clicks: 2 batches newer (3 late_label)",

@@ -1,4 +1,4 @@
-"""Which file a path under /windrow/reports names: one below the pipeline's reports, or none."""
+"""A path under /windrow/reports names a file below the pipeline's reports, or none."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from windrow_airflow.web import report_file
 
 @pytest.fixture
 def reports(tmp_path):
-    """reports/feed with a page and a folder; a secret beside it, and links that lead out."""
+    """reports/feed with a page and a folder; a secret outside of it, and links that lead out."""
     feed = tmp_path / "reports" / "feed"
     (feed / "data_docs" / "2026-11-01").mkdir(parents=True)
     (feed / "data_docs" / "index.html").write_text("all")
@@ -56,7 +56,7 @@ def test_a_page_below_the_root_is_found(reports, path, text):
         ("nobody", "index.html"),
     ],
 )
-def test_what_lies_outside_or_is_no_page_is_not_found(reports, name, path):
+def test_a_file_outside_the_root_or_of_another_kind_is_not_found(reports, name, path):
     assert report_file(reports, name, path) is None
 
 
@@ -101,7 +101,7 @@ def test_a_page_is_for_signed_in_people_with_a_right_to_it(status, path):
     assert "default-src 'none'" in answer.headers["content-security-policy"]
 
 
-def test_a_token_that_is_none_is_refused(status, reports):
+def test_an_invalid_token_is_refused(status, reports):
     from fastapi.testclient import TestClient
 
     from windrow_airflow import web
@@ -123,5 +123,5 @@ def test_a_token_that_is_none_is_refused(status, reports):
         "/pipelines/nobody",
     ],
 )
-def test_what_lies_outside_is_not_found_also_for_an_admin(status, path):
+def test_a_file_outside_the_root_is_not_found_even_by_an_admin(status, path):
     assert status(path, "admin").status_code == 404

@@ -16,10 +16,9 @@ from support.faults import LANDED_AT, Reader, check_against_oracle, landed_histo
 from support.generated import INTERVAL, START
 from support.oracle import expected
 from support.world import World, content
-from windrow.io.registers import publications
-from windrow.io.training import candidates
+from windrow.io.registers import measures, publications
+from windrow.jobs.rebuild import rebuild
 from windrow.jobs.run import Context
-from windrow.jobs.train import rebuild
 from windrow.semantics.plan import Plan
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
@@ -135,6 +134,6 @@ def conflicts_are_counted(world: World, ctx: Context) -> None:
     row = publications.published(ctx.home, BEGIN)
     assert row is not None
     plan = Plan.from_json(row["plan"])
-    measured = {m["name"]: m["value"] for m in candidates.measures_of(ctx.home, [plan])}
+    measured = {m["name"]: m["value"] for m in measures.of_plans(ctx.home, [plan])}
     assert measured["left_conflict"] == joined.conflict["served"] >= 2  # another payload, another time
     assert measured["clicks.conflict"] == joined.conflict["clicks"] >= 1

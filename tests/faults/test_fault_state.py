@@ -1,4 +1,4 @@
-"""Control state that is lost or reset is noticed: nothing is published from it, and what stands published stays."""
+"""Control state that is lost or reset is noticed: nothing is published from it, and published rows stay."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from deltalake import DeltaTable, write_deltalake
 from support.faults import prepared
 from support.generated import START
 from support.world import World
-from windrow.io.registers import clocks, publications
-from windrow.io.training import candidates
+from windrow.io.registers import clocks, measures, publications
 from windrow.io.training.candidates import CandidatesGone
 from windrow.jobs.check import check
 from windrow.jobs.join import make_candidates
@@ -47,7 +46,7 @@ def test_lost_or_reset_control_state_is_noticed_and_nothing_is_published_from_it
     reset_register(ctx)
     publish(ctx, planned)
     assert [row["number"] for row in world.register(ctx)] == [1, 2]
-    assert publish(ctx, planned) == world.register(ctx)[1:]  # again: nothing to do, and no failure
+    assert publish(ctx, planned) == world.register(ctx)[1:]  # again: there is nothing to do, which is no failure
 
 
 def lost_plans(world: World, ctx: Context) -> None:
@@ -58,11 +57,11 @@ def lost_plans(world: World, ctx: Context) -> None:
 
 
 def lost_measures_are_made_again(ctx: Context, planned: tuple[Plan, ...]) -> None:
-    """The gate passes nothing that has no numbers; the join's retry makes them from the candidate that is there."""
+    """The gate passes no candidate without measures; a retry of the join measures the candidate that is there."""
     with without(ctx, "measures"):
         assert list(check(ctx, planned)) == [planned[0].id]
         make_candidates(ctx, planned)
-        assert candidates.is_made(ctx.home, planned)
+        assert measures.are_recorded(ctx.home, planned)
         assert check(ctx, planned) == {}
     assert check(ctx, planned) == {}
 
@@ -83,7 +82,7 @@ def lost_candidates(ctx: Context, planned: tuple[Plan, ...]) -> None:
 
 
 def training_behind_its_register(ctx: Context, planned: tuple[Plan, ...]) -> None:
-    """A training table that is lost, or copied without its transactions, is not written to and not made anew."""
+    """A training table that is lost, or copied without its transactions, is neither written nor created again."""
     path = path_of(ctx, "training")
     with without(ctx, "training"):
         with pytest.raises(publications.TrainingBehind, match="knows of publication 0, its register of 1"):
@@ -120,7 +119,7 @@ def path_of(ctx: Context, table: str) -> str:
 
 
 def reset(path: str, **options: Any) -> None:
-    """The same rows in a table that never heard of any transaction."""
+    """Write the same rows to a new table, which has no transactions."""
     rows = DeltaTable(path).to_pyarrow_table()
     shutil.rmtree(path)
     write_deltalake(path, rows, **options)
@@ -128,7 +127,7 @@ def reset(path: str, **options: Any) -> None:
 
 @contextmanager
 def without(ctx: Context, table: str, *, leave: bool = False) -> Iterator[None]:
-    """The table gone for the body (or there, with `leave`, to be damaged); as it was behind it."""
+    """Remove a table for the body, or with `leave` keep it to be damaged; restore it afterwards."""
     path = Path(path_of(ctx, table))
     kept = path.with_name(f"{table}.kept")
     shutil.copytree(path, kept)

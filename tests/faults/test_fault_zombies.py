@@ -23,7 +23,6 @@ from support.world import World
 from windrow.home import Table
 from windrow.io.delta.locks import Locked, held
 from windrow.io.registers import publications
-from windrow.io.training.publication import Superseded
 from windrow.jobs.check import check
 from windrow.jobs.join import make_candidates
 from windrow.jobs.planning import plan_interval
@@ -32,6 +31,7 @@ from windrow.jobs.run import Context
 from windrow.jobs.train import train_one
 from windrow.outcomes import ExitCode
 from windrow.semantics.plan import Plan
+from windrow.semantics.publication import Superseded
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 

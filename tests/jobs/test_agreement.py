@@ -23,7 +23,7 @@ from support.generated import (
 )
 from support.oracle import PINS, expected, expected_rows, found_rows, sent
 from support.world import World, content
-from windrow.io.training import candidates
+from windrow.io.registers import measures as measured
 from windrow.jobs.run import Context
 from windrow.semantics.plan import Plan
 from windrow.semantics.records import Right
@@ -57,8 +57,7 @@ def test_published_rows_are_those_of_the_reference_join(world: World, seed: int,
     assert register.keys() == joined.keys()
     for start, one in joined.items():
         measures = {
-            row["name"]: row["value"]
-            for row in candidates.measures_of(ctx.home, [Plan.from_json(register[start]["plan"])])
+            row["name"]: row["value"] for row in measured.of_plans(ctx.home, [Plan.from_json(register[start]["plan"])])
         }
         wanted = one.balance.measures()
         assert {name: measures[name] for name in wanted} == wanted

@@ -18,14 +18,13 @@ import pytest
 from deltalake import write_deltalake
 
 from windrow.config import load
-from windrow.io.landing import gaps
-from windrow.io.landing.gaps import AcceptedGap, Lost
 from windrow.io.registers import clocks, judgements, plans, publications
 from windrow.jobs.explain.answer import explain
 from windrow.jobs.explain.question import Question
 from windrow.jobs.run import BadRequest, Context
 from windrow.places import Places
 from windrow.semantics.intervals import Interval
+from windrow.semantics.landing.gaps import AcceptedGap, Lost, gaps_text
 from windrow.semantics.plan import Plan
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
@@ -243,7 +242,7 @@ def test_what_is_not_published_is_explained_too(hand: Hand) -> None:
 def test_an_accepted_gap_is_said_in_words(hand: Hand) -> None:
     lost = Lost("clicks", 0, 5, 9)
     gap = AcceptedGap(lost, 0, 1, at(0), accepted_at=at(30), who="ann", why="outage", next_after=at(60), next_batch=1)
-    hand.clock(3, 3600 * 33, 3600 * 33, 32, gap=gaps.to_text([gap]))
+    hand.clock(3, 3600 * 33, 3600 * 33, 32, gap=gaps_text([gap]))
     hand.publish(
         2, 31,
         {**row_id("served", 100, 10), **state("positive", "offset_gap"), "clicks": [row_id("clicks", 100, 20)]},

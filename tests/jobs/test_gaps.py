@@ -1,5 +1,5 @@
-"""Lost offsets (rule 13): landing fails, a person gives them up on record, and no row whose labels may be among them
-becomes a negative."""
+"""Lost offsets (rule 13): landing fails until a person gives them up, and no row becomes negative whose label may be
+among them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from confluent_kafka.admin import AdminClient
 from support.small_pipeline import PIPELINE, START, at, delete, event, made, recreate
 from support.world import World
 from windrow.home import Table
-from windrow.io.landing import gaps, offsets
-from windrow.io.landing.gaps import Lost, NoSuchGap
-from windrow.io.landing.offsets import GivenUp, OffsetsGone
 from windrow.io.registers import clocks
 from windrow.jobs import land
 from windrow.jobs.run import BadRequest, Context
 from windrow.outcomes import ExitCode, exit_code
+from windrow.semantics.landing import offsets
+from windrow.semantics.landing.gaps import GivenUp, Lost, NoSuchGap
+from windrow.semantics.landing.offsets import OffsetsGone
 from windrow.semantics.records import Gap
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
@@ -31,7 +31,7 @@ def given_up(world: World, topic: str, start: int, until: int) -> GivenUp:
 
 def accept(ctx: Context, range_: GivenUp) -> Any:
     *_, last = land.land(ctx, given_up=range_)
-    return last
+    return last.after
 
 
 def test_rows_whose_window_overlaps_an_accepted_gap_are_unknown_to_the_microsecond(world: World) -> None:
@@ -56,10 +56,10 @@ def test_rows_whose_window_overlaps_an_accepted_gap_are_unknown_to_the_microseco
 
     seen = accept(ctx, given_up(world, "likes", 1, 3))
     (row,) = seen.of_topic(likes)
-    assert (row["read"], row["landed"], row["next_offset"]) == (3, 3, 5)  # what is lost was never read
-    (gap,) = gaps.of_rows(seen.rows)
+    assert (row["read"], row["landed"], row["next_offset"]) == (3, 3, 5)  # lost offsets do not count as read
+    (gap,) = seen.gaps
     assert (gap.who, gap.why, str(gap.lost)) == ("ann", "retention was too short", f"{likes}/0:1-3")
-    assert accept(ctx, given_up(world, "likes", 1, 3)).pins == seen.pins  # said again: nothing more
+    assert accept(ctx, given_up(world, "likes", 1, 3)).pins == seen.pins  # accepted again: nothing more
 
     world.train(ctx)
     found = {r["id"]: (r["label_state"], r["label_reason"], r["liked"]) for r in world.training(ctx)}
@@ -83,28 +83,28 @@ def test_a_gap_at_the_end_is_bounded_by_its_acceptance_until_a_record_follows(wo
     last = world.land(ctx)
 
     def seen(observation: clocks.Observation) -> tuple[Gap, ...]:
-        return gaps.as_of(ctx.home, observation.pins, START, at(5_000))
+        return clocks.observe(ctx.home).gaps_between(START, at(5_000), pipeline=ctx.pipeline, pins=observation.pins)
 
     likes = f"{world.name}.likes"
     assert seen(first) == ()
     assert seen(accepted) == (Gap(likes, at(295), at(1_060)),)
     assert seen(last) == (Gap(likes, at(295), at(705)),)
-    assert gaps.as_of(ctx.home, last.pins, at(706), at(900)) == ()
+    assert clocks.observe(ctx.home).gaps_between(at(706), at(900), pipeline=ctx.pipeline, pins=last.pins) == ()
 
     shutil.rmtree(ctx.home.table(Table.CLOCK))
-    with pytest.raises(gaps.ClockBehind, match="windrow land small"):
+    with pytest.raises(clocks.ClockBehind, match="windrow land small"):
         seen(last)
-    again = world.land(ctx)  # the landing commits know all of it
-    assert gaps.of_rows(again.rows) == gaps.of_rows(last.rows)
+    again = world.land(ctx)  # restored from the landing commits
+    assert again.gaps == last.gaps
 
 
-def test_what_was_still_to_be_read_of_a_deleted_topic_is_lost_and_named(
+def test_records_of_a_deleted_topic_that_were_not_landed_are_lost_and_named(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ctx = made(world, PIPELINE, {"served": 1, "likes": 1})
     world.produce([event("served", 0, 60), event("served", 0, 70), event("likes", 0, 900)])
     monkeypatch.setattr(offsets, "RECORDS_PER_PARTITION", 1)
-    behind = next(land.land(ctx))
+    _, behind = next(land.land(ctx))
     monkeypatch.undo()
     assert [clock.lag for clock in behind.clocks] == [0, 1]
     admin = AdminClient({"bootstrap.servers": world.places.kafka})
@@ -117,6 +117,6 @@ def test_what_was_still_to_be_read_of_a_deleted_topic_is_lost_and_named(
     seen = accept(ctx, given_up(world, "served", 1, 2))
     (row,) = seen.of_topic(f"{world.name}.served")
     assert (row["epoch"], row["next_offset"]) == (1, 1)
-    (gap,) = gaps.of_rows(seen.rows)
+    (gap,) = seen.gaps
     assert (gap.epoch, gap.next_after) == (0, None)
-    assert gaps.of_rows(world.land(replace(ctx, now=lambda: at(20_000))).rows) == (gap,)
+    assert world.land(replace(ctx, now=lambda: at(20_000))).gaps == (gap,)

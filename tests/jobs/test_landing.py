@@ -1,4 +1,4 @@
-"""Landing: topics that change under it, ranges that are gone, and clocks that idle, wait or never start."""
+"""Landing: topics that change, offsets that are gone, and clocks that idle, wait or never start."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from deltalake import DeltaTable
 from support.small_pipeline import IDLING, PIPELINE, START, at, delete, event, made, recreate
 from support.world import World
 from windrow.config import Pipeline, parse
-from windrow.io.landing import batches, broker, land
-from windrow.io.landing.offsets import OffsetsGone
+from windrow.io.landing import batches, broker
 from windrow.io.registers import clocks
-from windrow.io.training import candidates
+from windrow.jobs import land
 from windrow.semantics.balance import BalanceBroken
+from windrow.semantics.landing.offsets import OffsetsGone
+from windrow.transforms.training import schema_differences, types_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
@@ -71,8 +72,8 @@ def test_an_event_ahead_of_its_time_is_quarantined_and_moves_no_clock(world: Wor
     assert sum(row["before_start"] for row in seen.rows) == 1
 
 
-def test_where_the_broker_stamps_records_its_stamp_says_what_is_ahead(world: World) -> None:
-    """Landed a day later, a time two minutes ahead of the record's append time is in the past, and still a lie."""
+def test_where_the_broker_stamps_records_its_stamp_decides_what_is_ahead(world: World) -> None:
+    """An event time two minutes ahead of the append time is not trusted, also when it lands a day later."""
     now = (datetime.now(UTC) - START).total_seconds()
     ctx = made(world, PIPELINE, {"likes": 1}, now=now + 86_400)
     world.topics({"served": 1}, message_timestamp_type="LogAppendTime")
@@ -85,7 +86,7 @@ def test_where_the_broker_stamps_records_its_stamp_says_what_is_ahead(world: Wor
     assert seen.watermark == at(now - 5 - 10)
 
 
-def test_a_topic_made_again_is_another_epoch_and_its_offsets_are_other_rows(world: World) -> None:
+def test_a_topic_created_again_is_another_epoch_and_its_offsets_are_other_rows(world: World) -> None:
     ctx = made(world, PIPELINE, {"served": 1, "likes": 1})
     world.produce([event("served", 0, 60, name="old"), event("likes", 0, 900)])
     first = world.land(ctx)
@@ -115,7 +116,7 @@ def test_added_partitions_are_read_from_their_start_and_begin_at_the_topics_cloc
     world.produce([event("served", 1, 100, name="late"), event("served", 0, 1_200)])
     seen = world.land(ctx)
     assert len(seen.of_topic(f"{world.name}.served")) == 2
-    assert seen.watermark == first.watermark  # the new partition starts there, and does not take W back
+    assert seen.watermark == first.watermark  # the new partition starts there and does not move W back
     assert "late" in {r["id"] for r in world.table(ctx, f"landing/{world.name}.served")}
 
 
@@ -142,7 +143,7 @@ def test_offsets_that_the_broker_deleted_fail_the_landing_and_are_named(world: W
 def test_a_topic_that_fails_does_not_keep_the_others_from_landing(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One is landed at a time: the first in line fails while the last still waits for its turn."""
+    """Topics are landed one at a time here: the first fails while the last waits for its turn."""
     monkeypatch.setattr(land, "TOPICS_AT_ONCE", 1)
     likes = PIPELINE[PIPELINE.index("  - name: likes") : PIPELINE.index("grace:")]
     text = PIPELINE.replace("grace:", likes.replace("likes", "saves") + "grace:")
@@ -168,7 +169,7 @@ def test_aborted_records_never_land_and_markers_are_no_gap(world: World) -> None
         for seconds in (1, 2):
             _, partition, value, _ = event("served", 0, seconds, name=name)
             producer.produce(f"{world.name}.served", value, partition=partition)
-        producer.flush(30)  # what is aborted is on the broker first
+        producer.flush(30)  # aborted records reach the broker too
         producer.commit_transaction(30) if keep else producer.abort_transaction(30)
     world.produce([event("likes", 0, 1)])
     seen = world.land(ctx)
@@ -178,7 +179,7 @@ def test_aborted_records_never_land_and_markers_are_no_gap(world: World) -> None
     assert (served["read"], served["landed"], served["skipped"]) == (9, 4, 5)
     assert seen.clocks[1].caught_up
 
-    producer.begin_transaction()  # a range of nothing but aborted records and a marker
+    producer.begin_transaction()  # a range of aborted records and a marker only
     producer.produce(f"{world.name}.served", b"{}", partition=0)
     producer.flush(30)
     producer.abort_transaction(30)
@@ -197,7 +198,7 @@ def test_a_missing_topic_and_a_missing_broker_are_named_and_move_nothing(world: 
     assert clocks.observe(ctx.home).number == -1
 
 
-def test_a_drain_closes_everything_and_says_so(world: World) -> None:
+def test_a_drain_closes_everything_and_is_the_reason_of_its_labels(world: World) -> None:
     ctx = made(world, PIPELINE, {"served": 1, "likes": 1})
     world.produce([event("served", 0, 30, key=1), event("served", 0, 90, key=2), event("likes", 0, 31, key=1)])
     world.land(ctx)
@@ -223,14 +224,14 @@ TIMES = {
     "10000-01-01T00:00:00Z": None,
     "-62200000000": None,
 }
-"""What a producer may say → seconds behind START, or quarantined."""
+"""Event time as a producer may write it → seconds after START, or None: quarantined."""
 
 
-def test_every_way_to_say_an_instant_is_understood_or_quarantined(world: World) -> None:
+def test_every_way_to_write_an_instant_is_understood_or_quarantined(world: World) -> None:
     import json
 
     ctx = made(world, PIPELINE, {"served": 1, "likes": 1}, now=1_000)
-    values = [json.dumps({"id": "x", "k": 1, "t": said}).encode() for said in TIMES]
+    values = [json.dumps({"id": "x", "k": 1, "t": time}).encode() for time in TIMES]
     world.produce([("served", 0, value, START) for value in values])
     world.land(ctx)
     rows = sorted(world.table(ctx, f"landing/{world.name}.served"), key=lambda r: r["_offset"])
@@ -265,7 +266,7 @@ def test_text_that_is_not_one_json_object_is_malformed(world: World) -> None:
     assert bytes(rows[1]["_raw"]) == broken[0].encode()
 
 
-NASTY = (
+UNUSUAL = (
     PIPELINE.replace(
         "{id: string, k: bigint, t: timestamp}\n  key: [k]",
         "{t: timestamp, key: boolean, value: binary, timestamp: double, order: 'map<string,int>', "
@@ -283,11 +284,11 @@ def load_text(text: str, world: World) -> Pipeline:
     return parse(text.replace("{t}", world.name), expectations=world.places.expectations)
 
 
-def test_columns_named_and_typed_like_nobody_expects_come_through(world: World, spark: Any) -> None:
-    """Names of Kafka's own columns and of SQL, a boolean key, a map; labels that would fail on some row are null."""
+def test_columns_of_unusual_names_and_types_come_through(world: World, spark: Any) -> None:
+    """Names of Kafka's columns and of SQL, a boolean key, a map; a label whose expression fails for a row is null."""
     import json
 
-    ctx = made(world, NASTY, {"served": 1, "likes": 1})
+    ctx = made(world, UNUSUAL, {"served": 1, "likes": 1})
     served = [
         {"t": "2026-11-01T00:00:01Z", "key": True, "value": "aGk=", "timestamp": 1.0, "order": {"a": 1}},
         {"t": "2026-11-01T00:00:02Z", "key": False, "timestamp": 3.0, "topic": {"a": 7, "b": ["x", None]}},
@@ -303,9 +304,9 @@ def test_columns_named_and_typed_like_nobody_expects_come_through(world: World, 
     world.train(ctx)
     measured = {r["value"] for r in world.table(ctx, "measures") if r["name"] == "schema_differences"}
     assert measured == {0.0}  # also for a map, a struct, a decimal in an array
-    other = load_text(NASTY.replace("timestamp: double", "timestamp: float"), world)
+    other = load_text(UNUSUAL.replace("timestamp: double", "timestamp: float"), world)
     written = spark.read.format("delta").load(ctx.places.table("small", "candidates"))
-    assert candidates.schema_differences(written.schema, other) == 1
+    assert schema_differences(types_of(written), other) == 1
     first, second = world.training(ctx)
     assert (first["key"], bytes(first["value"]), first["timestamp"], first["order"]) == (True, b"hi", 1.0, [("a", 1)])
     assert (first["liked"], str(first["first"]), first["share"]) == (True, "12.50", None)
@@ -318,7 +319,7 @@ def test_columns_named_and_typed_like_nobody_expects_come_through(world: World, 
 
 
 def test_a_batch_that_holds_fewer_rows_than_were_delivered_is_never_clocked(world: World, spark: Any) -> None:
-    """The check itself: the same batch, counted against one record more than it holds."""
+    """The same batch, checked against one record more than it holds."""
     ctx = made(world, PIPELINE, {"served": 1, "likes": 1})
     world.produce([event("served", 0, n) for n in range(5)] + [("served", 0, b"{", START), event("likes", 0, 1)])
     world.land(ctx)
@@ -326,8 +327,8 @@ def test_a_batch_that_holds_fewer_rows_than_were_delivered_is_never_clocked(worl
     found = batches.committed(path, 1)
     assert found is not None
     batch, written = found
-    assert written == 6  # the writer's own count, which a repair after a kill goes by
-    counted = land._count(spark, ctx.pipeline, path, batch, written)
-    assert (counted[0]["landed"], counted[0]["quarantined"]) == (5, 1)
+    assert written == 6  # the number that Spark reported; a repair after a kill checks against it
+    counted = land._counts(spark, ctx.home, batch, written)
+    assert (counted[0].landed, counted[0].quarantined) == (5, 1)
     with pytest.raises(BalanceBroken, match="holds 6 rows, but 7 records were delivered"):
-        land._count(spark, ctx.pipeline, path, batch, written + 1)
+        land._counts(spark, ctx.home, batch, written + 1)

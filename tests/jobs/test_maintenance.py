@@ -16,9 +16,10 @@ from windrow.io.registers import publications
 from windrow.io.training import maintenance
 from windrow.io.training.maintenance import RetentionUnsafe
 from windrow.jobs import maintain as job
-from windrow.jobs.join import make_candidates, plan_interval
+from windrow.jobs.join import make_candidates
+from windrow.jobs.planning import plan_interval
+from windrow.jobs.rebuild import rebuild
 from windrow.jobs.run import Context
-from windrow.jobs.train import rebuild
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 

@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 
 from support.small_pipeline import PIPELINE, at, event, made
 from support.world import World
-from windrow.jobs import plan_intervals, publish
+from windrow.jobs import publish, survey
 from windrow.jobs.check import check
 from windrow.jobs.join import make_candidates
 from windrow.jobs.planning import plan_interval
@@ -61,7 +61,7 @@ def test_the_files_of_a_candidate_are_published_unless_another_number_came_in_be
 
     # intervals of one run have a number each, and so do those that replace others
     publish.publish(ctx, third)
-    again = plan_intervals.plan_range(ctx, "again", at(0), at(180), None, everything=True)
+    again = survey.plan_range(ctx, "again", at(0), at(180), None, everything=True)
     make_candidates(ctx, again)
     assert check(ctx, again) == {}
     monkeypatch.setenv("WINDROW_WITHOUT_SPARK", "1")

@@ -14,7 +14,8 @@ from windrow.config import parse
 from windrow.home import Home, Table
 from windrow.io.delta import tables
 from windrow.io.registers import clocks, configs, plans, publications
-from windrow.jobs import plan_intervals
+from windrow.io.registers.plans import Request
+from windrow.jobs import plan_intervals, planning, survey
 from windrow.jobs.run import BadRequest, Context, WindowStillOpen
 from windrow.outcomes import NothingToDo
 from windrow.places import Places
@@ -23,7 +24,7 @@ from windrow.semantics.intervals import Interval
 from windrow.semantics.plan import Plan
 
 FIVE = timedelta(minutes=5)
-WHY = plans.Asked("because", "somebody")
+WHY = Request("because", "somebody")
 COUNTS = ("rows", "left_landed", "left_duplicate", "left_unpaired", "positive", "negative", "unknown")
 
 
@@ -71,9 +72,9 @@ def test_a_plan_says_for_each_interval_what_happens_to_it_and_why(ctx: Context) 
     published(ctx, 3, 3, batch=5, config_hash="other")
     published(ctx, 4, 4, batch=5, code_version="0.0.1")
     published(ctx, 5, 5, batch=5, drained=True)
-    found = plan_intervals.survey(ctx, START, START + 6 * FIVE)
-    told = [(line.deed, line.publication, line.why) for line in found.lines]
-    assert [deed for deed, _, _ in told] == ["leave", "replace", "publish", "replace", "replace", "replace"]
+    found = survey.survey(ctx, START, START + 6 * FIVE)
+    told = [(line.action, line.publication, line.why) for line in found.lines]
+    assert [action for action, _, _ in told] == ["leave", "replace", "publish", "replace", "replace", "replace"]
     assert told[0][2] == "published at these very pins, file and version"
     assert told[1] == ("replace", 2, "t.engagements: 2 batches newer; t.served: 2 batches newer")
     assert told[2] == ("publish", None, "it has no publication")
@@ -82,26 +83,26 @@ def test_a_plan_says_for_each_interval_what_happens_to_it_and_why(ctx: Context) 
     assert told[5][2] == "the end of the stream was declared"
     assert plan_intervals.listing(found)["counts"] == {"leave": 1, "replace": 4, "publish": 1}
     assert plan_intervals.listing(found, 2)["not_listed"] == 4
-    every = plan_intervals.survey(ctx, START, START + 6 * FIVE, everything=True)
-    assert [line.deed for line in every.lines] == ["replace", "replace", "publish", *["replace"] * 3]
+    every = survey.survey(ctx, START, START + 6 * FIVE, everything=True)
+    assert [line.action for line in every.lines] == ["replace", "replace", "publish", *["replace"] * 3]
 
 
 def test_recorded_plans_stand_and_carry_reason_and_name(ctx: Context) -> None:
     observe(ctx, 0, batch=5, minutes=60)
     published(ctx, 1, 0, batch=3)
-    first = plan_intervals.plan_range(ctx, "mine", START, START + 2 * FIVE, WHY)
+    first = survey.plan_range(ctx, "mine", START, START + 2 * FIVE, WHY)
     assert [(p.interval.start, p.supersedes) for p in first] == [(START, 1), (START + FIVE, None)]
     observe(ctx, 1, batch=6, minutes=70)
-    assert plan_intervals.plan_range(ctx, "mine", START, START + 2 * FIVE, WHY) == first
-    origins = plans.asked_for(ctx.home, first)
+    assert survey.plan_range(ctx, "mine", START, START + 2 * FIVE, WHY) == first
+    origins = plans.origins(ctx.home, first)
     assert list(origins.values()) == [{"kind": "rebuild", "reason": "because", "asked_by": "somebody"}] * 2
     with pytest.raises(BadRequest, match="another range is another run"):
-        plan_intervals.plan_range(ctx, "mine", START, START + FIVE, WHY)
+        survey.plan_range(ctx, "mine", START, START + FIVE, WHY)
 
 
 def test_the_pipeline_file_of_a_plan_is_on_record(ctx: Context) -> None:
     observe(ctx, 0, batch=5, minutes=60)
-    plan_intervals.plan_range(ctx, "mine", START, START + FIVE, WHY)
+    survey.plan_range(ctx, "mine", START, START + FIVE, WHY)
     changed = parse(PIPELINE.replace("after: 6m", "after: 7m"), "generated.yaml")
     assert configs.of_hash(Home(changed, ctx.places), ctx.pipeline.config_hash) == ctx.pipeline
     assert configs.of_hash(Home(changed, ctx.places), "never seen") is None
@@ -124,24 +125,24 @@ def test_a_range_that_cannot_be_is_refused_with_a_reason(
 ) -> None:
     observe(ctx, 0, batch=5, minutes=60)
     with pytest.raises(error, match=message):
-        plan_intervals.survey(ctx, begin, end)
+        survey.survey(ctx, begin, end)
     assert not Path(ctx.places.table("generated", "plans")).exists()
 
 
 def test_a_range_that_closes_at_this_watermark_is_taken(ctx: Context) -> None:
     observe(ctx, 0, batch=5, minutes=62)
-    assert len(plan_intervals.survey(ctx, START, START + 11 * FIVE).lines) == 11
+    assert len(survey.survey(ctx, START, START + 11 * FIVE).lines) == 11
 
 
 def test_nothing_to_change_is_no_plan(ctx: Context) -> None:
     observe(ctx, 0, batch=5, minutes=60)
     published(ctx, 1, 0, batch=5)
     with pytest.raises(NothingToDo, match="--all makes them again"):
-        plan_intervals.plan_range(ctx, "mine", START, START + FIVE, WHY)
-    assert plan_intervals.plan_range(ctx, "mine", START, START + FIVE, WHY, everything=True)
+        survey.plan_range(ctx, "mine", START, START + FIVE, WHY)
+    assert survey.plan_range(ctx, "mine", START, START + FIVE, WHY, everything=True)
 
 
 @pytest.mark.parametrize("reason", ["", "  ", "two\nlines", "x" * 1001, "bell \a"])
 def test_a_reason_is_one_line_that_says_something(reason: str) -> None:
     with pytest.raises(BadRequest, match="a reason is needed"):
-        plan_intervals.asked(reason, "me")
+        planning.request(reason, "me")

@@ -15,8 +15,9 @@ from support.world import World, content
 from windrow.home import Table
 from windrow.io.delta import tables
 from windrow.io.registers import plans, publications
+from windrow.io.registers.plans import Request
 from windrow.io.training import candidates
-from windrow.jobs import check, plan_intervals, planning, train
+from windrow.jobs import check, planning, rebuild, survey
 from windrow.jobs.join import make_candidates
 from windrow.jobs.publish import publish
 from windrow.jobs.run import Context
@@ -25,7 +26,7 @@ from windrow.text import instant_text
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(900)]
 
-WHY = plans.Asked("late clicks after the outage", "a person")
+WHY = Request("late clicks after the outage", "a person")
 
 
 def test_an_interrupted_rebuild_goes_on_and_publishes_nothing_twice(world: World, spark: Any) -> None:
@@ -35,14 +36,14 @@ def test_an_interrupted_rebuild_goes_on_and_publishes_nothing_twice(world: World
     (first,) = world.train(ctx)
     begin, end = START, START + len(first.published) * ctx.pipeline.interval
     with pytest.raises(NothingToDo, match="these very pins, file and version"):
-        plan_intervals.plan_range(ctx, "for nothing", begin, end, WHY)
+        survey.plan_range(ctx, "for nothing", begin, end, WHY)
 
     seen = landed(world, ctx, late)
     rows_of = {row["interval"]: row["rows"] for row in first.published}
-    survey = plan_intervals.survey(ctx, begin, end)
-    assert {line.deed for line in survey.lines} == {"replace"}
-    assert {line.interval.start: line.rows for line in survey.lines} == rows_of
-    assert all(set(line.newer.values()) == {1} for line in survey.lines)
+    found = survey.survey(ctx, begin, end)
+    assert {line.action for line in found.lines} == {"replace"}
+    assert {line.interval.start: line.rows for line in found.lines} == rows_of
+    assert all(set(line.newer.values()) == {1} for line in found.lines)
 
     said = world.script(
         "plan", ctx.pipeline.name, "--run", "killed", "--from", instant_text(begin), "--to", instant_text(end),
@@ -59,7 +60,7 @@ def test_an_interrupted_rebuild_goes_on_and_publishes_nothing_twice(world: World
     one = world.register(ctx)[-1]
     assert one["number"] == len(rows_of) + 1
 
-    again = train.carry_out(ctx, "killed", lambda row: None)
+    again = rebuild.resume(ctx, "killed", lambda row: None)
     register = world.register(ctx)
     assert [row["number"] for row in register] == list(range(1, 2 * len(rows_of) + 1))
     assert register[len(rows_of)] == one  # what was published before the kill stands as it was
@@ -69,7 +70,7 @@ def test_an_interrupted_rebuild_goes_on_and_publishes_nothing_twice(world: World
     commits = {publications.from_json(c.message)["number"]: c for c in tables.commits(_training(ctx))}
     assert json.loads(commits[one["number"]].message)["reason"] == WHY.reason  # a lost register has it again
     rows_are_the_reference_join(world, ctx, [*early, *late])
-    left = candidates.of_plans(spark, ctx.home, [p.id for p in planned])
+    left = candidates.read(spark, ctx.home, planned)
     assert left.count() == 0
 
 
@@ -92,7 +93,7 @@ def test_one_rebuild_of_everything_makes_the_rows_of_hundreds_of_intervals(world
     assert sum(row["rows"] == 0 for row in register) > 150
     rows_are_the_reference_join(world, ctx, [*early, *late])
 
-    planned = plan_intervals.plan_range(ctx, "all", START, START + count * ctx.pipeline.interval, WHY, everything=True)
+    planned = survey.plan_range(ctx, "all", START, START + count * ctx.pipeline.interval, WHY, everything=True)
     make_candidates(ctx, planned)
     publish(ctx, planned, override=("the test", "no gate"))
     joins = list(tables.commits(ctx.home.table(Table.CANDIDATES)))

@@ -14,18 +14,18 @@ from support.late_history import in_two_parts, landed, prepared
 from support.world import World, content
 from windrow.home import Table
 from windrow.io.delta import tables
-from windrow.io.registers import plans
-from windrow.io.training import publication
-from windrow.jobs import plan_intervals, train, verify
+from windrow.io.registers.plans import Request
+from windrow.jobs import rebuild, survey, verify
 from windrow.jobs.join import make_candidates
 from windrow.jobs.publish import publish
 from windrow.jobs.rollback import rollback
 from windrow.jobs.run import BadRequest
 from windrow.outcomes import NothingToDo
+from windrow.semantics.publication import Superseded
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
-WHY = plans.Asked("the new labels are wrong", "a person")
+WHY = Request("the new labels are wrong", "a person")
 
 
 def by_spark(spark: Any, path: str, version: int) -> list[tuple[Any, ...]]:
@@ -58,7 +58,7 @@ def test_every_reader_finds_a_past_publication_and_a_rollback_makes_it_stand(wor
     before = world.training(ctx)
     landed(world, ctx, late)
     first, second = START, START + ctx.pipeline.interval
-    train.rebuild(ctx, "again", first, second, lambda row: None, plans.Asked("late rows", "me"))
+    rebuild.rebuild(ctx, "again", first, second, lambda row: None, Request("late rows", "me"))
     after = world.training(ctx)
     register = world.register(ctx)
     old, new = register[0], register[-1]
@@ -66,7 +66,7 @@ def test_every_reader_finds_a_past_publication_and_a_rollback_makes_it_stand(wor
     assert content(before) != content(after)
 
     # a plan that was made before the rollback: afterwards it is outdated
-    outdated = plan_intervals.plan_range(ctx, "outdated", first, second, WHY, everything=True)
+    outdated = survey.plan_range(ctx, "outdated", first, second, WHY, everything=True)
     make_candidates(ctx, outdated)
     DeltaTable(path).optimize.compact()  # several intervals in one file now
     assert len(DeltaTable(path).file_uris()) < len(register)
@@ -95,7 +95,7 @@ def test_every_reader_finds_a_past_publication_and_a_rollback_makes_it_stand(wor
         rollback(ctx, first, old["number"], WHY)
     with pytest.raises(BadRequest, match=r"has no publication 99; it has 1, "):
         rollback(ctx, first, 99, WHY)
-    with pytest.raises(publication.Superseded, match="another run was faster"):
+    with pytest.raises(Superseded, match="another run was faster"):
         publish(ctx, outdated, override=("the test", "no gate"))
     assert all(outcome.is_same for outcome in verify.verify(ctx, [old, new, back]))
     forward = rollback(ctx, first, new["number"], WHY)

@@ -13,9 +13,10 @@ from support.generated import START
 from support.late_history import FEW, in_two_parts, landed, prepared
 from support.world import World
 from windrow.home import Table
-from windrow.io.registers import plans
+from windrow.io.registers.plans import Request
 from windrow.io.training import versions
-from windrow.jobs import train, verify
+from windrow.jobs import verify
+from windrow.jobs.rebuild import rebuild
 from windrow.jobs.run import BadRequest, Context
 from windrow.transforms.content import ContentDiffers
 
@@ -33,7 +34,7 @@ def test_a_publication_is_what_its_plan_makes_and_every_change_by_hand_is_found(
     world.train(ctx)
     landed(world, ctx, late)
     first, second = START, START + ctx.pipeline.interval
-    train.rebuild(ctx, "again", first, second, lambda row: None, plans.Asked("late rows", "me"))
+    rebuild(ctx, "again", first, second, lambda row: None, Request("late rows", "me"))
     register = world.register(ctx)
 
     # each at its own pins, the replaced one at the version that it made; the changed file makes no difference

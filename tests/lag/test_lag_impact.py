@@ -17,7 +17,7 @@ from support.lag_traffic import (
     SLOWEST,
     at,
     idle,
-    places_of,
+    partitions_of,
     scenarios,
     seconds,
     setting,
@@ -26,18 +26,20 @@ from support.lag_traffic import (
 )
 from support.oracle import PINS, sent
 from support.world import World
-from windrow.home import Home
-from windrow.io.lag import analysis
+from windrow.io.lag.landed import LandedRecords
+from windrow.io.registers import clocks
+from windrow.jobs.lag_scenarios import SimulatedRange, simulate_plan, simulate_range
 from windrow.semantics.intervals import micros
-from windrow.semantics.lag.scenario import Lag, Outcome, Scenario, Unusable
+from windrow.semantics.lag.outcome import LagOutcome
+from windrow.semantics.lag.request import AnalysableTime, LagRequest, RangeStillOpen
+from windrow.semantics.lag.scenario import Lag, LagScenario, NotAnalysable
 from windrow.semantics.lag.setting import Event
 from windrow.semantics.lag.simulation import simulate
 from windrow.semantics.match import key_of
 from windrow.semantics.records import Record, RowId
 from windrow.semantics.reference import landed_once, side_of
-from windrow.transforms.lag import impact
-from windrow.transforms.lag.arrivals import MOVES
-from windrow.transforms.lag.plan import LagPlan
+from windrow.transforms.lag.events import EVENT_COLUMNS, rows_with_labels
+from windrow.transforms.lag.plan import LagPlan, span_of_events
 
 pytestmark = pytest.mark.spark
 
@@ -46,12 +48,12 @@ SECOND = 1_000_000
 
 def plan_of(events: list[Event], seed: int, count: int, *, bucket: int, chunk: int) -> LagPlan:
     """Scenarios whose lags hit something, cut far finer than anybody would."""
-    rules = setting(places_of(events))
+    rules = setting(partitions_of(events))
     asked = []
     for scenario in scenarios(seed, count):
         try:
             rules.lagging(scenario.lag)
-        except Unusable:
+        except NotAnalysable:
             continue
         asked.append(scenario)
     return LagPlan(rules, tuple(asked), micros(at(-100)), micros(at(300)), bucket, chunk)
@@ -59,10 +61,10 @@ def plan_of(events: list[Event], seed: int, count: int, *, bucket: int, chunk: i
 
 def frames(spark: SparkSession, events: list[Event], plan: LagPlan) -> tuple[Any, Any]:
     """What `family` takes, spread over tasks without any order."""
-    index = {place: n for n, place in enumerate(plan.places)}
+    index = {place: n for n, place in enumerate(plan.partition_ids)}
 
     def move(event: Event) -> tuple[int, int, int, int]:
-        return (index[event.place], micros(event.event_at), micros(event.record_at), event.row_id.offset)
+        return (index[event.partition_id], micros(event.event_at), micros(event.record_at), event.row_id.offset)
 
     def who(event: Event, stream: str) -> str | None:
         key = event.keys[stream]
@@ -71,19 +73,19 @@ def frames(spark: SparkSession, events: list[Event], plan: LagPlan) -> tuple[Any
     left = [(*move(e), who(e, "served")) for e in events if "served" in e.keys]
     names = [stream.name for stream in plan.setting.labels]
     labels = [(*move(e), who(e, s), names.index(s)) for e in events for s in e.keys if s in names]
-    moves = spark.createDataFrame([move(e) for e in events], MOVES).repartition(3)
-    rows = impact.rows_with_labels(
-        spark.createDataFrame(left, f"{MOVES}, user string"),
-        spark.createDataFrame(labels, f"{MOVES}, user string, stream int"),
+    moves = spark.createDataFrame([move(e) for e in events], EVENT_COLUMNS).repartition(3)
+    rows = rows_with_labels(
+        spark.createDataFrame(left, f"{EVENT_COLUMNS}, user string"),
+        spark.createDataFrame(labels, f"{EVENT_COLUMNS}, user string, stream int"),
         ["user"],
         plan,
     )
     return moves, rows
 
 
-def check(spark: SparkSession, events: list[Event], plan: LagPlan) -> list[Outcome]:
+def check(spark: SparkSession, events: list[Event], plan: LagPlan) -> list[LagOutcome]:
     """Every outcome is the simulation's; returns them."""
-    found = analysis.family(*frames(spark, events, plan), plan)
+    found = simulate_plan(*frames(spark, events, plan), plan)
     for scenario, outcome in zip(plan.scenarios, found, strict=True):
         assert outcome == simulate(events, scenario, plan.setting), scenario
     return list(found)
@@ -100,7 +102,7 @@ def test_every_outcome_is_that_of_the_simulation(spark: SparkSession, seed: int,
 
 
 def test_one_partition_without_any_label_is_analysed_and_says_what_it_cannot_know(spark: SparkSession) -> None:
-    events = [event for event in traffic(2, size=400) if event.place == (SERVED, 0, 0)]
+    events = [event for event in traffic(2, size=400) if event.partition_id == (SERVED, 0, 0)]
     plan = plan_of(events, 8, 12, bucket=20 * SECOND, chunk=50 * SECOND)
     assert {outcome.recall for outcome in check(spark, events, plan)} == {None}
 
@@ -145,36 +147,40 @@ def test_landed_topics_are_analysed_as_the_simulation_does_it(world: World, spar
         pause,
     )
     policies = (SLOWEST, FASTEST, NEWEST, idle(60), wall(30))
-    asked = [Scenario(policy, impact) for policy in policies for lag in lags]
-    asked += [Scenario(SLOWEST, pause, interval=ctx.pipeline.interval), Scenario(FASTEST, after=seconds(600))]
+    asked = [LagScenario(policy, lag) for policy in policies for lag in lags]
+    asked += [LagScenario(SLOWEST, pause, interval=ctx.pipeline.interval), LagScenario(FASTEST, after=seconds(600))]
 
-    def analyse(begin: datetime, end: datetime, **options: Any) -> analysis.Analysis:
-        return analysis.analyse(spark, Home(ctx.pipeline, world.places), asked, begin, end, **options)
+    def analyse(begin: datetime, end: datetime, sample: float = 1.0) -> SimulatedRange:
+        seen = clocks.observe(ctx.home)
+        start, interval = ctx.pipeline.start, ctx.pipeline.interval
+        time = AnalysableTime(ctx.pipeline.name, start, interval, seen.frontier(ctx.pipeline))
+        request = LagRequest(*time.range(begin, end), tuple(asked), (), (), sample)
+        return simulate_range(LandedRecords(spark, ctx.home, seen.pins), seen.clocks, request)
 
-    with pytest.raises(Unusable, match="no watermark yet"):
+    with pytest.raises(NotAnalysable, match="no watermark yet"):
         analyse(START, END)
     records = history(3, lefts=150)
     world.topics({topic.removeprefix("t."): n for topic, n in PARTITIONS.items()})
     world.produce(sent(records))
     world.land(ctx)
-    for begin, end, said in (
-        (START, START, "the range is empty"),
-        (END, START, "the range is empty"),
-        (START, LANDED_AT, "the range is open"),
-        (START - SPAN, END, "starts at"),
+    for begin, end, condition, message in (
+        (START, START, NotAnalysable, "is empty"),
+        (END, START, NotAnalysable, "is empty"),
+        (START, LANDED_AT, RangeStillOpen, "is open"),
+        (START - SPAN, END, NotAnalysable, "starts at"),
     ):
-        with pytest.raises(Unusable, match=said):
+        with pytest.raises(condition, match=message):
             analyse(begin, end)
 
     found = analyse(START, END)
-    events = landed_events(world, records, *analysis.around(ctx.pipeline, asked, START, END))
+    events = landed_events(world, records, *span_of_events(ctx.pipeline, asked, START, END))
     assert found.events == len(events)
-    assert found.setting.places == places_of(events)
+    assert found.setting.partition_ids == partitions_of(events)
     assert list(found.outcomes) == asked
     for scenario, outcome in found.outcomes.items():
         assert outcome == simulate(events, scenario, found.setting), scenario
-    assert found.outcomes[Scenario(SLOWEST)].rows_total > 100
-    assert found.outcomes[Scenario(SLOWEST)].labels_total > 50
+    assert found.outcomes[LagScenario(SLOWEST)].rows_total > 100
+    assert found.outcomes[LagScenario(SLOWEST)].labels_total > 50
 
     del asked[1:]
     part, whole = analyse(START, END, sample=0.5).outcomes[asked[0]], found.outcomes[asked[0]]

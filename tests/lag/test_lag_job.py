@@ -124,7 +124,7 @@ def the_command_says_the_same(ctx: Context, result: dict[str, Any]) -> None:
     assert told["recall"] == result["recall"]
     assert len(told["lines"]) == 3  # no lag, the lag, and a pause as long
     assert told["report"] != result["report"]  # another request is another page
-    recorded = lag_table.recorded(ctx.home, ["analysis"])
+    recorded = lag_table.read(ctx.home, ["analysis"])
     assert {line["analysis"] for line in recorded} == {told["analysis"], result["analysis"]}
 
 

@@ -14,10 +14,10 @@ from support.world import World, content
 from windrow.home import Table
 from windrow.io.ledger import reconcile
 from windrow.io.ledger import table as ledger_table
-from windrow.io.training.candidates import measures_of
+from windrow.io.registers import measures
 from windrow.jobs import ledger as ledger_job
+from windrow.jobs.rebuild import rebuild
 from windrow.jobs.reconcile import NotReconciled, check, reconcile_range
-from windrow.jobs.train import rebuild
 from windrow.outcomes import ExitCode, exit_code
 from windrow.semantics.plan import Plan
 
@@ -39,7 +39,7 @@ def test_live_rows_and_ledger_are_a_rebuild_and_what_somebody_changed_is_named(w
     assert [row["outcome"] for row in done.intervals] == ["equal"] * 9
     assert sum(row["ledger_lines"] for row in done.intervals) == ledger_table.lines(ctx.home).height > 20
     plans = [Plan.from_json(row["plan"]) for row in world.register(ctx)]
-    assert {row["plan"] for row in measures_of(ctx.home, plans)} == {plan.id for plan in plans}
+    assert {row["plan"] for row in measures.of_plans(ctx.home, plans)} == {plan.id for plan in plans}
     assert world.table(ctx, "candidates") == []  # it has left nothing behind
 
     path = ctx.home.table(Table.TRAINING)

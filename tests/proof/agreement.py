@@ -19,11 +19,9 @@ from deltalake import DeltaTable, write_deltalake
 from windrow.config import Pipeline, parse
 from windrow.home import Home
 from windrow.io.delta import locks
-from windrow.io.landing import gaps, offsets
-from windrow.io.landing.broker import Partition, Topic
 from windrow.io.registers import clocks
-from windrow.io.training import candidates, inputs, publication
-from windrow.jobs.join import make_candidates
+from windrow.io.training import inputs
+from windrow.jobs.join import make_candidates, measured
 from windrow.jobs.planning import record
 from windrow.jobs.publish import publish
 from windrow.jobs.run import Context
@@ -31,9 +29,13 @@ from windrow.outcomes import NothingToDo
 from windrow.places import Places
 from windrow.semantics.clock import PartitionClock
 from windrow.semantics.intervals import Interval, intervals_between
+from windrow.semantics.landing import gaps, offsets
+from windrow.semantics.landing.batch import Partition, Topic
 from windrow.semantics.plan import Plan
+from windrow.semantics.publication import Superseded
 from windrow.semantics.records import Gap, JoinSpec, Left, Record, Right, RowId
 from windrow.semantics.reference import Joined, reference_join
+from windrow.transforms.join import join_plans
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 LENGTH = timedelta(seconds=20)
@@ -201,19 +203,19 @@ class Prepared:
     def joins(self, spark: Any) -> None:
         """The joined rows are the reference's, and those without their pair are told."""
         plans = self.plans("joins")
-        read = inputs.inputs(spark, Home(self.pipeline, self.ctx.places), plans)
-        rows = inputs.joined(self.pipeline, plans, read).where("_paired").toArrow().to_pylist()
-        read.release()
+        read = inputs.read(spark, self.ctx.home, plans, clocks.observe(self.ctx.home))
+        rows = join_plans(self.pipeline, plans, read).where("_paired").toArrow().to_pylist()
+        inputs.release(read)
         self._are_expected(rows)
 
     def counts(self, spark: Any) -> None:
         """The measures add up to the reference's balance."""
         plans = self.plans("counts")
-        read = inputs.inputs(spark, Home(self.pipeline, self.ctx.places), plans)
-        written = inputs.joined(self.pipeline, plans, read).persist()
-        numbers = candidates._measures(self.pipeline, plans, read, written, {}, {})
+        read = inputs.read(spark, self.ctx.home, plans, clocks.observe(self.ctx.home))
+        written = join_plans(self.pipeline, plans, read).persist()
+        numbers = measured(self.pipeline, plans, read, written, {}, {})
         written.unpersist()
-        read.release()
+        inputs.release(read)
         for plan, joined in zip(plans, self.expected, strict=True):
             found = {row["name"]: row["value"] for row in numbers if row["plan"] == plan.id}
             wanted: dict[str, float] = {**joined.balance.measures(), "left_conflict": joined.conflict["served"]}
@@ -232,7 +234,7 @@ class Prepared:
         for planned in (first, slower):
             make_candidates(self.ctx, planned)
         publish(self.ctx, first, override=("proof", "no gate here"))
-        with pytest.raises((publication.Superseded, NothingToDo)):
+        with pytest.raises((Superseded, NothingToDo)):
             publish(self.ctx, slower, override=("proof", "no gate here"))
         table = DeltaTable(places.table("proof", "training")).to_pyarrow_table().to_pylist()
         self._are_expected(table)
@@ -253,14 +255,14 @@ def excludes(folder: Path) -> None:
 def takes(folder: Path) -> None:
     """Landing begins at the first offset, goes on where it was, and gives nothing up by itself."""
     topic = Topic("t", "id", (Partition(0, 3, 9),))
-    assert offsets.next_batch(topic, START, (), offsets.NOTHING).ranges == {0: (3, 9, 9)}
+    assert offsets.next_batch(topic, START, (), gaps.NOTHING).ranges == {0: (3, 9, 9)}
     known = {"topic": "t", "topic_id": "id", "epoch": 0, "batch": 4, "partition": 0, "newest_at": None, "gap": None}
     row = {**known, "next_offset": 5, "end_offset": 5}
-    went_on = offsets.next_batch(topic, START, (row,), offsets.NOTHING)
+    went_on = offsets.next_batch(topic, START, (row,), gaps.NOTHING)
     assert (went_on.number, went_on.ranges) == (5, {0: (5, 9, 9)})
     with pytest.raises(offsets.OffsetsGone):
-        offsets.next_batch(topic, START, ({**row, "next_offset": 2},), offsets.NOTHING)
-    other = offsets.next_batch(replace(topic, id="other"), START, (row,), offsets.NOTHING)
+        offsets.next_batch(topic, START, ({**row, "next_offset": 2},), gaps.NOTHING)
+    other = offsets.next_batch(replace(topic, id="other"), START, (row,), gaps.NOTHING)
     assert (other.epoch, other.ranges) == (1, {0: (3, 9, 9)})
 
 
@@ -325,5 +327,5 @@ def _clock_row(topic: str, partition: int) -> dict[str, Any]:
     newest = at(100) if topic != "labels" else at(70) if partition == 0 else at(10)
     clock = PartitionClock(topic, 0, partition, 99, 99, newest, at(100))
     counts = dict.fromkeys(("read", "landed", "quarantined", "skipped", "before_start"), 0)
-    gap = gaps.to_text([lost]) if (topic, partition) == ("labels", 1) else None
+    gap = gaps.gaps_text([lost]) if (topic, partition) == ("labels", 1) else None
     return {**vars(clock), "topic_id": topic, "batch": 1, "idle": True, "landed_at": at(100), **counts, "gap": gap}

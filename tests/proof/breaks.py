@@ -234,8 +234,8 @@ BREAKS = (
     Break(
         "unknown counted as negative",
         "semantics/labels.py",
-        '"positive" if has_label else "unknown", standing[0]',
-        '"positive" if has_label else "negative", standing[0]',
+        '"positive" if has_label else "unknown", applying[0]',
+        '"positive" if has_label else "negative", applying[0]',
         (SCENARIOS,),
     ),
     Break("silence is a negative", "semantics/reference.py", 'doubts.add("side_silent")', "pass", (SCENARIOS,)),

@@ -81,7 +81,7 @@ BREAKS = (
     ),
     Break(
         "unknown counted as negative",
-        "transforms.join",
+        "transforms.states",
         '(doubt != "drained"), "unknown")',
         '(doubt != "drained"), "negative")',
     ),
@@ -92,19 +92,19 @@ BREAKS = (
         "F.expr(expression)",
     ),
     Break(
-        "a null key is no doubt", "transforms.join", 'F.when(keyless, "null_key")', 'F.when(F.lit(False), "null_key")'
+        "a null key is no doubt", "transforms.states", 'F.when(keyless, "null_key")', 'F.when(F.lit(False), "null_key")'
     ),
     Break(
         "quarantined label ignored",
-        "transforms.join",
+        "transforms.states",
         '.when(quarantined, "label_quarantined")',
         '.when(F.lit(False), "")',
     ),
-    Break("a gap is no doubt", "transforms.join", '.when(lost, "offset_gap")', '.when(F.lit(False), "offset_gap")'),
-    Break("silence is a negative", "transforms.join", ".when(silent,", ".when(F.lit(False),"),
+    Break("a gap is no doubt", "transforms.states", '.when(lost, "offset_gap")', '.when(F.lit(False), "offset_gap")'),
+    Break("silence is a negative", "transforms.states", ".when(silent,", ".when(F.lit(False),"),
     Break(
         "silent from the end of the window on",
-        "transforms.join",
+        "transforms.states",
         "F.col(EVENT_TIME) >= F.lit(heard)",
         "F.col(EVENT_TIME) > F.lit(heard)",
     ),
@@ -123,7 +123,7 @@ BREAKS = (
         "a bad label counts whenever it was logged", "transforms.join", '(d["logged_at"] >= logged_by)', "F.lit(True)"
     ),
     # ---- transforms.streams
-    Break("duplicates kept", "transforms.streams", "if repeated.count():", "if False:"),
+    Break("duplicates kept", "io.training.inputs", "if repeated.count():", "if False:"),
     Break("the winner goes too", "transforms.streams", '.where(F.col("_id") != F.col("_winner"))', ""),
     Break(
         "an event id is one event at any time",
@@ -165,41 +165,44 @@ BREAKS = (
         "counts",
     ),
     # ---- io
-    Break("pin ignored", "io.frames", "F.col(BATCH) <= pin", "F.lit(True)"),
+    Break("pin ignored", "io.training.inputs", "F.col(BATCH) <= pin", "F.lit(True)"),
     Break(
-        "the slowest partition speaks for a silent side", "io.frames", "by_topic.append(max(", "by_topic.append(min("
+        "the slowest partition speaks for a silent side",
+        "transforms.facts",
+        "by_topic.append(max(",
+        "by_topic.append(min(",
     ),
-    Break("bad labels not looked for", "io.frames", "if not rows.isEmpty():", "if False:"),
-    Break("labels read from the interval's start", "io.frames", "lo - stream.window.before, hi", "lo, hi"),
-    Break("labels read to the interval's end", "io.frames", "hi + stream.window.after\n", "hi\n"),
-    Break("unpaired rows are published", "io.training", ".where(F.col(PAIRED))", "", "publishes", "taken"),
-    Break("no fence", "io.training", "if found != plan.supersedes:", "if False:", "publishes"),
+    Break("bad labels not looked for", "io.training.inputs", "None if rows.isEmpty() else rows", "None"),
+    Break("labels read from the interval's start", "io.training.inputs", "lo - stream.window.before, hi", "lo, hi"),
+    Break("labels read to the interval's end", "io.training.inputs", "hi + stream.window.after\n", "hi\n"),
+    Break("unpaired rows are published", "transforms.training", ".where(F.col(PAIRED))", "", "publishes", "taken"),
+    Break("no fence", "semantics.publication", "if standing != plan.supersedes:", "if False:", "publishes"),
     Break(
         "no lock",
-        "io.locks",
+        "io.delta.locks",
         "lock.acquire(timeout=min(5.0, max(0.0, deadline - time.monotonic())))",
         "pass",
         "excludes",
     ),
     Break(
         "landing begins at the end",
-        "io.offsets",
+        "semantics.landing.offsets",
         "positions.get(p.number, p.begin)",
         "positions.get(p.number, p.end)",
         "takes",
     ),
     Break(
         "lost offsets are given up in silence",
-        "io.offsets",
-        "elif position < here[number].begin:",
+        "semantics.landing.offsets",
+        "elif position < partitions[number].begin:",
         "elif False:",
         "takes",
     ),
     Break(
         "a topic made again goes on where it was",
-        "io.offsets",
-        'if row["topic_id"] == topic.id)\n',
-        ")\n",
+        "semantics.landing.offsets",
+        'if row["topic_id"] == topic.id]\n',
+        "]\n",
         "takes",
     ),
 )

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from windrow.quality.gate import Gate, Judgement
+from windrow.quality.gate import Gate
 from windrow.quality.suites import suites_for
+from windrow.quality.verdicts import Judgement
 from windrow.semantics.intervals import Interval
 
 EXPECTATIONS = Path(__file__).parents[2] / "expectations"

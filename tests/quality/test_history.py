@@ -1,4 +1,4 @@
-"""The label rate against its history: silent where nothing can be said, loud where labels are gone."""
+"""The label rate against its history: no z where none can be known, a large one where labels are gone."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_an_interval_without_a_decided_row_has_a_mean_and_no_z() -> None:
 
 
 @pytest.mark.parametrize(("positive", "negative"), [(0, 20), (1, 3), (3, 1), (4, 0)])
-def test_a_handful_of_rows_says_nothing(positive: int, negative: int) -> None:
+def test_a_handful_of_rows_has_no_z(positive: int, negative: int) -> None:
     assert label_rate_history(STEADY, positive, negative).z is None
 
 
@@ -63,7 +63,7 @@ def test_a_doubled_rate_is_never_absurd() -> None:
     assert 4 < z([(1000, 9000)] * 24, 2000, 8000) < 20
 
 
-def test_no_label_ever_and_none_now_is_fine_and_many_now_are_not() -> None:
+def test_no_label_ever_and_none_now_has_no_z_and_many_now_a_large_one() -> None:
     never = [(0, 1000)] * 10
 
     assert label_rate_history(never, 0, 1000).z is None

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -16,16 +17,17 @@ from typing import Any
 import pytest
 
 from windrow.config import Pipeline, load
-from windrow.io.lag.table import line
+from windrow.io.lag.table import impact_row
 from windrow.places import PROJECT
 from windrow.quality.lag import report as lag_report
-from windrow.quality.lag.findings import Disorder, Findings, StreamFindings, impact, percent, sentences, watermark
+from windrow.quality.lag.findings import Disorder, Findings, StreamFindings
+from windrow.quality.lag.sentences import impact, percent, sentences, watermark
 from windrow.semantics.clock import PartitionClock
-from windrow.semantics.lag.advice import Settings, Traffic, advise, recall
-from windrow.semantics.lag.observed import Sighting
-from windrow.semantics.lag.recall import Curve, Delays, estimate
-from windrow.semantics.lag.scenario import Lag, Policy, Scenario
-from windrow.semantics.lag.setting import Event, LabelStream, Setting
+from windrow.semantics.lag.advice import CostModel, WindowSettings, advise, recall_of
+from windrow.semantics.lag.observed import ClockReading
+from windrow.semantics.lag.recall import Curve, DelayCounts, estimate
+from windrow.semantics.lag.scenario import Lag, LagScenario, Policy
+from windrow.semantics.lag.setting import Event, LabelStream, LagSetting
 from windrow.semantics.lag.simulation import simulate
 from windrow.semantics.match import Key
 from windrow.semantics.records import RowId
@@ -64,11 +66,11 @@ def traffic() -> list[Event]:
     return events
 
 
-def setting() -> Setting:
-    return Setting(
+def setting() -> LagSetting:
+    return LagSetting(
         left="served",
         labels=(LabelStream("clicks", timedelta(0), 30 * MINUTE),),
-        places=tuple((topic, 0, p) for topic in (SERVED, CLICKS) for p in (0, 1)),
+        partition_ids=tuple((topic, 0, p) for topic in (SERVED, CLICKS) for p in (0, 1)),
         sides={"left": (SERVED,), "right": (CLICKS,)},
         out_of_orderness={SERVED: 30 * SECOND, CLICKS: MINUTE},
         after=30 * MINUTE,
@@ -82,10 +84,10 @@ def curves() -> tuple[Curve, Curve]:
     young = Counter((b, s) for b, s in ((int(draw.expovariate(1 / 20)) + 1, draw.randrange(5, 60)) for _ in range(900)))
     late = Counter((max(0, int(draw.gauss(-20, 20))), 601) for _ in range(9_000))
     kept = {k: n for k, n in (long + young).items() if k[0] <= 480}
-    return estimate(Delays(15 * SECOND, 480, kept)), estimate(Delays(SECOND, 600, late))
+    return estimate(DelayCounts(15 * SECOND, 480, kept)), estimate(DelayCounts(SECOND, 600, late))
 
 
-def sightings() -> tuple[Sighting, ...]:
+def clock_readings() -> tuple[ClockReading, ...]:
     def clock(topic: str, partition: int, at: datetime, behind: timedelta, waiting: int) -> PartitionClock:
         return PartitionClock(topic, 0, partition, 100, 100 + waiting, at - behind, at - behind - MINUTE)
 
@@ -94,7 +96,7 @@ def sightings() -> tuple[Sighting, ...]:
         at = START + 2 * n * MINUTE
         stuck = (n - 80) * 2 * MINUTE if 80 <= n < 120 else timedelta(0)
         seen.append(
-            Sighting(
+            ClockReading(
                 at,
                 (
                     clock(SERVED, 0, at, MINUTE + (n % 7) * SECOND, 0),
@@ -112,16 +114,16 @@ def example() -> Findings:
     lags = [None] + [Lag.constant(side, d * MINUTE) for side in ("left", "right") for d in (1, 10, 60)]
     lags.append(Lag.pause("right", START + 3 * HOUR, START + 4 * HOUR, rate=10))
     about: dict[str, Any] = {"analysis": "a", "analysed_at": START, "range_start": START, "range_end": START + 6 * HOUR}
-    scenarios = [Scenario(policy, lag) for lag in lags for policy in POLICIES]
-    lines = tuple(line(made, one, simulate(events, one, setting()), about) for one in scenarios)
+    scenarios = [LagScenario(policy, lag) for lag in lags for policy in POLICIES]
+    lines = tuple(impact_row(made, one, simulate(events, one, setting()), about) for one in scenarios)
     delays, disorder = curves()
-    cost, now = Traffic(1_200 / (6 * 3600), 10 * MINUTE), Settings(30 * MINUTE, 2 * MINUTE)
+    cost, now = CostModel(1_200 / (6 * 3600), 10 * MINUTE), WindowSettings(30 * MINUTE, 2 * MINUTE)
     stream = StreamFindings(
         name="clicks",
         current=now,
         delays=delays,
         disorder=disorder,
-        now=cost.value(now, recall(delays, disorder, now)),
+        assessment=cost.assess(now, recall_of(delays, disorder, now)),
         advice=tuple(advise(delays, disorder, cost, wanted) for wanted in (0.99, 0.999)),
         windows=((10 * MINUTE, delays.at(10 * MINUTE)), (HOUR, delays.at(HOUR))),
         orphans=12,
@@ -132,7 +134,7 @@ def example() -> Findings:
         for p in (0, 1)
     )
     end = START + 6 * HOUR
-    return Findings("feed", START, end, START + 12 * HOUR, 1.0, 1_200, (stream,), lines, sightings(), partitions)
+    return Findings("feed", START, end, START + 12 * HOUR, 1.0, 1_200, (stream,), lines, clock_readings(), partitions)
 
 
 @pytest.fixture(scope="module")
@@ -187,7 +189,7 @@ def test_every_plot_stands_under_the_sentence_that_it_shows_and_is_told_to_those
     for title, svg in drawn:
         named = re.search(r'role="img" aria-labelledby="(\S+) (\S+)"', svg)
         assert named is not None
-        assert f'<title id="{named[1]}">{title}</title>' in svg
+        assert f'<title id="{named[1]}">{unescape(title)}</title>' in unescape(svg)
         assert re.search(rf'<desc id="{named[2]}">.{{40,}}</desc>', svg, flags=re.DOTALL)
         assert "<text" in svg  # text stays text: it can be searched, read aloud and scaled
 
@@ -247,7 +249,7 @@ def test_the_findings_say_what_the_window_catches_and_what_a_wanted_recall_takes
 
 
 def test_the_two_findings_about_lag_are_said_of_each_side(found: Findings) -> None:
-    left, right = impact(found.lines)
+    left, right = impact(found.scenarios)
     assert left.startswith(
         "A lag of 1 h on the left side loses no label and makes rows up to 1 h later under the clock"
     )
@@ -255,35 +257,35 @@ def test_the_two_findings_about_lag_are_said_of_each_side(found: Findings) -> No
 
 
 def test_lag_on_some_partitions_is_said_and_drawn_as_such(found: Findings) -> None:
-    some = [{**line, "partitions": "0,2"} if line["side"] else line for line in found.lines]
+    some = [{**line, "partitions": "0,2"} if line["side"] else line for line in found.scenarios]
     assert impact(some)[0].startswith("A lag of 1 h on partitions 0,2 of the left side loses no label")
-    assert "lag on partitions 0,2 of the right side" in lag_report.page(replace(found, lines=tuple(some)))
+    assert "lag on partitions 0,2 of the right side" in lag_report.page(replace(found, scenarios=tuple(some)))
 
 
 @pytest.mark.parametrize("longest", [0, 60, 600])
 def test_plots_hold_what_they_show_also_where_one_side_loses_nothing(found: Findings, longest: int) -> None:
-    short = tuple(line for line in found.lines if line["lag_s"] <= longest)
+    short = tuple(line for line in found.scenarios if line["lag_s"] <= longest)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # a plot that does not fit says so by a warning
-        made = lag_report.page(replace(found, lines=short))
+        made = lag_report.page(replace(found, scenarios=short))
     assert made.count("<svg") == (3 if longest == 0 else 5)
 
 
 def test_without_our_own_clock_the_others_are_still_compared(found: Findings) -> None:
-    others = tuple(line for line in found.lines if line["policy"] in ("fastest_side", "wall"))
+    others = tuple(line for line in found.scenarios if line["policy"] in ("fastest_side", "wall"))
     assert "A lag of 1 h on the right side would lose 9" in impact(others)[1]
-    made = lag_report.page(replace(found, lines=others))
+    made = lag_report.page(replace(found, scenarios=others))
     assert "slowest partition (Windrow)" not in made
 
 
 def test_a_short_lag_on_the_left_is_harmless_and_the_report_says_so(found: Findings) -> None:
-    short = [line for line in found.lines if line["lag_s"] <= 600 and line["side"] in (None, "left")]
+    short = [line for line in found.scenarios if line["lag_s"] <= 600 and line["side"] in (None, "left")]
     assert impact(short)[0].count("none under") == 1
     assert "would lose none under" in impact(short)[0]
 
 
 def test_what_held_the_watermark_is_said_with_its_share_of_the_time(found: Findings) -> None:
-    said = watermark(found.sightings)
+    said = watermark(found.readings)
     assert "1 h 20 min at most, over 180 landing runs" in said
     assert re.search(r"feed\.served/1 held it 6\d\.\d % of the time", said)
 
@@ -291,22 +293,25 @@ def test_what_held_the_watermark_is_said_with_its_share_of_the_time(found: Findi
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda s: replace(s, delays=None, now=None, advice=(), why="12 labels are old enough"), "cannot be known: 12"),
-        (lambda s: replace(s, current=Settings(3 * HOUR, MINUTE)), "only 2 h after a row can be judged"),
+        (
+            lambda s: replace(s, delays=None, assessment=None, advice=(), reason="12 labels are old enough"),
+            "cannot be known: 12",
+        ),
+        (lambda s: replace(s, current=WindowSettings(3 * HOUR, MINUTE)), "only 2 h after a row can be judged"),
     ],
 )
 def test_what_cannot_be_known_is_said_and_the_page_stands(
     found: Findings, change: Callable[[StreamFindings], StreamFindings], message: str
 ) -> None:
-    bare = replace(found, streams=(change(found.streams[0]),), sightings=(), disorder=())
+    bare = replace(found, streams=(change(found.streams[0]),), readings=(), disorder=())
     made = lag_report.page(bare)
     assert message in made
-    assert "No landing run saw a watermark" in made
+    assert "No landing run had a watermark" in made
 
 
 def test_without_a_label_nothing_is_drawn_about_labels(found: Findings) -> None:
-    none = [{**line, "labels": 0, "labels_lost": 0, "recall": None} for line in found.lines]
-    made = lag_report.page(replace(found, lines=tuple(none)))
+    none = [{**line, "labels": 0, "labels_lost": 0, "recall": None} for line in found.scenarios]
+    made = lag_report.page(replace(found, scenarios=tuple(none)))
     assert "served to closed" in made
     assert ">labels lost<" not in made.split("<details>")[0]
 

@@ -13,8 +13,8 @@ from urllib.parse import unquote
 import pytest
 
 from windrow.quality import pages
-from windrow.quality.gate import Judgement
 from windrow.quality.report import rows
+from windrow.quality.verdicts import Judgement
 from windrow.schemas import QUALITY
 
 from .conftest import JUDGED_AT, interval
@@ -67,7 +67,7 @@ def test_an_interval_judged_again_is_listed_once(judged: Judge, measures: Measur
     assert "1 passed" in index
 
 
-def test_a_page_that_was_cleaned_up_leaves_the_index_at_the_next_judgement(judged: Judge, measures: Measures) -> None:
+def test_a_deleted_page_leaves_the_index_at_the_next_judgement(judged: Judge, measures: Measures) -> None:
     gone = judged(measures, 0)
     shutil.rmtree(gone.report.parents[1])
     judgement = judged(measures, 1)
@@ -120,7 +120,7 @@ def test_after_thousands_of_intervals_the_index_is_short_and_a_judgement_reads_i
     assert len(index) < 100_000
 
 
-def test_old_days_are_forgotten_whole_and_the_index_knows(judged: Judge, measures: Measures) -> None:
+def test_old_days_are_deleted_whole_and_leave_the_index(judged: Judge, measures: Measures) -> None:
     site = site_of(judged(measures, 0))
     history(site, judgements=30, a_day=10)
     assert pages.forget("feed", site.parent, date(2026, 11, 1)) == 3
@@ -149,7 +149,7 @@ def test_the_page_of_an_interval_says_verdict_value_bound_and_next_move(judged: 
     assert "blocked" in page
     assert "rows_outside_interval: observed 3, expected = 0" in page
     assert "windrow train feed --interval 2026-11-01T00:00:00Z" in page
-    assert "Every row&#x27;s event time lies in [from, to)" in page
+    assert "Every row&#39;s event time lies in [from, to)" in page
 
 
 def test_great_expectations_shows_each_suite_with_the_observed_value(judged: Judge, measures: Measures) -> None:
@@ -178,12 +178,12 @@ def test_no_folder_of_this_machine_is_in_great_expectations_pages(judged: Judge,
 
 
 @pytest.mark.parametrize("plan", ["../x", "a/b", "", "a b"])
-def test_a_plan_that_is_no_id_makes_no_path(tmp_path: Path, plan: str) -> None:
-    with pytest.raises(ValueError, match="no plan id"):
-        pages.place(tmp_path, interval(), plan)
+def test_a_plan_id_that_could_leave_the_folder_is_refused(tmp_path: Path, plan: str) -> None:
+    with pytest.raises(ValueError, match="not a plan id"):
+        pages.page_path(tmp_path, interval(), plan)
 
 
-def test_the_quality_rows_fit_the_table_and_say_what_the_report_says(judged: Judge, measures: Measures) -> None:
+def test_the_quality_rows_fit_the_table_and_agree_with_the_report(judged: Judge, measures: Measures) -> None:
     judgement = judged({**measures, "rows_outside_interval": 3.0, "label_rate_z": None})
     found = rows(judgement)
 

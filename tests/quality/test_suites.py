@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from windrow.quality.suites import SuiteInvalid, load, suites_for
+from windrow.quality.expectations import SuiteInvalid
+from windrow.quality.suites import load, suites_for
 
 EXPECTATIONS = Path(__file__).parents[2] / "expectations"
 
@@ -40,7 +41,7 @@ def test_the_landing_suite_named_by_a_pipeline_judges_once() -> None:
     assert [suite.name for suite in suites_for(EXPECTATIONS, "landing_rows")] == ["landing_rows"]
 
 
-def test_a_suite_of_ones_own_extends_another_and_adds_to_it(tmp_path: Path) -> None:
+def test_a_suite_extends_another_and_adds_to_it(tmp_path: Path) -> None:
     (tmp_path / "training_rows.yaml").write_text(GOOD)
     (tmp_path / "mine.yaml").write_text("extends: training_rows\n" + GOOD.replace("warning", "info"))
 
@@ -58,7 +59,7 @@ def test_suites_load_without_importing_great_expectations() -> None:
 
 
 @pytest.mark.parametrize(
-    ("right", "wrong", "line", "said"),
+    ("right", "wrong", "line", "message"),
     [
         (
             "expect_column_max_to_be_between",
@@ -85,11 +86,11 @@ def test_suites_load_without_importing_great_expectations() -> None:
             "severity: warning",
             "severity: info\n    may_be_absent: true",
             6,
-            "only where the column is a pattern",
+            "only if the column is a pattern",
         ),
         ("description: mine", "descripton: mine", 1, "did you mean 'description'"),
         ("expectations:", "expectations: []\nextends:", 2, "at least one expectation"),
-        ("description: mine", "extends: mine", 1, "circle"),
+        ("description: mine", "extends: mine", 1, "extend each other"),
         ("description: mine", "extends: nobody", 1, "there is no suite 'nobody'"),
         ("kwargs: {", "kwargs: {{", 5, "not valid YAML"),
         ("severity: warning", "severity: info\n    where: rows over 5", 6, "is not a condition"),
@@ -97,17 +98,17 @@ def test_suites_load_without_importing_great_expectations() -> None:
             "min_value: 1",
             "min_value: 1, row_condition: rows > 5",
             4,
-            "write `where: rows >= 100` beside kwargs",
+            "a field of the entry: `where: rows >= 100`",
         ),
     ],
 )
 def test_a_mistake_is_named_with_its_line_and_what_would_be_right(
-    tmp_path: Path, right: str, wrong: str, line: int, said: str
+    tmp_path: Path, right: str, wrong: str, line: int, message: str
 ) -> None:
     assert right in GOOD
     found = problems(tmp_path, GOOD.replace(right, wrong))
 
-    assert any(at == line and said in text for at, text in found), found
+    assert any(at == line and message in text for at, text in found), found
 
 
 def test_every_mistake_of_a_file_is_named_at_once(tmp_path: Path) -> None:
@@ -116,7 +117,7 @@ def test_every_mistake_of_a_file_is_named_at_once(tmp_path: Path) -> None:
     assert [line for line, _ in found] == [3, 5]
 
 
-def test_an_empty_file_is_no_suite(tmp_path: Path) -> None:
+def test_an_empty_file_is_refused(tmp_path: Path) -> None:
     assert "expectations" in problems(tmp_path, "")[0][1]
 
 
@@ -128,7 +129,7 @@ def test_a_missing_suite_is_refused_with_the_near_miss(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["../training_rows", "a/b", "", ".", "a b"])
 def test_a_suite_name_never_leaves_its_folder(tmp_path: Path, name: str) -> None:
-    with pytest.raises(SuiteInvalid, match="is no suite name"):
+    with pytest.raises(SuiteInvalid, match="is not a suite name"):
         load(tmp_path, name)
 
 

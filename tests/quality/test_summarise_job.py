@@ -1,4 +1,4 @@
-"""The job `summarise`, on real small tables: what the register, the measures and the ledger say becomes a page."""
+"""The job `summarise` on real small tables: registers, measures and late ledger become a page."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from windrow.config import load
-from windrow.home import Home
 from windrow.io.delta import tables
 from windrow.io.registers import judgements, publications
 from windrow.jobs.run import Context
-from windrow.jobs.summarise import figures, main, summarise
+from windrow.jobs.summarise import figures, main, read, summarise
 from windrow.places import Places
 from windrow.schemas import LATE, MEASURES, PUBLICATIONS
 
@@ -62,7 +61,7 @@ def ctx(tmp_path: Path) -> Context:
     old = {**line, "publication": 1, "subject": "u"}
     tables.append_once(places.table("feed", "late"), LATE, [line, flip, old])
     blocked = {"interval": START + 2 * HOUR, "severity": "critical", "verdict": "failed", "judged_at": START}
-    judgements.record(Home(made.pipeline, places), [blocked])
+    judgements.record(made.home, [blocked])
     return made
 
 
@@ -76,7 +75,7 @@ def _publish(ctx: Context, number: int, at: datetime, *, by: str | None = None, 
 
 
 def test_each_interval_has_the_figures_of_its_standing_publication(ctx: Context) -> None:
-    found = figures(ctx, START, START + timedelta(days=1))
+    found = figures(read(ctx, START, START + timedelta(days=1)))
     assert list(found) == [START, START + HOUR, START + 2 * HOUR]
     first, second, third = found.values()
     assert (first.positive, first.served, first.published, first.duplicate) == (2, 11, 10, 1)
@@ -93,11 +92,11 @@ def test_the_page_of_a_day_has_its_intervals_and_the_trend_of_the_days_before(ct
     assert "Label rate, 2 days: lowest 0.00% at 10-31" in text
 
 
-def test_a_day_without_anything_has_a_page_that_says_so(ctx: Context) -> None:
+def test_a_day_without_a_publication_has_a_page(ctx: Context) -> None:
     assert "No interval of this day is published" in summarise(ctx, date(2026, 11, 5)).read_text()
 
 
-def test_by_default_it_is_yesterday_and_the_result_names_the_page(
+def test_the_default_day_is_yesterday_and_the_result_names_the_page(
     ctx: Context, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("windrow.jobs.run.context", lambda name: replace(ctx))

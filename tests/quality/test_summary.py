@@ -20,7 +20,7 @@ GOOD = Figures(
 HOUR = timedelta(hours=1)
 
 
-def test_rates_are_of_what_they_say() -> None:
+def test_a_rate_has_its_own_denominator() -> None:
     assert GOOD.label_rate == 0.1  # positives among the known
     assert GOOD.unknown_rate == 0.2
     assert (GOOD.late_rate, GOOD.flip_rate) == (0.04, 0.01)
@@ -35,7 +35,7 @@ def test_a_day_is_the_sum_of_its_intervals_and_its_rates_come_from_the_sums() ->
     assert day.null_rate_max == 0.5
 
 
-def test_a_rate_over_nothing_is_none_and_no_zero() -> None:
+def test_a_rate_of_nothing_is_none_and_not_zero() -> None:
     empty = Figures(intervals=1)
     assert (empty.label_rate, empty.unknown_rate, empty.late_rate, empty.flip_rate) == (None, None, None, None)
     page = summary.page("feed", DAY, [(MIDNIGHT, empty)], [(DAY, empty)])
@@ -51,7 +51,7 @@ def test_an_interval_without_a_value_is_a_gap_in_the_line() -> None:
     assert [len(points.split()) for points in re.findall(r'points="([^"]*)"', label_rate)] == [2, 2]
 
 
-def test_the_page_says_in_numbers_what_its_plots_show() -> None:
+def test_each_plot_has_its_numbers_in_words() -> None:
     rich = Figures(intervals=1, served=10, published=10, positive=5, negative=5)
     page = summary.page("feed", DAY, [(MIDNIGHT, GOOD), (MIDNIGHT + HOUR, rich)], [(DAY, GOOD + rich)])
     assert "Label rate on 2026-11-01: lowest 10.00% at 00:00, highest 50.00% at 01:00, last 50.00%" in page
@@ -59,7 +59,7 @@ def test_the_page_says_in_numbers_what_its_plots_show() -> None:
 
 
 @pytest.mark.parametrize(("figures", "off"), [(GOOD, 0), (Figures(intervals=1, served=2, published=1), 2)])
-def test_served_rows_that_nobody_accounts_for_are_marked(figures: Figures, off: int) -> None:
+def test_served_rows_that_are_unaccounted_for_are_marked(figures: Figures, off: int) -> None:
     page = summary.page("feed", DAY, [(MIDNIGHT, figures)], [])
     assert page.count('class="off"') == off  # the interval, and all of them
 
@@ -70,7 +70,7 @@ def test_a_blocked_interval_is_marked_and_counted() -> None:
     assert 'class="off"' in page
 
 
-def test_the_front_page_is_the_newest_day_also_when_an_older_one_is_made_again(tmp_path: Path) -> None:
+def test_the_front_page_is_the_newest_day_even_after_an_older_one_is_written_again(tmp_path: Path) -> None:
     summary.write("feed", DAY + timedelta(days=1), [], [], tmp_path)
     written = summary.write("feed", DAY, [(MIDNIGHT, GOOD)], [], tmp_path)
     assert "feed on 2026-11-02" in (tmp_path / "summary" / "index.html").read_text()
@@ -78,7 +78,7 @@ def test_the_front_page_is_the_newest_day_also_when_an_older_one_is_made_again(t
     assert 'href="2026-11-02.html"' in written.read_text()
 
 
-def test_pages_of_old_days_are_forgotten_and_no_others(tmp_path: Path) -> None:
+def test_only_the_pages_of_old_days_are_deleted(tmp_path: Path) -> None:
     for n in range(3):
         summary.write("feed", DAY + timedelta(days=n), [], [], tmp_path)
     assert summary.forget(tmp_path, DAY + timedelta(days=2)) == 2

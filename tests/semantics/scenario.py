@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from windrow.semantics.clock import IdlePolicy, PartitionClock, advance
+from windrow.semantics.clock import IdlePolicy, PartitionClock, Progress, advance
 from windrow.semantics.intervals import Interval
 from windrow.semantics.records import JoinSpec, Left, Record, Right, RowId
 from windrow.semantics.reference import Joined, event_clocks, reference_join
@@ -110,13 +110,15 @@ def clock(
     """`advance` in seconds; caught up unless an end offset is given."""
     return advance(
         previous,
-        topic=topic,
-        epoch=0,
-        partition=p,
-        next_offset=next_offset,
-        end_offset=next_offset if end_offset is None else end_offset,
-        newest_at=None if newest is None else at(newest),
-        landed_at=at(landed),
+        Progress(
+            topic,
+            epoch=0,
+            partition=p,
+            next_offset=next_offset,
+            end_offset=next_offset if end_offset is None else end_offset,
+            newest_at=None if newest is None else at(newest),
+            landed_at=at(landed),
+        ),
         out_of_orderness=seconds(disorder),
         idle=idle,
         topic_clock=None if topic_clock is None else at(topic_clock),

@@ -8,8 +8,9 @@ from datetime import timedelta
 import pytest
 
 from support.lag_traffic import ENGAGED, EXTRA, FASTEST, NEWEST, SERVED, SLOWEST, at, idle, key, seconds, wall
-from windrow.semantics.lag.scenario import Lag, Outcome, Policy, Scenario, Spread, Unusable, rounded, spread
-from windrow.semantics.lag.setting import Event, LabelStream, Setting
+from windrow.semantics.lag.outcome import LagOutcome, Spread, rounded_up, spread_of
+from windrow.semantics.lag.scenario import Lag, LagScenario, NotAnalysable, Policy
+from windrow.semantics.lag.setting import Event, LabelStream, LagSetting
 from windrow.semantics.lag.simulation import simulate
 from windrow.semantics.records import RowId
 
@@ -28,18 +29,18 @@ def click(offset: int, event_at: float, who: str = "a", *, partition: int = 0, l
     return Event(RowId(ENGAGED, 0, partition, offset), at(event_at), when, {"clicks": key(who)})
 
 
-def rules(partitions: int = 1, **changes: object) -> Setting:
+def rules(partitions: int = 1, **changes: object) -> LagSetting:
     """Window [0, 20 s], grace 5 s, no disorder."""
     values: dict[str, object] = {
         "left": "served",
         "labels": (LabelStream("clicks", ZERO, seconds(20)),),
-        "places": tuple((topic, 0, p) for topic in (ENGAGED, SERVED) for p in range(partitions)),
+        "partition_ids": tuple((topic, 0, p) for topic in (ENGAGED, SERVED) for p in range(partitions)),
         "sides": {"left": (SERVED,), "right": (ENGAGED,)},
         "out_of_orderness": {SERVED: ZERO, ENGAGED: ZERO, EXTRA: ZERO},
         "after": seconds(20),
         "grace": seconds(5),
     }
-    return Setting(**{**values, **changes})  # type: ignore[arg-type]
+    return LagSetting(**{**values, **changes})  # type: ignore[arg-type]
 
 
 def steady(until: int = 400) -> list[Event]:
@@ -53,14 +54,14 @@ def steady(until: int = 400) -> list[Event]:
 
 @pytest.mark.parametrize("policy", CLOCKS)
 def test_left_lag_is_harmless_while_the_event_is_consumed_inside_its_window(policy: Policy) -> None:
-    lagged = simulate(steady(), Scenario(policy, Lag.constant("left", seconds(19))), rules())
+    lagged = simulate(steady(), LagScenario(policy, Lag.constant("left", seconds(19))), rules())
     assert (lagged.rows_missing, lagged.labels_lost, lagged.recall) == (0, 0, 1.0)
     assert lagged.states_flipped == {}
 
 
 @pytest.mark.parametrize("policy", [FASTEST, idle(30), wall()])
 def test_left_lag_beyond_window_and_grace_loses_rows_where_the_clock_does_not_wait(policy: Policy) -> None:
-    lagged = simulate(steady(), Scenario(policy, Lag.constant("left", seconds(60))), rules())
+    lagged = simulate(steady(), LagScenario(policy, Lag.constant("left", seconds(60))), rules())
     waits = policy.kind == "idle_timeout"  # the side still comes in, late but steadily: it is not idle
     assert (lagged.rows_missing > 50) is not waits
     assert (lagged.states_flipped.get(("positive", "missing"), 0) == lagged.rows_missing) or waits
@@ -68,8 +69,8 @@ def test_left_lag_beyond_window_and_grace_loses_rows_where_the_clock_does_not_wa
 
 @pytest.mark.parametrize("policy", [FASTEST, wall()])
 def test_right_lag_loses_labels_under_a_clock_that_does_not_wait_for_it(policy: Policy) -> None:
-    calm = simulate(steady(), Scenario(policy), rules())
-    lagged = simulate(steady(), Scenario(policy, Lag.constant("right", seconds(60))), rules())
+    calm = simulate(steady(), LagScenario(policy), rules())
+    lagged = simulate(steady(), LagScenario(policy, Lag.constant("right", seconds(60))), rules())
     assert calm.labels_lost == 0
     assert lagged.labels_lost > 0.8 * lagged.labels_total
     assert lagged.states_flipped == {("positive", "negative"): lagged.labels_lost}
@@ -81,13 +82,13 @@ def test_right_lag_loses_labels_under_a_clock_that_does_not_wait_for_it(policy: 
 
 def test_a_pause_longer_than_the_idle_timeout_loses_labels_and_a_shorter_one_none() -> None:
     long = Lag.pause("right", at(100), at(200))
-    assert simulate(steady(), Scenario(idle(30), long), rules()).labels_lost > 5
-    assert simulate(steady(), Scenario(idle(120), long), rules()).labels_lost == 0
+    assert simulate(steady(), LagScenario(idle(30), long), rules()).labels_lost > 5
+    assert simulate(steady(), LagScenario(idle(120), long), rules()).labels_lost == 0
 
 
 @pytest.mark.parametrize("lag", [Lag.constant("right", seconds(60)), Lag.pause("right", at(100), at(200))])
 def test_right_lag_only_delays_under_the_clock_of_the_slowest_partition(lag: Lag) -> None:
-    lagged = simulate(steady(), Scenario(SLOWEST, lag), rules())
+    lagged = simulate(steady(), LagScenario(SLOWEST, lag), rules())
     assert (lagged.labels_lost, lagged.rows_missing, lagged.states_flipped, lagged.recall) == (0, 0, {}, 1.0)
     assert lagged.delay is not None
     assert lagged.delay.max > seconds(50)
@@ -98,7 +99,7 @@ def test_one_lagging_partition_of_many_loses_labels_under_a_clock_of_the_newest_
     events = [*steady(), *(click(n, 5 * n, f"key {n}", partition=1) for n in range(80))]
     events += [served(n, 5 * n, None, partition=1) for n in range(80)]
     lag = Lag.constant("right", seconds(60), (0,))
-    newest, slowest = (simulate(events, Scenario(policy, lag), rules(2)) for policy in (NEWEST, SLOWEST))
+    newest, slowest = (simulate(events, LagScenario(policy, lag), rules(2)) for policy in (NEWEST, SLOWEST))
     assert newest.labels_lost > 50
     assert slowest.labels_lost == 0
 
@@ -110,34 +111,34 @@ def test_one_lagging_partition_of_many_loses_labels_under_a_clock_of_the_newest_
 def test_a_label_is_lost_only_if_its_row_had_left_before_it_arrived(logged: int, lost: int) -> None:
     """W passes 25 at 30; at 30 the label lies before the event that moves the clock, in row order."""
     events = [served(0, 0), click(0, 10, logged=logged), served(1, 26, "b", logged=30), click(1, 26, "b", logged=30)]
-    assert simulate(events, Scenario(SLOWEST), rules()).labels_lost == lost
+    assert simulate(events, LagScenario(SLOWEST), rules()).labels_lost == lost
 
 
 @pytest.mark.parametrize(("newest", "is_open"), [(25, 1), (25.000001, 0)])
 def test_a_row_leaves_strictly_behind_its_window_and_grace(newest: float, is_open: int) -> None:
     events = [served(0, 0), served(1, newest, "b"), click(0, newest, "b")]
-    outcome = simulate(events, Scenario(SLOWEST), rules())
+    outcome = simulate(events, LagScenario(SLOWEST), rules())
     assert outcome.rows_open == 1 + is_open  # the second one's window has not closed either way
 
 
 def test_the_event_that_closes_a_row_is_itself_in_time() -> None:
     events = [served(0, 0), served(1, 30, "b"), click(0, 20, logged=30.5), click(1, 30, "b", logged=31)]
-    assert simulate(events, Scenario(SLOWEST), rules()).labels_lost == 0
+    assert simulate(events, LagScenario(SLOWEST), rules()).labels_lost == 0
     alone = [served(0, 0), click(0, 12, logged=60)]
-    outcome = simulate(alone, Scenario(wall(3600)), rules())
+    outcome = simulate(alone, LagScenario(wall(3600)), rules())
     assert (outcome.rows_open, outcome.labels_lost) == (0, 0)
 
 
 @pytest.mark.parametrize(("logged", "lost"), [(29, 0), (30, 1)])
 def test_a_tick_comes_before_what_arrives_at_its_instant(logged: int, lost: int) -> None:
-    outcome = simulate([served(0, 0), click(0, 12, logged=logged)], Scenario(wall(30)), rules())
+    outcome = simulate([served(0, 0), click(0, 12, logged=logged)], LagScenario(wall(30)), rules())
     assert outcome.labels_lost == lost
 
 
 def test_rows_close_with_their_interval_when_it_is_asked_for() -> None:
     events = steady()
-    by_row = simulate(events, Scenario(SLOWEST), rules())
-    by_minute = simulate(events, Scenario(SLOWEST, interval=seconds(60)), rules())
+    by_row = simulate(events, LagScenario(SLOWEST), rules())
+    by_minute = simulate(events, LagScenario(SLOWEST, interval=seconds(60)), rules())
     assert by_row.wait is not None
     assert by_minute.wait is not None
     assert by_minute.wait.p50 > by_row.wait.p50 + seconds(20)
@@ -147,7 +148,7 @@ def test_rows_close_with_their_interval_when_it_is_asked_for() -> None:
 def test_out_of_orderness_and_grace_buy_recall_with_waiting() -> None:
     late = [replace(e, record_at=at(40 + (e.event_at - at(0)).total_seconds())) if "clicks" in e.keys else e
             for e in steady()]  # fmt: skip
-    scenarios = [Scenario(FASTEST, grace=seconds(grace)) for grace in (0, 20, 40)]
+    scenarios = [LagScenario(FASTEST, grace=seconds(grace)) for grace in (0, 20, 40)]
     outcomes = [simulate(late, scenario, rules()) for scenario in scenarios]
     recalls = [outcome.recall for outcome in outcomes]
     waits = [outcome.wait.p50 for outcome in outcomes if outcome.wait]
@@ -180,28 +181,28 @@ def test_a_drain_gains_a_second_with_every_few_seconds_of_records() -> None:
 
 
 def test_without_labels_recall_is_unknown_and_not_zero() -> None:
-    outcome = simulate([served(n, 5 * n) for n in range(20)], Scenario(FASTEST), rules())
+    outcome = simulate([served(n, 5 * n) for n in range(20)], LagScenario(FASTEST), rules())
     assert (outcome.labels_total, outcome.labels_lost, outcome.recall) == (0, 0, None)
     assert outcome.rows_total == 20
 
 
 def test_without_rows_nothing_is_known() -> None:
-    nothing = Outcome(0, 0, 0, 0, 0, 0, {}, None, None, 0)
-    assert simulate([], Scenario(SLOWEST), rules()) == nothing
-    assert simulate([click(0, 1)], Scenario(SLOWEST), rules()) == nothing
+    nothing = LagOutcome(0, 0, 0, 0, 0, 0, {}, None, None, 0)
+    assert simulate([], LagScenario(SLOWEST), rules()) == nothing
+    assert simulate([click(0, 1)], LagScenario(SLOWEST), rules()) == nothing
     assert nothing.rows_delayed is None
 
 
 def test_of_rows_that_never_close_only_their_number_is_told() -> None:
-    outcome = simulate([served(0, 0), click(0, 10)], Scenario(SLOWEST), rules())
+    outcome = simulate([served(0, 0), click(0, 10)], LagScenario(SLOWEST), rules())
     assert (outcome.rows_open, outcome.wait, outcome.delay, outcome.rows_delayed) == (1, None, None, None)
     assert (outcome.labels_total, outcome.labels_lost, outcome.open_rows_peak) == (1, 0, 1)
 
 
 def test_one_partition_alone_is_slowest_newest_and_fastest_at_once() -> None:
     events = [served(n, 5 * n) for n in range(40)]
-    rows = rules(places=((SERVED, 0, 0),))
-    outcomes = [simulate(events, Scenario(policy), rows) for policy in (SLOWEST, NEWEST, FASTEST)]
+    rows = rules(partition_ids=((SERVED, 0, 0),))
+    outcomes = [simulate(events, LagScenario(policy), rows) for policy in (SLOWEST, NEWEST, FASTEST)]
     assert outcomes[0] == outcomes[1] == outcomes[2]
 
 
@@ -215,16 +216,16 @@ def test_one_partition_alone_is_slowest_newest_and_fastest_at_once() -> None:
         (lambda: Policy("wall"), "needs a tick"),
         (lambda: Policy("slowest", seconds(5)), "has no tick"),
         (lambda: wall(0.5), "at least a second"),
-        (lambda: Policy("idle_timeout", seconds(5)), "says after how long"),
-        (lambda: idle(0), "more than nothing"),
-        (lambda: Scenario(SLOWEST, grace=seconds(-1)), "grace is not negative"),
-        (lambda: Scenario(SLOWEST, interval=seconds(7)), "does not divide 24 hours"),
+        (lambda: Policy("idle_timeout", seconds(5)), "belongs to idle_timeout"),
+        (lambda: idle(0), "longer than 0s"),
+        (lambda: LagScenario(SLOWEST, grace=seconds(-1)), "grace is not negative"),
+        (lambda: LagScenario(SLOWEST, interval=seconds(7)), "does not divide 24 hours"),
         (lambda: rules().lagging(Lag.constant("sideways", seconds(1))), "nothing would lag"),
         (lambda: rules().lagging(Lag.constant("left", seconds(1), (9,))), "nothing would lag"),
     ],
 )
 def test_what_makes_no_sense_is_refused_with_what_would(make: object, said: str) -> None:
-    with pytest.raises(Unusable, match=said):
+    with pytest.raises(NotAnalysable, match=said):
         make()  # type: ignore[operator]
 
 
@@ -233,11 +234,11 @@ def test_what_makes_no_sense_is_refused_with_what_would(make: object, said: str)
 
 def test_quantiles_are_rounded_up_by_a_thirtysecond_at_most() -> None:
     for micros in [*range(5000), 10**6, 3 * 10**9 + 1, 86_400_000_000]:
-        assert micros <= rounded(micros) <= micros * (1 + 1 / 32)
-        assert rounded(rounded(micros)) == rounded(micros)
+        assert micros <= rounded_up(micros) <= micros * (1 + 1 / 32)
+        assert rounded_up(rounded_up(micros)) == rounded_up(micros)
 
 
 def test_a_spread_names_the_value_that_so_many_do_not_exceed() -> None:
-    found = spread({1: 50, 2: 40, 4: 9, 8: 1}, 8, 174)
+    found = spread_of({1: 50, 2: 40, 4: 9, 8: 1}, 8, 174)
     micros = [timedelta(microseconds=n) for n in (1, 2, 4, 8, 174)]
     assert found == Spread(100, *micros)

@@ -8,21 +8,21 @@ from dataclasses import replace
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from support.lag_traffic import SLOWEST, START, lags, places_of, policies, scenarios, seconds, setting, traffic
-from windrow.semantics.lag.scenario import Lag, Scenario, Unusable
-from windrow.semantics.lag.setting import Event, Setting
+from support.lag_traffic import SLOWEST, START, lags, partitions_of, policies, scenarios, seconds, setting, traffic
+from windrow.semantics.lag.scenario import Lag, LagScenario, NotAnalysable
+from windrow.semantics.lag.setting import Event, LagSetting
 from windrow.semantics.lag.simulation import arrivals, simulate
 
 FEW = settings(max_examples=40, deadline=None, derandomize=True)
 SEEDS = st.integers(0, 10**6)
 
 
-def world(seed: int) -> tuple[list[Event], Setting, Scenario]:
+def world(seed: int) -> tuple[list[Event], LagSetting, LagScenario]:
     events = traffic(seed)
-    rules, scenario = setting(places_of(events)), scenarios(seed, 1)[0]
+    rules, scenario = setting(partitions_of(events)), scenarios(seed, 1)[0]
     try:
         rules.lagging(scenario.lag)
-    except Unusable:
+    except NotAnalysable:
         assume(False)
     return events, rules, scenario
 

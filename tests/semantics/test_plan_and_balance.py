@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from tests.semantics.scenario import START, at
 
-from windrow.semantics.balance import Balance, BalanceBroken, LandingBalance, LeftBalance, RightBalance
+from windrow.semantics.balance import Balance, BalanceBroken, LeftBalance, RightBalance, landing_measures
 from windrow.semantics.clock import PartitionClock
 from windrow.semantics.intervals import Interval
 from windrow.semantics.plan import Plan
@@ -109,6 +109,10 @@ def test_a_measure_that_is_absent_or_no_whole_number_breaks_the_balance() -> Non
 
 
 def test_a_landing_must_account_for_every_offset() -> None:
-    LandingBalance("t", 0, read=10, landed=7, quarantined=2, skipped=1).check()
-    with pytest.raises(BalanceBroken, match="landing t/0"):
-        LandingBalance("t", 0, read=10, landed=7, quarantined=2).check()
+    counts = {"read": 10, "landed": 7, "quarantined": 2, "skipped": 1}
+    assert landing_measures([counts, counts])["landing_imbalance"] == 0
+    assert landing_measures([counts, {**counts, "skipped": 0}])["landing_imbalance"] == 1
+    doubled = landing_measures([counts, {**counts, "landed": 9, "skipped": -1}])
+    assert (doubled["landing_imbalance"], doubled["landing_duplicate_row_ids"]) == (0, 1)
+    assert doubled["landing_quarantine_rate"] == 4 / 20
+    assert landing_measures([])["landing_quarantine_rate"] is None

@@ -27,7 +27,7 @@ from support.generated import (
     oracle_records,
     oracle_spec,
 )
-from windrow.semantics.clock import IdlePolicy, PartitionClock, advance, topic_clock, watermark
+from windrow.semantics.clock import IdlePolicy, PartitionClock, Progress, advance, topic_clock, watermark
 from windrow.semantics.close import frontier
 from windrow.semantics.paper.account import account, closed_intervals
 from windrow.semantics.records import Record
@@ -165,13 +165,7 @@ def clock_vectors(seed: int) -> list[tuple[datetime | None, dict[str, int]]]:
                 times = [r.event_at for r in mine if r.event_at is not None and not r.quarantined]
                 clocks[topic, p] = advance(
                     clocks.get((topic, p)),
-                    topic=topic,
-                    epoch=0,
-                    partition=p,
-                    next_offset=len(mine),
-                    end_offset=ends[topic, p],
-                    newest_at=max(times, default=None),
-                    landed_at=landed_at,
+                    Progress(topic, 0, p, len(mine), ends[topic, p], max(times, default=None), landed_at),
                     out_of_orderness=DISORDER[topic],
                     idle=idle,
                     topic_clock=held[topic],

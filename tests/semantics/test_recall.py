@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from windrow.semantics.lag.advice import Advice, Settings, Traffic, advise, recall
-from windrow.semantics.lag.recall import CannotBeKnown, Curve, Delays, Estimate, estimate
+from windrow.semantics.lag.advice import Advice, CostModel, WindowSettings, advise, recall_of
+from windrow.semantics.lag.recall import Curve, DelayCounts, Estimate, TooFewLabels, estimate
 
 MINUTE = timedelta(minutes=1)
-TRAFFIC = Traffic(rows_per_second=10, interval=10 * MINUTE)
+COST = CostModel(rows_per_second=10, interval=10 * MINUTE)
 
 
-def delays(bins: int, counts: dict[tuple[int, int], int]) -> Delays:
-    return Delays(MINUTE, bins, counts)
+def delays(bins: int, counts: dict[tuple[int, int], int]) -> DelayCounts:
+    return DelayCounts(MINUTE, bins, counts)
 
 
 def curve(*shares: float, labels: int = 100_000, step: timedelta = MINUTE) -> Curve:
@@ -49,9 +49,8 @@ def test_two_cohorts_of_young_rows_by_hand() -> None:
     assert share * (1 - share) / found.at(MINUTE).weight == pytest.approx(share**2 * spread)
 
 
-def test_a_bin_that_a_row_has_only_lived_through_in_part_is_left_out_and_counted() -> None:
+def test_a_bin_that_a_row_has_only_lived_through_in_part_is_left_out() -> None:
     half_seen = delays(2, {(1, 3): 60, (2, 3): 40, (2, 2): 7})
-    assert half_seen.unripe == 7
     assert half_seen.labels == 100
     assert estimate(half_seen).at(MINUTE).share == pytest.approx(0.6)
 
@@ -87,7 +86,7 @@ def test_where_nothing_was_missed_the_interval_still_knows_how_few_labels_there_
 
 @pytest.mark.parametrize("counts", [{}, {(1, 3): 29}, {(0, 1): 1_000}, {(2, 2): 1_000}])
 def test_too_few_labels_that_could_have_come_late_are_no_estimate(counts: dict[tuple[int, int], int]) -> None:
-    with pytest.raises(CannotBeKnown, match="take a longer or an older range"):
+    with pytest.raises(TooFewLabels, match="take a longer or an older range"):
         estimate(delays(2, counts))
 
 
@@ -107,17 +106,19 @@ def test_a_window_is_judged_at_the_grid_point_before_it_never_after() -> None:
 def test_a_label_needs_the_window_and_the_slack() -> None:
     late = curve(0.8, 0.9, 1)  # 10 % of the labels land one minute behind their partition, 10 % two
     always = curve(0, 1, 1)  # every label comes within its first minute
-    assert recall(always, late, Settings(MINUTE, timedelta())).share == pytest.approx(0.8)
-    assert recall(always, late, Settings(MINUTE, MINUTE)).share == pytest.approx(0.9)
-    assert recall(always, late, Settings(2 * MINUTE, timedelta())).share == pytest.approx(0.9)  # a spare minute
-    assert recall(always, late, Settings(timedelta(0), 2 * MINUTE)).share == 0
+    assert recall_of(always, late, WindowSettings(MINUTE, timedelta())).share == pytest.approx(0.8)
+    assert recall_of(always, late, WindowSettings(MINUTE, MINUTE)).share == pytest.approx(0.9)
+    assert recall_of(always, late, WindowSettings(2 * MINUTE, timedelta())).share == pytest.approx(
+        0.9
+    )  # a spare minute
+    assert recall_of(always, late, WindowSettings(timedelta(0), 2 * MINUTE)).share == 0
 
 
 def test_the_least_settings_by_hand() -> None:
     long = curve(0, 0.90, 0.95, 0.99, 0.995, *[1.0] * 12)
-    advice = advise(long, curve(*[1.0] * 17), TRAFFIC, 0.99)
+    advice = advise(long, curve(*[1.0] * 17), COST, 0.99)
     assert advice.smallest is not None
-    assert advice.smallest.settings == Settings(3 * MINUTE, timedelta())
+    assert advice.smallest.settings == WindowSettings(3 * MINUTE, timedelta())
     assert advice.smallest.recall.share == pytest.approx(0.99)
     assert advice.smallest.open_rows == pytest.approx(10 * (3 + 5) * 60)
     assert advice.safe is not None
@@ -131,37 +132,37 @@ rising = st.lists(st.integers(0, 50), min_size=8, max_size=12).map(
 
 @settings(max_examples=150, deadline=None)
 @given(rising, rising, st.sampled_from([0.5, 0.8, 0.9]))
-def test_the_clock_first_keeps_its_promise_and_then_no_smaller_window_reaches_the_wanted_recall(
+def test_the_clock_first_keeps_its_promise_and_then_no_smaller_window_reaches_the_wanted_recall_of(
     long: Curve, late: Curve, wanted: float
 ) -> None:
-    advice = advise(long, late, TRAFFIC, wanted)
+    advice = advise(long, late, COST, wanted)
     if advice.smallest is None:
-        assert advice.why
+        assert advice.reason
         return
     slack = min(s * MINUTE for s in range(len(late.points)) if late.points[s].share >= wanted)
     windows = (w * MINUTE for w in range(len(long.points)))
-    enough = [w for w in windows if recall(long, late, Settings(w, slack)).share >= wanted]
-    assert advice.smallest.settings == Settings(min(enough), slack)
+    enough = [w for w in windows if recall_of(long, late, WindowSettings(w, slack)).share >= wanted]
+    assert advice.smallest.settings == WindowSettings(min(enough), slack)
     assert advice.smallest.recall.share >= wanted
 
 
 @settings(max_examples=100, deadline=None)
 @given(rising, rising, st.integers(0, 9), st.integers(0, 9))
-def test_a_wider_window_and_a_larger_grace_never_lower_recall(long: Curve, late: Curve, w: int, s: int) -> None:
-    here = recall(long, late, Settings(w * MINUTE, s * MINUTE)).share
-    assert recall(long, late, Settings((w + 1) * MINUTE, s * MINUTE)).share >= here - 1e-12
-    assert recall(long, late, Settings(w * MINUTE, (s + 1) * MINUTE)).share >= here - 1e-12
+def test_a_wider_window_and_a_larger_grace_never_lower_recall_of(long: Curve, late: Curve, w: int, s: int) -> None:
+    here = recall_of(long, late, WindowSettings(w * MINUTE, s * MINUTE)).share
+    assert recall_of(long, late, WindowSettings((w + 1) * MINUTE, s * MINUTE)).share >= here - 1e-12
+    assert recall_of(long, late, WindowSettings(w * MINUTE, (s + 1) * MINUTE)).share >= here - 1e-12
 
 
 def test_labels_that_still_come_at_the_widest_window_are_said_instead_of_advice() -> None:
-    advice = advise(curve(0, 0.3, 0.5, 0.8, 1), curve(1.0, 1.0, 1.0), TRAFFIC, 0.99)
-    assert advice == Advice(0.99, None, None, advice.why)
-    assert "20.00% of the labels come in the last quarter" in advice.why
+    advice = advise(curve(0, 0.3, 0.5, 0.8, 1), curve(1.0, 1.0, 1.0), COST, 0.99)
+    assert advice == Advice(0.99, None, None, advice.reason)
+    assert "20.00% of the labels come in the last quarter" in advice.reason
 
 
 def test_a_recall_that_so_few_labels_cannot_prove_is_said_with_how_many_it_takes() -> None:
     few = curve(0, 1, 1, 1, 1, labels=200)
-    advice = advise(few, few, TRAFFIC, 0.999)
+    advice = advise(few, few, COST, 0.999)
     assert advice.smallest is not None
     assert advice.safe is None
-    assert "200 labels are too few to be sure of 0.999: at least 3,838 are needed" in advice.why
+    assert "200 labels are too few to be sure of 0.999: at least 3,838 are needed" in advice.reason

@@ -270,7 +270,7 @@ def test_a_drain_takes_silence_for_completeness_and_nothing_else() -> None:
 def test_the_first_doubt_in_order_of_precedence_is_the_reason() -> None:
     for n, doubt in enumerate(DOUBTS):
         assert label_state(has_label=False, doubts=DOUBTS[n:]) == LabelState("unknown", doubt)
-    with pytest.raises(ValueError, match="no doubts"):
+    with pytest.raises(ValueError, match="not doubts"):
         label_state(has_label=False, doubts=("rain",))
 
 

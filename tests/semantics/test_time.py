@@ -1,4 +1,4 @@
-"""Intervals, clocks and closing: the boundaries that the worked vectors do not name."""
+"""Intervals, clocks and closing: boundaries that the worked vectors do not cover."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ CLOCKS: list[tuple[str, dict[str, Any], dict[str, Any], float | None]] = [
     ("an event of the far past moves nothing", {"newest": 50}, {"newest": -(10**9)}, 50),
     ("a newer event moves it", {"newest": 50}, {"newest": 51}, 51),
     ("idling beyond the events moves it", {"newest": 50}, {"landed": 200, "idle": CAUGHT_UP}, 100),
-    ("idling behind the events moves nothing", {"newest": 50}, {"landed": 149, "idle": CAUGHT_UP}, 50),
+    ("idling short of the events moves nothing", {"newest": 50}, {"landed": 149, "idle": CAUGHT_UP}, 50),
     ("a host clock that steps back moves nothing", {"landed": 200, "idle": CAUGHT_UP}, {"landed": 0}, 100),
     (
         "a position beyond the end offset is no proof",
@@ -104,11 +104,11 @@ def test_idling_moves_the_clock_and_not_the_event_clock() -> None:
 
 def test_a_partition_that_appears_later_starts_at_its_topics_clock() -> None:
     assert clock(p=1, topic_clock=40).clock_at == at(40)
-    assert clock(p=1, topic_clock=40, newest=30).clock_at == at(40), "and does not go back behind it"
-    assert clock(p=1).clock_at is None, "in a topic that nobody has clocked, it has none"
+    assert clock(p=1, topic_clock=40, newest=30).clock_at == at(40), "and does not go back before it"
+    assert clock(p=1).clock_at is None, "in a topic without a clock it has none either"
 
 
-def test_a_clock_follows_only_on_its_own_partition() -> None:
+def test_a_clock_follows_only_its_own_partition() -> None:
     with pytest.raises(ValueError, match="cannot follow"):
         clock(clock(p=0), p=1)
 

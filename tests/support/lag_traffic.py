@@ -9,8 +9,8 @@ from __future__ import annotations
 import random
 from datetime import UTC, datetime, timedelta
 
-from windrow.semantics.lag.scenario import Lag, Policy, Scenario
-from windrow.semantics.lag.setting import Event, LabelStream, Place, Setting
+from windrow.semantics.lag.scenario import Lag, LagScenario, Policy
+from windrow.semantics.lag.setting import Event, LabelStream, LagSetting, PartitionId
 from windrow.semantics.match import Key
 from windrow.semantics.records import RowId
 
@@ -40,18 +40,18 @@ def key(name: str) -> Key:
     return (("user", name),)
 
 
-def setting(places: tuple[Place, ...], **changes: object) -> Setting:
+def setting(partition_ids: tuple[PartitionId, ...], **changes: object) -> LagSetting:
     """Two label streams, one with a long window; every topic is allowed a disorder of its own."""
     values: dict[str, object] = {
         "left": "served",
         "labels": (LabelStream("clicks", seconds(2), seconds(20)), LabelStream("likes", seconds(0), seconds(40))),
-        "places": places,
+        "partition_ids": partition_ids,
         "sides": {"left": (SERVED,), "right": (ENGAGED, EXTRA), "clicks": (ENGAGED, EXTRA)},
         "out_of_orderness": {SERVED: seconds(3), ENGAGED: seconds(5), EXTRA: seconds(0)},
         "after": seconds(40),
         "grace": seconds(4),
     }
-    return Setting(**{**values, **changes})  # type: ignore[arg-type]
+    return LagSetting(**{**values, **changes})  # type: ignore[arg-type]
 
 
 def traffic(seed: int, size: int = 120, span: int = 240) -> list[Event]:
@@ -80,8 +80,8 @@ def _event(rng: random.Random, row_id: RowId, logged: int) -> Event:
     return Event(row_id, at(logged - late), at(logged), keys)
 
 
-def places_of(events: list[Event]) -> tuple[Place, ...]:
-    return tuple(sorted({event.place for event in events}))
+def partitions_of(events: list[Event]) -> tuple[PartitionId, ...]:
+    return tuple(sorted({event.partition_id for event in events}))
 
 
 def lags(rng: random.Random) -> Lag | None:
@@ -104,12 +104,12 @@ def policies(rng: random.Random) -> Policy:
     return rng.choice((SLOWEST, FASTEST, NEWEST, idle(rng.choice((1, 10, 45)), tick), wall(tick)))
 
 
-def scenarios(seed: int, count: int) -> tuple[Scenario, ...]:
+def scenarios(seed: int, count: int) -> tuple[LagScenario, ...]:
     """Random ones of all kinds; most of them share lags and clocks with others, as a family does."""
     rng = random.Random(seed)
     few_lags, few_policies = [lags(rng) for _ in range(4)], [policies(rng) for _ in range(6)]
     return tuple(
-        Scenario(
+        LagScenario(
             policy=rng.choice(few_policies),
             lag=rng.choice(few_lags),
             before=rng.choice((None, None, seconds(10))),

@@ -26,24 +26,24 @@ from support.side_by_side import Killed, doomed_landing, dying, lagging
 from support.world import World
 from windrow.home import Table
 from windrow.io.landing import broker
-from windrow.io.landing.gaps import Lost
-from windrow.io.landing.offsets import GivenUp, OffsetsGone
 from windrow.io.registers import clocks, plans, publications
-from windrow.io.registers.plans import Asked
-from windrow.io.training import publication
+from windrow.io.registers.plans import Request
 from windrow.jobs import land, run
 from windrow.jobs.check import check
 from windrow.jobs.join import make_candidates
-from windrow.jobs.plan_intervals import plan_range
 from windrow.jobs.planning import plan_all, plan_interval
 from windrow.jobs.publish import publish
 from windrow.jobs.run import Context
+from windrow.jobs.survey import plan_range
 from windrow.outcomes import NothingToDo
 from windrow.places import Places
 from windrow.scenarios.kafka import pipeline_file, record_of
+from windrow.semantics import publication
 from windrow.semantics.balance import Balance
 from windrow.semantics.clock import NotCaughtUp
 from windrow.semantics.intervals import Interval
+from windrow.semantics.landing.gaps import GivenUp, Lost
+from windrow.semantics.landing.offsets import OffsetsGone
 from windrow.semantics.paper.landings import PartitionId, Rules, Sent
 from windrow.semantics.paper.model import Model, NotClosed, Outdated, Publication
 from windrow.semantics.plan import Plan
@@ -197,7 +197,7 @@ class Product:
     def plan(self, key: str, chosen: Sequence[Interval] | None, drained: bool, forced: bool) -> None:
         if forced:
             (interval,) = chosen or ()
-            plan_interval(self.ctx, key, interval.start, "publish", 1, Asked("it cannot wait", "ann"))
+            plan_interval(self.ctx, key, interval.start, "publish", 1, Request("it cannot wait", "ann"))
         elif chosen is None:
             plan_all(self.ctx, key, most=10_000, drain=drained)
         elif chosen:

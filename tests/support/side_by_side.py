@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from windrow.io.delta import crash_points
-from windrow.io.landing import broker, land
+from windrow.jobs import land
+from windrow.semantics.landing.batch import Topic
 
 
 class Killed(BaseException):
@@ -61,14 +62,14 @@ def lagging(unseen: Mapping[tuple[str, int], int]) -> Iterator[None]:
 @contextmanager
 def faults() -> Iterator[None]:
     """Where a scenario or a history may kill the product, or let its broker hold more than a batch takes."""
-    land_topic, next_batch = land._land_topic, land.next_batch
+    land_topic, next_batch = land.land_topic, land.next_batch
 
     def land_or_die(*args: Any, **kwargs: Any) -> Any:
-        (topic,) = [a for a in args if isinstance(a, broker.Topic)]
+        (topic,) = [a for a in args if isinstance(a, Topic)]
         with dying(_POINT_OF.get(topic.name)):
             return land_topic(*args, **kwargs)
 
-    def plan_with_lag(topic: broker.Topic, *args: Any, **kwargs: Any) -> Any:
+    def plan_with_lag(topic: Topic, *args: Any, **kwargs: Any) -> Any:
         batch = next_batch(topic, *args, **kwargs)
         more = {p: (s, u, end + _UNSEEN.get((topic.name, p), 0)) for p, (s, u, end) in batch.ranges.items()}
         return replace(batch, ranges=more)
@@ -80,7 +81,7 @@ def faults() -> Iterator[None]:
                 raise Killed(name)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(land, "_land_topic", land_or_die)
+        patch.setattr(land, "land_topic", land_or_die)
         patch.setattr(land, "next_batch", plan_with_lag)
         patch.setattr(crash_points, "point", point)
         yield

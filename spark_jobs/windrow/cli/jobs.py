@@ -94,14 +94,12 @@ def land(
     who: Annotated[str | None, typer.Option(help="With --accept-gap: who decides; default: this shell's user.")] = None,
 ) -> None:
     """Land what the topics have, exactly once, and advance the clock."""
-    from windrow.io.registers import clocks
     from windrow.jobs import land as job
 
     ctx = context(pipeline)
-    before = job.totals(clocks.observe(ctx.home))
     given_up = job.giving_up(accept_gap or (), who or getpass.getuser(), reason)
-    for seen in job.land(ctx, lasting=job.duration(lasting), every=job.duration(every), given_up=given_up):
-        done = job.summary(before, seen)
+    for landed in job.land(ctx, lasting=job.duration(lasting), every=job.duration(every), given_up=given_up):
+        done = job.summary(landed)
         console.print(
             f"read {done['read']:,} = landed {done['landed']:,} + quarantined {done['quarantined']:,} "
             f"+ skipped {done['skipped']:,}; {done['lag']:,} behind; watermark {instant(done['watermark'])}"
@@ -124,7 +122,7 @@ def train(
     reason: Annotated[str, typer.Option(help="With --force: why; recorded with the publication.")] = "",
 ) -> None:
     """Join, check and publish every closed interval that is not published yet, or one."""
-    from windrow.io.registers.plans import Asked
+    from windrow.io.registers.plans import Request
     from windrow.jobs.ledger import extend_after_publication
     from windrow.jobs.train import Round, train_all, train_one
 
@@ -134,7 +132,7 @@ def train(
         raise BadRequest("--force is for one interval: add --interval 2026-11-01T00:00:00Z")
     if interval:
         mode = "republish" if republish else "publish"
-        forced = Asked(reason.strip(), getpass.getuser()) if force else None
+        forced = Request(reason.strip(), getpass.getuser()) if force else None
         if forced and not forced.reason:
             raise BadRequest("publishing an open interval needs a reason: --reason 'why it cannot wait'")
         rounds = iter([train_one(ctx, run, instant_of(interval), mode, _say, forced)])  # type: ignore[arg-type]
@@ -157,7 +155,7 @@ def override(
     who: Annotated[str | None, typer.Option("--who", help="Who decides; default: the user of this shell.")] = None,
 ) -> None:
     """Publish a blocked interval on your word. A balance that does not add up cannot be overridden."""
-    from windrow.jobs.train import override as job
+    from windrow.jobs.override import override as job
 
     if not reason.strip():
         raise BadRequest("an override needs a reason: --reason 'why these rows are right'")

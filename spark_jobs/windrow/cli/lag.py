@@ -46,7 +46,7 @@ def lag_impact(
     from windrow.jobs import lag_impact as job
 
     ctx = context(pipeline)
-    texts = job.Texts(
+    texts = job.LagOptions(
         begin, end, side or (), partitions or (), lag or (), pause or (), drain or (), rate, policy or (), tick,
         idle_after, window or (), grace or (), sample, recall or (), row_by_row,
     )  # fmt: skip
@@ -58,14 +58,14 @@ def lag_impact(
 
     done = job.analyse(ctx, texts, say)
     if json:
-        as_json({**job.result(done), "lines": done.findings.lines})
+        as_json({**job.result(done), "lines": done.findings.scenarios})
         return
     found = done.findings
     console.print(f"{found.rows:,} rows served from {instant(found.start)} to {instant(found.end)}")
     for sentence in (*found.notes, *job.sentences(found)):
         console.print(f"- {sentence}")
     console.print(f"page: {done.report}")
-    console.print(f"table: {ctx.home.table(Table.LAG_IMPACT)}, analysis {found.lines[0]['analysis']}")
+    console.print(f"table: {ctx.home.table(Table.LAG_IMPACT)}, analysis {found.scenarios[0]['analysis']}")
 
 
 COMMANDS: dict[str, Callable[..., None]] = {"lag-impact": lag_impact}

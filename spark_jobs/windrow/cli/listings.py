@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 
 from windrow.cli.show import PUBLICATION, AsJson, PipelineName, as_json, console, instant, rows, span
 from windrow.home import Table
-from windrow.io.landing import gaps
 from windrow.io.registers import clocks, publications
 from windrow.jobs.run import context
 from windrow.semantics.clock import holder
@@ -47,7 +46,7 @@ def clock(pipeline: PipelineName, json: AsJson = False) -> None:
                 "next_interval": waiting.start,
                 "closes_at": closes_at(waiting, ctx.pipeline.after, ctx.pipeline.grace),
                 "closed_unpublished": [i.start for i in holes],
-                "gaps": [gap.to_dict() for gap in gaps.of_rows(seen.rows)],
+                "gaps": [gap.to_dict() for gap in seen.gaps],
                 "partitions": [{**row, "holds": bool(row["holds"])} for row in table],
             }
         )
@@ -67,7 +66,7 @@ def clock(pipeline: PipelineName, json: AsJson = False) -> None:
     if holes:
         console.print(f"closed and not published: {len(holes)}, the oldest {holes[0]}")
     rows(table, list(table[0]))
-    for gap in gaps.of_rows(seen.rows):
+    for gap in seen.gaps:
         console.print(f"given up: {gap.lost}, by {gap.who} at {instant(gap.accepted_at)}: {gap.why}")
     age = datetime.now(UTC) - max(row["landed_at"] for row in seen.rows)
     console.print(f"landed last {span(age)} ago")

@@ -10,9 +10,11 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from windrow.cli.show import PUBLICATION, AsJson, PipelineName, as_json, console, instant, rows
-from windrow.jobs.plan_intervals import Survey, asked, listing, record_survey, survey
+from windrow.jobs.plan_intervals import listing
+from windrow.jobs.planning import request
 from windrow.jobs.run import BadRequest, Context, context
 from windrow.jobs.run import instant as instant_of
+from windrow.jobs.survey import Survey, record_survey, survey
 from windrow.outcomes import Blocked
 
 SHOWN = 40
@@ -46,7 +48,7 @@ def rebuild(
             if json:
                 as_json(told)
             return
-        why = asked(reason, who)
+        why = request(reason, who)
         resume = f"rebuild__{ctx.now():%Y-%m-%dT%H:%M:%S.%fZ}__{os.getpid()}"
         record_survey(ctx, resume, found, why)
         if not json:
@@ -57,15 +59,15 @@ def rebuild(
 
 
 def _carry_out(ctx: Context, run: str, told: dict[str, Any], json: bool) -> None:
-    from windrow.jobs.join import planned_of
+    from windrow.jobs.planning import recorded_plans
     from windrow.jobs.publish import brief
-    from windrow.jobs.train import carry_out
+    from windrow.jobs.rebuild import resume
 
-    planned = planned_of(ctx, run)
+    planned = recorded_plans(ctx, run, first="plan")
     columns = (TextColumn("rebuilding"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, disable=json) as progress:
         task = progress.add_task("", total=len(planned))
-        done = carry_out(ctx, run, lambda row: progress.advance(task))
+        done = resume(ctx, run, lambda row: progress.advance(task))
         progress.update(task, completed=len(done.published))
     if json:
         blocked = [refusal.why for refusal in done.blocked.values()]
@@ -78,11 +80,11 @@ def _carry_out(ctx: Context, run: str, told: dict[str, Any], json: bool) -> None
 
 
 def _show(found: Survey) -> None:
-    worked = [line for line in found.lines if line.deed != "leave"]
+    worked = [line for line in found.lines if line.action != "leave"]
     table = [
         {
             "interval": line.interval.start,
-            "does": line.deed,
+            "does": line.action,
             "publication": line.publication,
             "rows": line.rows,
             "would change": ", ".join(f"{n} {kind}" for kind, n in line.changes.items()),
@@ -94,11 +96,11 @@ def _show(found: Survey) -> None:
         rows(table, list(table[0]))
     if len(worked) > SHOWN:
         console.print(f"… and {len(worked) - SHOWN} more (--json lists all)")
-    left = [line for line in found.lines if line.deed == "leave"]
+    left = [line for line in found.lines if line.action == "leave"]
     if left:
         console.print(f"left alone: {len(left)} intervals, {left[0].why} (--all makes them again)")
-    counts = ", ".join(f"{n} to {deed}" for deed, n in sorted(found.counts.items(), reverse=True))
-    pins = ", ".join(f"{topic} {batch}" for topic, batch in found.seen.pins.items())
+    counts = ", ".join(f"{n} to {action}" for action, n in sorted(found.counts.items(), reverse=True))
+    pins = ", ".join(f"{topic} {batch}" for topic, batch in found.clock.pins.items())
     console.print(f"{len(found.lines)} intervals: {counts}; with everything up to batch: {pins}")
 
 
@@ -137,7 +139,7 @@ def rollback(
     """Make an interval's rows of an earlier publication visible again, in one commit, on record."""
     from windrow.jobs.rollback import rollback as job
 
-    row = job(context(pipeline), instant_of(interval), to, asked(reason, who))
+    row = job(context(pipeline), instant_of(interval), to, request(reason, who))
     console.print(
         f"publication {row['number']}: {instant(row['interval'])}  {row['rows']:,} rows, those of publication {to}; "
         f"training table version {row['training_version']}"

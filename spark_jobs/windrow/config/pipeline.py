@@ -63,6 +63,10 @@ class Pipeline(PipelineFields):
         """How much older than the newest event of its partition an event of this topic may arrive."""
         return self._first(topic).out_of_orderness
 
+    def event_time(self, topic: str) -> str:
+        """The event time column of a topic; streams that share a topic share it."""
+        return self.streams_of(topic)[0].event_time
+
     def topic_columns(self, topic: str) -> dict[str, str]:
         """Columns of the landing table of a topic: the union over the streams reading it, left first."""
         self._first(topic)

@@ -1,5 +1,9 @@
 """check: Great Expectations judges the measures of a run's candidates. No Spark, no rows.
 
+    read      measures of the candidates, counts of earlier publications
+    compute   a judgement of each candidate, and its report
+    write     judged measures, in one commit
+
 A blocked interval stays a candidate and does not hold the others of its run back.
 """
 
@@ -11,14 +15,15 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from windrow.io.delta import crash_points
-from windrow.io.registers import judgements, plans, publications
-from windrow.io.training import candidates
-from windrow.jobs.run import BadRequest, Context, instant, job
+from windrow.io.registers import judgements, measures, publications
+from windrow.jobs.planning import recorded_plans
+from windrow.jobs.run import Context, instant, job
 from windrow.outcomes import Blocked
+from windrow.semantics.judgement import may_publish
 from windrow.semantics.plan import Plan
 
 HISTORY = 24
-"""How many earlier publications a label rate is compared with."""
+"""Number of earlier publications that a label rate is compared with."""
 
 
 class Refusal(NamedTuple):
@@ -28,52 +33,51 @@ class Refusal(NamedTuple):
     report: str
 
 
-def check(ctx: Context, planned: tuple[Plan, ...]) -> dict[str, Refusal]:
-    """Judge every plan that is not judged yet; returns what stands in the way, by plan id (empty: nothing)."""
+def check(ctx: Context, planned: Sequence[Plan]) -> dict[str, Refusal]:
+    """Judge every plan that has not passed before; returns the refusals by plan id, empty where all pass."""
     judged = judgements.of_plans(ctx.home, planned)
-    waiting = [plan for plan in planned if plan.id not in judged or judgements.standing(judged[plan.id]) == "blocked"]
+    waiting = [plan for plan in planned if not may_publish(judgements.verdict(judged.get(plan.id, [])))]
     refused = _judge(ctx, waiting) if waiting else {}
     crash_points.point("check.after_verdict")
     return refused
 
 
-def _judge(ctx: Context, waiting: list[Plan]) -> dict[str, Refusal]:
+def _judge(ctx: Context, waiting: Sequence[Plan]) -> dict[str, Refusal]:
     from windrow.quality import report  # Great Expectations takes seconds to import
-    from windrow.quality.gate import Gate, explain_failure
+    from windrow.quality.gate import Gate
     from windrow.quality.suites import suites_for
+    from windrow.quality.verdicts import explain_failure
 
-    measured = candidates.numbers_of(ctx.home, waiting)
+    numbers = measures.by_plan(ctx.home, waiting)
     columns = ("number", "interval", "config_hash", "positive", "negative")
-    history = publications.standing(publications.registered(ctx.home, columns))
+    standing = publications.standing(publications.registered(ctx.home, columns))
     gate = Gate(suites_for(ctx.places.expectations, ctx.pipeline.suite))
-    refused: dict[str, Refusal] = {}
-    rows = []
-    for plan in waiting:
-        numbers = measured[plan.id]
-        judgement = gate.judge(
-            {**numbers, **_against_history(plan, numbers, history)},
+    judged = [
+        gate.judge(
+            {**numbers[plan.id], **_against_history(plan, numbers[plan.id], standing)},
             pipeline=ctx.pipeline.name,
             interval=plan.interval,
             plan=plan.id,
             report_folder=ctx.home.reports,
             judged_at=ctx.now(),
         )
-        rows += report.rows(judgement)
-        if not judgement.may_publish:
-            refused[plan.id] = Refusal(explain_failure(judgement), str(judgement.report))
+        for plan in waiting
+    ]
     crash_points.point("check.before_verdict")
-    judgements.record(ctx.home, rows)
-    return refused
+    judgements.record(ctx.home, [row for judgement in judged for row in report.rows(judgement)])
+    refused = (judgement for judgement in judged if not judgement.may_publish)
+    return {one.plan: Refusal(explain_failure(one), str(one.report)) for one in refused}
 
 
 def _against_history(
-    plan: Plan, numbers: Mapping[str, float | None], history: Mapping[datetime, Mapping[str, Any]]
+    plan: Plan, numbers: Mapping[str, float | None], standing: Mapping[datetime, Mapping[str, Any]]
 ) -> dict[str, float | None]:
+    """Measures that compare the label rate with earlier intervals of the same config."""
     from windrow.quality.history import label_rate_history
 
     earlier = [
         (row["positive"], row["negative"])
-        for start, row in sorted(history.items())
+        for start, row in sorted(standing.items())
         if start < plan.interval.start and row["config_hash"] == plan.config_hash
     ][-HISTORY:]
     found = label_rate_history(earlier, *(int(numbers.get(n) or 0) for n in ("positive", "negative")))
@@ -88,14 +92,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.add_argument("--interval", help="the run's own interval: the run fails only if this is blocked")
 
     def execute(ctx: Context, args: argparse.Namespace) -> Mapping[str, Any]:
-        planned = plans.of_run(ctx.home, args.run)
-        if not planned:
-            raise BadRequest(f"run {args.run!r} has recorded no plan; the join comes first")
-        blocked = check(ctx, planned)
+        planned = recorded_plans(ctx, args.run, first="join")
+        refused = check(ctx, planned)
         own = {p.id for p in planned if args.interval is None or p.interval.start == instant(args.interval)}
-        if stopped := [blocked[plan_id] for plan_id in own if plan_id in blocked]:
+        if stopped := [refused[plan_id] for plan_id in own if plan_id in refused]:
             raise Blocked("\n".join(refusal.why for refusal in stopped), stopped[0].report)
-        passed = [plan.interval.start for plan in planned if plan.id not in blocked]
-        return {"passed": passed, "blocked": [refusal.why for refusal in blocked.values()]}
+        passed = [plan.interval.start for plan in planned if plan.id not in refused]
+        return {"passed": passed, "blocked": [refusal.why for refusal in refused.values()]}
 
     return job(__doc__ or "", declare, execute, argv)

@@ -3,6 +3,12 @@
 --interval T --mode publish     the interval if it is closed and unpublished, and up to --along others that are
 --interval T --mode republish   the interval alone, with new pins, published or not (backfill, cleared run)
 --planned                       what `plan` has recorded for the run: a range, in one join, labels read once
+
+    read      left rows of the intervals, right rows of their windows, at the plans' pins
+    compute   the join
+    write     candidates: one commit for all plans           ◀─ a retry goes on behind what is there
+    measure   the candidates as written, compared with what was read
+    write     measures
 """
 
 from __future__ import annotations
@@ -11,29 +17,49 @@ import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from windrow.io.registers import clocks, plans, publications
+from pyspark.sql import DataFrame
+
+from windrow.config import Pipeline
+from windrow.home import Table
+from windrow.io.delta import crash_points
+from windrow.io.delta.locks import held
+from windrow.io.registers import measures, publications
+from windrow.io.registers.clocks import Observation
 from windrow.io.training import candidates, inputs
-from windrow.jobs.planning import plan_interval
+from windrow.jobs.planning import Known, plan_interval, recorded_plans
 from windrow.jobs.run import BadRequest, Context, instant, job
 from windrow.jobs.spark import remember_size, spark_for
+from windrow.semantics.balance import landing_measures
 from windrow.semantics.plan import Plan
+from windrow.semantics.publication import foreseen_numbers
+from windrow.transforms.join import join_plans
+from windrow.transforms.measure import aggregates
+from windrow.transforms.numbers import measure_rows
+from windrow.transforms.streams import Inputs
+from windrow.transforms.training import candidate_rows, refuse_unreadable_labels, schema_differences, types_of
 
 IN_ONE_JOIN = 500
 """Intervals that are joined at once: a longer range reads the labels around its seams twice."""
 
 
-def make_candidates(ctx: Context, planned: tuple[Plan, ...]) -> dict[str, Any]:
-    """Write candidates and measures of the plans; what is there is left as it is."""
+def make_candidates(ctx: Context, planned: tuple[Plan, ...], known: Known | None = None) -> dict[str, Any]:
+    """Write candidates and measures of a run's plans; what a killed try has written is kept.
+
+    Args:
+        planned: all plans of the run, oldest interval first.
+        known: what planning has read in this process, so that the clock is not read again.
+
+    Raises:
+        BadRequest: the plans were recorded under another pipeline file.
+        LabelNotPublishable: a label has a type that not every reader knows.
+    """
     _refuse_other_config(ctx, planned)
-    first = publications.last_number(ctx.home) + 1
-    numbers = {plan.id: number for number, plan in enumerate(planned, first)}
-    for some in _portions(planned):
-        if not candidates.is_made(ctx.home, some):
-            rows = inputs.most_rows(ctx.home, some)
-            remember_size(ctx.home, rows)
-            spark = spark_for(f"join {ctx.pipeline.name}", ctx.places, ctx.pipeline)
-            landing = candidates.landing_measures(clocks.observe(ctx.home))
-            candidates.make(spark, ctx.home, some, landing, numbers, rows)
+    known = known or Known(ctx)
+    foreseen = foreseen_numbers(planned, publications.last_number(ctx.home))
+    numbers = {plan.id: number for plan, number in foreseen.items()}
+    for portion in _portions(planned):
+        if not measures.are_recorded(ctx.home, portion):
+            _join(ctx, portion, known.clock, numbers)
     return {
         "run": planned[0].run,
         "plans": [plan.id for plan in planned],
@@ -41,16 +67,47 @@ def make_candidates(ctx: Context, planned: tuple[Plan, ...]) -> dict[str, Any]:
     }
 
 
-def planned_of(ctx: Context, run: str) -> tuple[Plan, ...]:
-    """The recorded plans of a run.
+def _join(ctx: Context, plans: tuple[Plan, ...], clock: Observation, numbers: Mapping[str, int]) -> None:
+    """Join the plans' intervals: read, compute, write candidates, measure, write measures."""
+    home, pipeline = ctx.home, ctx.pipeline
+    rows_expected = inputs.estimated_rows(home, plans)
+    remember_size(home, rows_expected)
+    spark = spark_for(f"join {pipeline.name}", ctx.places, pipeline)
+    with held(home.lock(Table.CANDIDATES)):
+        read = inputs.read(spark, home, plans, clock)
+        if not candidates.are_written(home, plans):
+            crash_points.point("join.before_commit")
+            rows = join_plans(pipeline, plans, read)
+            refuse_unreadable_labels(types_of(rows), pipeline)
+            path = home.table(Table.CANDIDATES)
+            candidates.write(candidate_rows(rows, pipeline, numbers), path, plans, rows_expected)
+        crash_points.point("join.after_commit")
+        if not measures.are_recorded(home, plans):
+            written = candidates.read(spark, home, plans)
+            nulls = candidates.null_counts(home, plans)
+            measures.record(home, measured(pipeline, plans, read, written, nulls, landing_measures(clock.rows)))
+        inputs.release(read)
+        crash_points.point("join.after_measures")
 
-    Raises:
-        BadRequest: it has recorded none.
+
+def measured(
+    pipeline: Pipeline,
+    plans: Sequence[Plan],
+    read: Inputs,
+    written: DataFrame,
+    nulls: Mapping[str, Mapping[str, int]],
+    landing: Mapping[str, float | None],
+) -> list[dict[str, Any]]:
+    """Return rows of `measures` about candidates.
+
+    Args:
+        written: the candidates, read back.
+        nulls: by plan id, nulls of left columns that are known without counting.
+        landing: measures of the landing balance.
     """
-    planned = plans.of_run(ctx.home, run)
-    if not planned:
-        raise BadRequest(f"run {run!r} has recorded no plan; the plan comes first")
-    return planned
+    counts = candidates.collect(aggregates(pipeline, plans, read, written, nulls))
+    differences = schema_differences(types_of(written), pipeline)
+    return measure_rows(pipeline, plans, counts, nulls, {"schema_differences": differences, **landing})
 
 
 def _portions(planned: tuple[Plan, ...]) -> Iterator[tuple[Plan, ...]]:
@@ -80,9 +137,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.add_argument("--along", type=int, default=None, help="intervals one run takes at most")
 
     def execute(ctx: Context, args: argparse.Namespace) -> Mapping[str, Any]:
+        known = Known(ctx)
         if args.planned:
-            return make_candidates(ctx, planned_of(ctx, args.run))
+            return make_candidates(ctx, recorded_plans(ctx, args.run, first="plan"), known)
         along = args.along if args.along is not None else ctx.pipeline.catch_up
-        return make_candidates(ctx, plan_interval(ctx, args.run, instant(args.interval), args.mode, along))
+        planned = plan_interval(ctx, args.run, instant(args.interval), args.mode, along, known=known)
+        return make_candidates(ctx, planned, known)
 
     return job(__doc__ or "", declare, execute, argv)

@@ -27,25 +27,27 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from windrow.config import Pipeline, RightStream
-from windrow.io.lag import analysis, delays
 from windrow.io.lag import table as lag_table
+from windrow.io.lag.landed import LandedRecords
 from windrow.io.registers import clocks
-from windrow.jobs.lag_arguments import Asked, Texts, asked
+from windrow.jobs.lag_arguments import LagOptions, request_of
+from windrow.jobs.lag_delays import count_delays
+from windrow.jobs.lag_scenarios import simulate_range
 from windrow.jobs.run import BadRequest, Context, job
 from windrow.jobs.spark import spark_for
 from windrow.outcomes import NothingToDo
 from windrow.quality.lag import report as lag_report
-from windrow.quality.lag.findings import Disorder, Findings, StreamFindings, sentences
-from windrow.semantics.intervals import MICROSECOND
-from windrow.semantics.lag.advice import Settings, Traffic, advise, recall
-from windrow.semantics.lag.recall import CannotBeKnown, Curve, Delays, estimate
-from windrow.semantics.lag.scenario import Unusable
+from windrow.quality.lag.findings import Findings, findings_of
+from windrow.quality.lag.sentences import sentences
+from windrow.semantics.lag.observed import until_closed
+from windrow.semantics.lag.request import LagRequest
+from windrow.semantics.lag.scenario import NotAnalysable
+from windrow.text import shown_instant
 
 LISTS = {
     "sides": "side",
@@ -61,175 +63,90 @@ LISTS = {
 
 
 class Analysis(NamedTuple):
-    """What was found, and where the page is."""
+    """The findings, and the path of their page."""
 
     findings: Findings
     report: Path
 
 
-def analyse(ctx: Context, texts: Texts, say: Callable[[str], None] = lambda what: None) -> Analysis:
-    """Count, run the scenarios, draw the page, and record the lines.
+def analyse(ctx: Context, options: LagOptions, show_progress: Callable[[str], None] = lambda step: None) -> Analysis:
+    """Analyse a range of the landing tables, draw the page and record the scenarios.
 
+    Args:
+        show_progress: is called with the name of each step as it begins.
     Raises:
-        BadRequest, WindowStillOpen, NothingToDo
+        BadRequest: the options cannot be carried out.
+        WindowStillOpen: the range has not closed yet.
+        NothingToDo: no row was served in the range.
     """
+    # arguments
     seen = clocks.observe(ctx.home)
-    known = {topic: [row["partition"] for row in seen.of_topic(topic)] for topic in ctx.pipeline.topics}
-    want = asked(texts, ctx.pipeline, seen.frontier(ctx.pipeline), known)
+    partitions = {topic: [row["partition"] for row in seen.of_topic(topic)] for topic in ctx.pipeline.topics}
+    request = request_of(options, ctx.pipeline, seen.frontier(ctx.pipeline), partitions)
+    # read
     spark = spark_for(f"lag impact {ctx.pipeline.name}", ctx.places, ctx.pipeline)
-    counted = delays.count(
-        spark, ctx.home, seen,
-        start=want.start, end=want.end, windows=want.windows, sample=want.sample, say=say,
-    )  # fmt: skip
-    _refuse_empty(ctx, seen, want, sum(row["events"] for row in counted.partitions if _is_left(ctx, row)))
-    say(f"what lag would have cost, in {len(want.scenarios)} scenarios")
+    landed = LandedRecords(spark, ctx.home, seen.pins)
+    readings = lag_table.clock_readings(ctx.home, request.start)
+    # compute
+    delays = count_delays(landed, seen.clocks, request, show_progress)
+    left_topics = ctx.pipeline.left.topics
+    _refuse_empty(ctx, seen, request, sum(p["events"] for p in delays.partitions if p["_topic"] in left_topics))
+    show_progress(f"cost of lag, in {len(request.scenarios)} scenarios")
     try:
-        ran = analysis.analyse(spark, ctx.home, want.scenarios, want.start, want.end, sample=want.sample)
-    except Unusable as refused:
+        simulated = simulate_range(landed, seen.clocks, request)
+    except NotAnalysable as refused:
         raise BadRequest(str(refused)) from None
-    _refuse_empty(ctx, seen, want, ran.outcomes[want.scenarios[0]].rows_total)
-    about = _about(ctx, want)
-    lines = [lag_table.line(ctx.pipeline, one, ran.outcomes[one], about) for one in want.scenarios]
-    findings = _findings(ctx, want, counted, lines, about)
-    findings = replace(findings, notes=(*findings.notes, *_silent(ran.silent)))
-    say("the page")
-    report = lag_report.write(findings, Path(about["report"]).parent)
-    lag_table.record(ctx.home, lines)
+    _refuse_empty(ctx, seen, request, simulated.outcomes[request.scenarios[0]].rows_total)
+    shared = _shared_columns(ctx, request)
+    rows = [lag_table.impact_row(ctx.pipeline, one, simulated.outcomes[one], shared) for one in request.scenarios]
+    readings = until_closed(readings, request.end, ctx.pipeline.after, ctx.pipeline.grace)
+    findings = findings_of(ctx.pipeline, request, delays, rows, readings, simulated.silent, shared["analysed_at"])
+    # write
+    show_progress("page")
+    report = lag_report.write(findings, Path(shared["report"]).parent)
+    lag_table.append(ctx.home, rows)
     return Analysis(findings, report)
 
 
-def _is_left(ctx: Context, row: Mapping[str, Any]) -> bool:
-    return row["_topic"] in ctx.pipeline.left.topics
-
-
-def _refuse_empty(ctx: Context, seen: clocks.Observation, want: Asked, rows: int) -> None:
-    """A day on which nothing was served is no failure."""
+def _refuse_empty(ctx: Context, seen: clocks.Observation, request: LagRequest, rows: int) -> None:
+    """Refuse a range without rows as NothingToDo: a day on which nothing was served is not a failure."""
     if not rows:
         newest = [c.newest_at for c in seen.clocks if c.topic in ctx.pipeline.left.topics and c.newest_at]
         raise NothingToDo(
-            f"no row of {ctx.pipeline.left.name} was served in [{want.start}, {want.end}); landed are rows from "
-            f"{ctx.pipeline.start} to {max(newest, default='nowhere')}: choose a range in between"
+            f"no row of {ctx.pipeline.left.name} was served in [{shown_instant(request.start)}, "
+            f"{shown_instant(request.end)}). Rows have landed from {shown_instant(ctx.pipeline.start)} to "
+            f"{shown_instant(max(newest, default=None), missing='nowhere')}: choose a range in between"
         )
 
 
-def _about(ctx: Context, want: Asked) -> dict[str, Any]:
-    """What the lines of an analysis share. The same request has the same name, and so the same page."""
-    digest = hashlib.sha256(f"{ctx.pipeline.config_hash} {want}".encode()).hexdigest()[:8]
-    name = f"{want.start:%Y%m%dT%H%M%SZ}_{want.end:%Y%m%dT%H%M%SZ}-{digest}"
+def _shared_columns(ctx: Context, request: LagRequest) -> dict[str, Any]:
+    """The columns that all rows of an analysis share. The same request has the same name, and so the same page."""
+    digest = hashlib.sha256(f"{ctx.pipeline.config_hash} {astuple(request)}".encode()).hexdigest()[:8]
+    name = f"{request.start:%Y%m%dT%H%M%SZ}_{request.end:%Y%m%dT%H%M%SZ}-{digest}"
     return {
         "analysis": name,
         "analysed_at": ctx.now(),
-        "range_start": want.start,
-        "range_end": want.end,
-        "sample": want.sample,
+        "range_start": request.start,
+        "range_end": request.end,
+        "sample": request.sample,
         "config_hash": ctx.pipeline.config_hash,
         "report": str(ctx.home.reports / "lag_impact" / name / "index.html"),
     }
 
 
-def _findings(
-    ctx: Context, want: Asked, counted: delays.Counted, lines: Sequence[lag_table.Line], about: Mapping[str, Any]
-) -> Findings:
-    rows = lines[0]["rows"]
-    rate = rows / want.sample / (want.end - want.start).total_seconds()
-    traffic = Traffic(rate, ctx.pipeline.interval)
-    return Findings(
-        pipeline=ctx.pipeline.name,
-        start=want.start,
-        end=want.end,
-        analysed_at=about["analysed_at"],
-        sample=want.sample,
-        rows=rows,
-        streams=tuple(_stream(ctx.pipeline, s, counted, want, traffic) for s in ctx.pipeline.label_streams),
-        lines=tuple(lines),
-        sightings=tuple(lag_table.clock_over_time(ctx.home, want.start, want.end)),
-        disorder=tuple(_disorder(ctx.pipeline, row) for row in counted.partitions),
-        notes=tuple(_notes(ctx.pipeline, want, counted, lines)),
-    )
-
-
-def _stream(
-    pipeline: Pipeline, stream: RightStream, counted: delays.Counted, want: Asked, traffic: Traffic
-) -> StreamFindings:
-    now = Settings(stream.window.after, pipeline.grace + max(pipeline.out_of_orderness(t) for t in stream.topics))
-    found = counted.delays.get(stream.name)
-    delays, why = _curve(found, f"its topic has no clock yet: `windrow clock {pipeline.name}`")
-    disorder, why_disorder = _curve(counted.disorder[stream.name], "")
-    base = StreamFindings(
-        stream.name, now, delays, disorder, None,
-        windows=tuple((w, delays.at(w)) for w in want.windows) if delays else (),
-        orphans=counted.orphans.get(stream.name, 0),
-        why=why or why_disorder,
-    )  # fmt: skip
-    if delays is None or disorder is None:
-        return base
-    return replace(
-        base,
-        now=traffic.value(now, recall(delays, disorder, now)) if now.window < delays.widest else None,
-        advice=tuple(advise(delays, disorder, traffic, wanted) for wanted in want.wanted),
-    )
-
-
-def _curve(delays: Delays | None, otherwise: str) -> tuple[Curve | None, str]:
-    if delays is None:
-        return None, otherwise
-    try:
-        return estimate(delays), ""
-    except CannotBeKnown as unknown:
-        return None, str(unknown)
-
-
-def _disorder(pipeline: Pipeline, row: Mapping[str, Any]) -> Disorder:
-    lengths = {name: MICROSECOND * row[name] for name in ("p50", "p99", "p999", "most")}
-    return Disorder(
-        partition=f"{row['_topic']}/{row['_partition']}",
-        events=row["events"],
-        in_order=row["in_order"],
-        allowed=pipeline.out_of_orderness(row["_topic"]),
-        **lengths,
-    )
-
-
-def _notes(pipeline: Pipeline, want: Asked, counted: delays.Counted, lines: Sequence[lag_table.Line]) -> Iterable[str]:
-    """What a reader must keep in mind."""
-    if want.sample < 1:
-        yield f"Counts are of a sample: {want.sample:.6g} of the keys, with all their events. Rates are scaled up."
-    if not lines[0]["labels"]:
-        yield "No label matches a row here: what lag would have cost the labels cannot be known, only the rows' wait."
-    own = next((line for line in lines if line["policy"] == "slowest" and line["lag"] == "none"), None)
-    if own and own["labels_lost"]:
-        yield (
-            f"Without any lag this pipeline's clock loses {own['labels_lost']:,} of {own['labels']:,} labels: they "
-            "come later than grace and out-of-orderness allow. A larger grace would have waited for them."
-        )
-    if own and own["rows_open"]:
-        yield f"{own['rows_open']:,} rows were still open when the analysed records ended; nothing is said about them."
-    if all(len([p for p in counted.partitions if p["_topic"] == topic]) <= 1 for topic in pipeline.topics):
-        yield "Every topic has one partition here: clocks that differ only between partitions agree."
-    if len({stream.window.after for stream in pipeline.right}) > 1:
-        yield f"Rows wait for the widest window of all streams ({pipeline.after}), whatever a narrower one is set to."
-
-
-def _silent(places: Sequence[tuple[str, int, int]]) -> Iterable[str]:
-    """Partitions that the scenarios did not wait for."""
-    if places:
-        names = ", ".join(f"{topic}/{partition}" for topic, _, partition in places)
-        yield f"No record of {names} lies here: no clock waits for them in the scenarios; the pipeline's own does."
-
-
 def result(analysis: Analysis) -> dict[str, Any]:
-    """The headline, for a DAG or a program."""
-    found = analysis.findings
+    """The headline numbers of an analysis, for a DAG or a program."""
+    findings = analysis.findings
     return {
         "report": str(analysis.report),
-        "analysis": found.lines[0]["analysis"],
-        "start": found.start,
-        "end": found.end,
-        "rows": found.rows,
-        "labels": found.lines[0]["labels"],
-        "scenarios": len(found.lines),
-        "recall": {s.name: s.now.recall.share for s in found.streams if s.now},
-        "findings": [*found.notes, *sentences(found)],
+        "analysis": findings.scenarios[0]["analysis"],
+        "start": findings.start,
+        "end": findings.end,
+        "rows": findings.rows,
+        "labels": findings.scenarios[0]["labels"],
+        "scenarios": len(findings.scenarios),
+        "recall": {s.name: s.assessment.recall.share for s in findings.streams if s.assessment},
+        "findings": [*findings.notes, *sentences(findings)],
     }
 
 
@@ -247,6 +164,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def execute(ctx: Context, args: argparse.Namespace) -> Mapping[str, Any]:
         given = {name: value for name, value in vars(args).items() if name != "pipeline"}
-        return result(analyse(ctx, Texts(**given), say=lambda what: print(what, flush=True)))
+        return result(analyse(ctx, LagOptions(**given), lambda step: print(step, flush=True)))
 
     return job(__doc__ or "", declare, execute, argv)

@@ -1,6 +1,7 @@
-"""land: what the topics of a pipeline have, exactly once, into its landing tables, and the clock with it.
+"""land: the topics of a pipeline into append-only landing tables, every offset exactly once, and the clock with them.
 
-One JVM lands every topic; with `--for` it stays warm and lands again and again until the time is over.
+One process lands a pipeline at a time; the kernel frees the lock when its holder dies. One JVM lands every topic; with
+`--for` it stays warm and lands again and again until the time is over.
 """
 
 from __future__ import annotations
@@ -9,16 +10,38 @@ import argparse
 import getpass
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import timedelta
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 
-from windrow.io.landing import land as landing
-from windrow.io.landing.gaps import Lost
-from windrow.io.landing.offsets import NOTHING, GivenUp
+from pyspark.sql import SparkSession
+
+from windrow.home import Home, Table
+from windrow.io.delta import crash_points
+from windrow.io.delta.locks import held
+from windrow.io.landing import batches, broker
+from windrow.io.registers import clocks
 from windrow.io.registers.clocks import Observation
 from windrow.jobs.run import BadRequest, Context, job
 from windrow.jobs.spark import spark_for
+from windrow.semantics.clock import ClockRow
+from windrow.semantics.landing.batch import Batch, Topic
+from windrow.semantics.landing.clock_rows import Counts, check_delivered, clock_rows
+from windrow.semantics.landing.gaps import NOTHING, GivenUp, Lost
+from windrow.semantics.landing.offsets import next_batch, refuse_not_lost
 from windrow.text import parse_duration
+from windrow.transforms.decode import decode
+from windrow.transforms.landed import count_by_partition, counts_of
+
+TOPICS_AT_ONCE = 4
+"""Landing a small batch is mostly planning, so topics are landed in parallel."""
+
+
+class Landed(NamedTuple):
+    """The clock before and after landing."""
+
+    before: Observation
+    after: Observation
 
 
 def land(
@@ -27,39 +50,152 @@ def land(
     lasting: timedelta = timedelta(0),
     every: timedelta = timedelta(seconds=15),
     given_up: GivenUp = NOTHING,
-) -> Iterator[Observation]:
-    """Land until nothing is left and the time is over; yields the clock after each round."""
+) -> Iterator[Landed]:
+    """Land until nothing is left and the time is over.
+
+    Args:
+        lasting: for how long at least; rounds go on until nothing is left.
+        every: time from the start of a round to the start of the next.
+        given_up: lost ranges that a person gives up.
+
+    Yields:
+        After each round, the clock before the first round and after this one.
+
+    Raises:
+        NoSuchGap: a range that is given up is not lost.
+        OffsetsGone: the broker deleted offsets before they were landed.
+        BrokerUnreachable, TopicMissing: the broker does not answer, or has no such topic.
+        BalanceBroken: a batch does not hold one row per delivered record.
+        Locked, WriteSkipped: another process lands this pipeline.
+    """
     spark = spark_for(f"land {ctx.pipeline.name}", ctx.places, ctx.pipeline)
     until = time.monotonic() + lasting.total_seconds()
+    first = None
     while True:
         began = time.monotonic()
-        seen = landing.land(spark, ctx.home, ctx.now, given_up)
-        yield seen
-        behind = any(not clock.caught_up for clock in seen.clocks)
-        if time.monotonic() >= until and not behind:
+        before, after = land_once(spark, ctx, given_up)
+        first = first or before
+        yield Landed(first, after)
+        is_behind = any(not clock.caught_up for clock in after.clocks)
+        if time.monotonic() >= until and not is_behind:
             return
-        if not behind:
+        if not is_behind:
             time.sleep(max(0.0, min(began + every.total_seconds(), until) - time.monotonic()))
 
 
+def land_once(spark: SparkSession, ctx: Context, given_up: GivenUp) -> Landed:
+    """Land the next batch of every topic, then record the clock.
+
+        read                    compute                 write
+        clock, broker ────────▶ offsets of a batch
+        records ──────────────▶ landing rows ─────────▶ one Delta commit per topic; it carries the batch's offsets
+        rows of that commit ──▶ counts, clock rows ───▶ one clock commit for all topics
+
+    The landing commits are the record of what has landed. The clock is derived from them, so where a run is killed
+    between the two, the next one repairs the clock.
+
+    A topic that fails leaves the clock where it is, but does not keep other topics from landing: the broker may delete
+    their records meanwhile.
+    """
+    home = ctx.home
+    with held(home.lock(Table.LANDING)):
+        before = clocks.observe(home)
+        # Read before the broker is asked: what a partition found idle promises is true only up to this instant.
+        landed_at = ctx.now()
+        topics = broker.describe(home.places.kafka, home.pipeline.topics)
+        refuse_not_lost(given_up, topics.values(), before.rows)
+
+        def land_next(name: str) -> Sequence[ClockRow]:
+            return land_topic(spark, home, topics[name], landed_at, before.of_topic(name), given_up)
+
+        with ThreadPoolExecutor(TOPICS_AT_ONCE) as pool:
+            landing = [pool.submit(land_next, name) for name in home.pipeline.topics]
+        rows = [row for topic in landing for row in topic.result()]
+        after = clocks.record(home, before.number + 1, rows)
+        crash_points.point("land.after_clock")
+        return Landed(before, after)
+
+
+def land_topic(
+    spark: SparkSession,
+    home: Home,
+    topic: Topic,
+    landed_at: datetime,
+    previous: Sequence[ClockRow],
+    given_up: GivenUp,
+) -> Sequence[ClockRow]:
+    """Land the next batch of a topic; returns its rows of the clock, one per partition.
+
+    Args:
+        topic: the topic as the broker knows it now.
+        landed_at: time of the landing run.
+        previous: the topic's rows of the clock.
+    """
+    path = home.landing(topic.name)
+
+    # Read. A run that was killed may have committed a batch that the clock does not know: it is clocked first.
+    for committed in batches.committed_after(path, previous[0]["batch"] if previous else 0):
+        previous = _clock_after(spark, home, committed.batch, previous, committed.rows)
+    batch = next_batch(topic, landed_at, previous, given_up)
+    crash_points.point("land.offsets_planned")
+    if batch.is_empty:
+        return _clock_after(spark, home, batch, previous, 0)
+    records, delivered = broker.read(spark, home.places.kafka, batch)
+
+    # Compute.
+    rows = decode(records, home.pipeline, batch)
+
+    # Write. The rows are counted as they stand in the table, not as they were sent there.
+    crash_points.point("land.before_commit")
+    batches.append(rows, path, batch)
+    crash_points.point("land.after_commit")
+    return _clock_after(spark, home, batch, previous, int(delivered.get["records"]))
+
+
+def _clock_after(
+    spark: SparkSession, home: Home, batch: Batch, previous: Sequence[ClockRow], delivered: int | None
+) -> Sequence[ClockRow]:
+    """Rows of the clock after a batch that is committed or empty."""
+    counts = {} if batch.is_empty else _counts(spark, home, batch, delivered)
+    return clock_rows(
+        batch,
+        previous,
+        counts,
+        out_of_orderness=home.pipeline.out_of_orderness(batch.topic),
+        idle=home.pipeline.idle_policy,
+    )
+
+
+def _counts(spark: SparkSession, home: Home, batch: Batch, delivered: int | None) -> dict[int, Counts]:
+    """What a committed batch holds, by partition.
+
+    Raises:
+        BalanceBroken: it does not hold one row per delivered record.
+    """
+    rows = batches.rows_of(spark, home.landing(batch.topic), batch.number)
+    counts = counts_of(count_by_partition(rows, home.pipeline, batch.topic).collect())
+    check_delivered(batch, counts, delivered)
+    return counts
+
+
 Totals = dict[tuple[str, int, int], dict[str, int]]
-"""By topic, epoch and partition: counts since its first offset."""
+"""By topic, epoch and partition: counts since the first offset of the epoch."""
 _COUNTS = ("read", "landed", "quarantined", "skipped", "before_start")
 
 
-def summary(before: Totals, seen: Observation) -> dict[str, Any]:
-    """Counts since `before`, the watermark, and what is still behind."""
-    now = totals(seen)
+def summary(landed: Landed) -> dict[str, Any]:
+    """What the job landed, the watermark, and how many offsets are still to be landed."""
+    before, after = totals(landed.before), totals(landed.after)
     return {
-        **{name: sum(counts[name] - before.get(at, {}).get(name, 0) for at, counts in now.items()) for name in _COUNTS},
-        "observation": seen.number,
-        "watermark": seen.watermark,
-        "lag": sum(clock.lag for clock in seen.clocks),
+        **{n: sum(counts[n] - before.get(at, {}).get(n, 0) for at, counts in after.items()) for n in _COUNTS},
+        "observation": landed.after.number,
+        "watermark": landed.after.watermark,
+        "lag": sum(clock.lag for clock in landed.after.clocks),
     }
 
 
 def totals(seen: Observation) -> Totals:
-    """Cumulative counts; a topic that was made again begins anew, under another epoch."""
+    """Cumulative counts. A topic that was created again counts from zero, under another epoch."""
     return {(row["topic"], row["epoch"], row["partition"]): {n: row[n] for n in _COUNTS} for row in seen.rows}
 
 
@@ -76,25 +212,31 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.add_argument("--who", default="", help="with --accept-gap: who decides")
 
     def execute(ctx: Context, args: argparse.Namespace) -> Mapping[str, Any]:
-        from windrow.io.registers import clocks
-
-        before = totals(clocks.observe(ctx.home))
         given_up = giving_up(args.accept_gap, args.who or getpass.getuser(), args.reason)
         *_, last = land(ctx, lasting=duration(args.lasting), every=duration(args.every), given_up=given_up)
-        return summary(before, last)
+        return summary(last)
 
     return job(__doc__ or "", declare, execute, argv)
 
 
 def giving_up(ranges: Sequence[str], who: str, why: str) -> GivenUp:
-    """Lost ranges that a person gives up, with who and why."""
+    """Lost ranges of the command line as a person gives them up.
+
+    Raises:
+        BadRequest: no reason is given.
+        NoSuchGap: a range has another form than `topic/0:5-10`.
+    """
     if ranges and not why.strip():
         raise BadRequest("giving up records needs a reason, it is recorded: --reason 'why they cannot come back'")
     return GivenUp(tuple(Lost.parse(text) for text in ranges), who, why.strip())
 
 
 def duration(text: str) -> timedelta:
-    """A duration of the command line."""
+    """A duration of the command line, such as `10m`.
+
+    Raises:
+        BadRequest: the text is not a duration.
+    """
     try:
         return parse_duration(text)
     except ValueError as error:

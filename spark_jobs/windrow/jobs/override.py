@@ -1,18 +1,32 @@
-"""override: a blocked interval becomes visible on a person's word; who and why stand in its publication for good.
+"""override: a person publishes a blocked interval; name and reason stay in its publication.
 
-A balance that does not add up is no opinion, and is not overridden.
+A balance that does not add up is not a matter of opinion, and cannot be overridden.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
-from windrow.jobs.publish import brief
+from windrow.io.registers import measures, plans
+from windrow.jobs.publish import brief, publish
 from windrow.jobs.run import BadRequest, Context, instant, job
-from windrow.jobs.train import override
 from windrow.semantics.intervals import on_grid
+
+
+def override(ctx: Context, at: datetime, who: str, why: str) -> dict[str, Any]:
+    """Publish the last candidate of the interval that starts at `at`; returns the register row.
+
+    Raises:
+        BadRequest: it has no candidate.
+        BalanceBroken: the counts do not add up.
+    """
+    planned = plans.last_of_interval(ctx.home, at)
+    if planned is None or not measures.are_recorded(ctx.home, (planned,)):
+        raise BadRequest(f"no candidate of the interval at {at}; `windrow train` makes one")
+    return publish(ctx, (planned,), override=(who, why))[0]
 
 
 def main(argv: Sequence[str] | None = None) -> int:

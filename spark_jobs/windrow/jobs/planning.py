@@ -1,136 +1,207 @@
-"""Planning: which intervals a run is about, at which pins, recorded before work starts. No Spark.
+"""Planning: which intervals a run works on and at which pins, recorded before work starts. No Spark.
 
-scheduled, retry, cleared run ─▶ plan_interval ─┐
-everything closed and missing ─▶ plan_all ──────┼▶ record: one plan an interval, all at the pins of one observation
-a range, on request (`plan`)  ─▶ plan_range ────┘
+one interval (scheduled, retry, cleared run) ─▶ plan_interval ─┐
+every closed interval without publication    ─▶ plan_all ──────┼▶ record: one plan per interval,
+a range, on request (`survey`)               ─▶ plan_range ────┘          all at the pins of one observation
 """
 
 from __future__ import annotations
 
+import getpass
 from collections.abc import Collection, Sequence
 from datetime import datetime
+from functools import cached_property
 from typing import Any, Literal
 
 from windrow.io.delta import crash_points
 from windrow.io.registers import clocks, judgements, plans, publications
+from windrow.io.registers.clocks import Observation
+from windrow.io.registers.plans import Request
 from windrow.jobs.run import BadRequest, Context, WindowStillOpen
 from windrow.outcomes import NothingToDo
 from windrow.semantics.clock import NotCaughtUp, holder
-from windrow.semantics.clock import drain as drained_watermark
+from windrow.semantics.clock import drain as refuse_lag
 from windrow.semantics.close import closes_at, is_closed
 from windrow.semantics.intervals import Interval, on_grid
 from windrow.semantics.plan import Plan
 
 Mode = Literal["publish", "republish"]
-_SHORT = ("number", "interval", "interval_end")
-"""What planning the next intervals needs of a register that grows."""
+LONGEST_REASON = 1_000
+_FEW_COLUMNS = ("number", "interval", "interval_end")
+"""What planning needs of the register, which grows."""
+
+
+class Known:
+    """Register and clock as one run finds them: each is read when it is first used, and once.
+
+    Use the register first: the pins of a plan are then never older than those of a publication that it knows of.
+    """
+
+    def __init__(self, ctx: Context, columns: Sequence[str] = _FEW_COLUMNS) -> None:
+        self._ctx, self._columns = ctx, columns
+
+    @cached_property
+    def register(self) -> list[dict[str, Any]]:
+        """Every publication, repaired.
+
+        Raises:
+            BadRequest: one has another interval length than the pipeline file.
+        """
+        rows = publications.repaired(self._ctx.home, self._columns)
+        for row in rows:
+            length = row["interval_end"] - row["interval"]
+            if length != self._ctx.pipeline.interval:
+                raise BadRequest(
+                    f"{self._ctx.pipeline.name} has published intervals of {length}, and its file now says "
+                    f"{self._ctx.pipeline.interval}: their borders do not fit, and rows would be missing or come "
+                    "twice. Put `interval` back, or give the pipeline a new name."
+                )
+        return rows
+
+    @cached_property
+    def clock(self) -> Observation:
+        """The newest clock observation."""
+        return clocks.observe(self._ctx.home)
 
 
 def plan_interval(
-    ctx: Context, run: str, at: datetime, mode: Mode, along: int, forced: plans.Asked | None = None
+    ctx: Context,
+    run: str,
+    at: datetime,
+    mode: Mode,
+    along: int,
+    forced: Request | None = None,
+    known: Known | None = None,
 ) -> tuple[Plan, ...]:
-    """The plans of a run that is about one interval; a retry gets the recorded ones.
+    """Record the plans of a run that is about one interval; a retry gets the recorded ones.
 
-    `forced`: who publishes the interval alone before it closes, and why; its rows carry the reason `forced`.
+    Args:
+        at: start of the interval.
+        along: how many intervals the run takes at most, with `publish`: this one and older ones that are missing.
+        forced: who publishes the interval alone before it closes, and why; its rows get the reason `forced`.
 
     Raises:
         WindowStillOpen: the interval is not closed, and nobody forces it.
-        NothingToDo: mode is publish, and it is published.
-        BadRequest: no interval starts there.
+        NothingToDo: the mode is `publish`, and the interval is published.
+        BadRequest: no interval starts at `at`.
     """
-    recorded = plans.of_run(ctx.home, run)
-    if recorded:
+    if recorded := plans.of_run(ctx.home, run):
         return recorded
     interval = interval_at(ctx, at)
-    rows, seen = known(ctx, _SHORT)
-    frontier = seen.frontier(ctx.pipeline)
-    if mode == "publish" and interval.start in publications.standing(rows):
+    known = known or Known(ctx)
+    register, clock = known.register, known.clock
+    frontier = clock.frontier(ctx.pipeline)
+    if mode == "publish" and interval.start in publications.standing(register):
         raise NothingToDo(f"{interval} is published")
     if not is_closed(interval, frontier) and forced is None:
-        raise WindowStillOpen(why_open(ctx, interval, seen))
+        raise WindowStillOpen(why_open(ctx, interval, clock))
     chosen = [interval]
     if mode == "publish" and forced is None:
-        holes = publications.holes(ctx.pipeline, rows, frontier)
-        blocked = judgements.blocked_intervals(ctx.home, holes) | {interval.start}
-        others = [i for i in holes if i.start not in blocked]
+        holes = publications.holes(ctx.pipeline, register, frontier)
+        left_alone = judgements.blocked_intervals(ctx.home, holes) | {interval.start}
+        others = [hole for hole in holes if hole.start not in left_alone]
         chosen = sorted([interval, *others[: max(0, along - 1)]])
-    return record(ctx, run, chosen, seen, rows, drained=False, asked=forced)
+    return record(ctx, run, chosen, clock, register, drained=False, request=forced)
 
 
 def plan_all(
-    ctx: Context, run: str, *, most: int, drain: bool = False, tried: Collection[datetime] = ()
+    ctx: Context,
+    run: str,
+    *,
+    most: int,
+    drain: bool = False,
+    tried: Collection[datetime] = (),
+    known: Known | None = None,
 ) -> tuple[Plan, ...]:
-    """Plans for the oldest closed unpublished intervals, at most `most`; none where there is no hole.
+    """Record plans for the oldest closed unpublished intervals; empty where none is missing.
 
-    With `drain`, every interval that holds a left row counts as closed; every partition must be caught up. `tried`:
-    starts of intervals that this command has had its turn with.
+    Args:
+        most: how many intervals at most.
+        drain: every interval that holds a left row counts as closed; every partition must be caught up.
+        tried: starts of intervals that this command has worked on before.
+
+    Raises:
+        NotCaughtUp: a drain while records wait to be landed.
     """
-    rows, seen = known(ctx, _SHORT)
-    frontier = seen.frontier(ctx.pipeline)
+    known = known or Known(ctx)
+    register, clock = known.register, known.clock
+    frontier = clock.frontier(ctx.pipeline)
     if drain:
-        if {row["topic"] for row in seen.rows} != set(ctx.pipeline.topics):
+        if {row["topic"] for row in clock.rows} != set(ctx.pipeline.topics):
             raise NotCaughtUp(f"not every topic has landed yet: `windrow land {ctx.pipeline.name}`, then drain again")
-        drained_watermark(seen.clocks)
-        newest = [c.newest_at for c in seen.clocks if c.topic in ctx.pipeline.left.topics and c.newest_at]
+        refuse_lag(clock.clocks)
+        newest = [c.newest_at for c in clock.clocks if c.topic in ctx.pipeline.left.topics and c.newest_at]
         ends = [max(newest) + ctx.pipeline.interval] if newest else []
         frontier = max([*ends, *([frontier] if frontier else [])], default=None)
-    holes = publications.holes(ctx.pipeline, rows, frontier)
-    chosen = [interval for interval in holes if interval.start not in tried][:most]
-    return record(ctx, run, chosen, seen, rows, drained=drain) if chosen else ()
+    holes = publications.holes(ctx.pipeline, register, frontier)
+    chosen = [hole for hole in holes if hole.start not in tried][:most]
+    return record(ctx, run, chosen, clock, register, drained=drain) if chosen else ()
 
 
 def record(
     ctx: Context,
     run: str,
     chosen: Sequence[Interval],
-    seen: clocks.Observation,
-    rows: list[dict[str, Any]],
+    clock: Observation,
+    register: list[dict[str, Any]],
     *,
     drained: bool,
-    asked: plans.Asked | None = None,
+    request: Request | None = None,
 ) -> tuple[Plan, ...]:
-    """Record one plan an interval, all with the pins of one observation."""
-    standing = publications.standing(rows)
+    """Record one plan per interval, all with the pins of one observation; returns them, oldest interval first."""
+    standing = publications.standing(register)
     made = (
         Plan(
             pipeline=ctx.pipeline.name,
             run=run,
             interval=interval,
-            pins=seen.pins,
+            pins=clock.pins,
             config_hash=ctx.pipeline.config_hash,
-            watermark=seen.clocks,
+            watermark=clock.clocks,
             drained=drained,
             supersedes=standing[interval.start]["number"] if interval.start in standing else None,
         )
         for interval in chosen
     )
-    recorded = plans.record(ctx.home, made, ctx.now(), asked)
+    recorded = plans.record(ctx.home, made, ctx.now(), request)
     crash_points.point("join.planned")
     return recorded
 
 
-def known(ctx: Context, columns: Sequence[str] = ()) -> tuple[list[dict[str, Any]], clocks.Observation]:
-    """Every publication (`columns`: these of it), repaired, and then the clock: in this order a plan's pins are never
-    older than those of a publication that it knows of. All must be of this file's interval length, or rows would be
-    lost or doubled.
+def recorded_plans(ctx: Context, run: str, first: str) -> tuple[Plan, ...]:
+    """Return the recorded plans of a run; `first` names the step that records them, for the message.
+
+    Raises:
+        BadRequest: it has recorded none.
     """
-    rows = publications.repaired(ctx.home, columns)
-    for row in rows:
-        length = row["interval_end"] - row["interval"]
-        if length != ctx.pipeline.interval:
-            raise BadRequest(
-                f"{ctx.pipeline.name} has published intervals of {length}, and its file now says "
-                f"{ctx.pipeline.interval}: their borders do not fit, and rows would be missing or come twice. Put "
-                "`interval` back, or give the pipeline a new name."
-            )
-    return rows, clocks.observe(ctx.home)
+    planned = plans.of_run(ctx.home, run)
+    if not planned:
+        raise BadRequest(f"run {run!r} has recorded no plan; the {first} comes first")
+    return planned
+
+
+def request(reason: str, who: str | None = None) -> Request:
+    """Return a person's request, which is recorded with every publication that it leads to.
+
+    Args:
+        who: default is the user of this process.
+
+    Raises:
+        BadRequest: the reason or the name is empty, too long, or more than one line.
+    """
+    reason, who = reason.strip(), (who or getpass.getuser()).strip()
+    if not reason or not reason.isprintable() or len(reason) > LONGEST_REASON:
+        raise BadRequest(f"a reason is needed, in one line of at most {LONGEST_REASON} characters: --reason 'why'")
+    if not who.isprintable() or len(who) > LONGEST_REASON:
+        raise BadRequest("--who is a name, in one line")
+    return Request(reason, who)
 
 
 def interval_at(ctx: Context, at: datetime) -> Interval:
-    """The interval that starts there.
+    """Return the interval that starts at an instant.
 
     Raises:
-        BadRequest: none does.
+        BadRequest: no interval starts there.
     """
     length = ctx.pipeline.interval
     if at < ctx.pipeline.start or not on_grid(at, length):
@@ -141,12 +212,12 @@ def interval_at(ctx: Context, at: datetime) -> Interval:
     return Interval(at, at + length)
 
 
-def why_open(ctx: Context, interval: Interval, seen: clocks.Observation) -> str:
-    """What an interval waits for, and who holds it."""
+def why_open(ctx: Context, interval: Interval, clock: Observation) -> str:
+    """Sentence about what an open interval waits for, and which partition holds it."""
     needed = closes_at(interval, ctx.pipeline.after, ctx.pipeline.grace)
-    slowest = holder(seen.clocks)
+    slowest = holder(clock.clocks)
     who = f"{slowest.topic}/{slowest.partition}, {slowest.lag} records behind" if slowest else "nothing landed yet"
     return (
-        f"{interval} closes when the watermark is at {needed}; it is at {seen.watermark}, held by {who}. "
+        f"{interval} closes when the watermark is at {needed}; it is at {clock.watermark}, held by {who}. "
         f"`windrow clock {ctx.pipeline.name}` shows more; waiting helps."
     )

@@ -1,108 +1,201 @@
-"""publish: every passed candidate of a run becomes visible, one atomic commit an interval.
+"""publish: every passed candidate of a run becomes visible, one atomic commit per interval.
 
-Spark starts only where rows must be written again, or looked at for the late ledger; with WINDROW_WITHOUT_SPARK=1 the
-job ends with exit code 50 there, and what it has published until then stands.
+    read      verdicts, measures, and what the register has already
+    compute   register columns; the balance is checked here, exactly
+    write     for each plan:  lock ─▶ number n+1 ─▶ compare with the standing publication ─▶ one commit ─▶ unlock
+    discard   the published candidates
+
+Spark starts only where rows must be written again or compared for the late ledger; with WINDROW_WITHOUT_SPARK=1 the
+job ends with exit code 50 there, and publications that it has made by then stand.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from importlib.metadata import version
 from typing import Any
 
-from windrow.io.registers import judgements, plans, publications
+from pyspark.sql import DataFrame
+
+from windrow.home import Table
+from windrow.io.delta import crash_points
+from windrow.io.delta.locks import held
+from windrow.io.delta.staging import Staged
+from windrow.io.registers import judgements, measures, plans, publications
 from windrow.io.training import candidates, publication
+from windrow.io.training.publication import Row, Standing
 from windrow.jobs import ledger
+from windrow.jobs.planning import recorded_plans
 from windrow.jobs.run import BadRequest, Context, job
 from windrow.jobs.spark import spark_for
 from windrow.outcomes import NothingToDo
 from windrow.semantics.balance import Balance
+from windrow.semantics.judgement import may_publish
 from windrow.semantics.plan import Plan
+from windrow.semantics.publication import Superseded, foreseen_numbers, refuse_superseded
+from windrow.transforms.training import training_rows
+
+AT_ONCE = 100
+"""Intervals whose files one Spark job writes, where files must be written again."""
 
 
 def publish(
     ctx: Context,
-    planned: tuple[Plan, ...],
+    planned: Sequence[Plan],
     *,
     override: tuple[str, str] | None = None,
-    each: Callable[[dict[str, Any]], None] = lambda row: None,
-) -> list[dict[str, Any]]:
-    """Publish the plans that passed, or with `override` = (who, why) a blocked one; returns register rows.
+    each: Callable[[Row], None] = lambda row: None,
+) -> list[Row]:
+    """Publish the plans that passed the check; returns their register rows, oldest interval first.
+
+    Args:
+        override: (who, why) publishes blocked candidates too, and is recorded with them.
+        each: called with the register row of every publication as soon as it is made.
 
     Raises:
-        BalanceBroken: the counts do not add up; nothing overrides that.
-        NothingToDo, Superseded: every one of the intervals was published by somebody else since; the second where
-            a publication was to be replaced.
+        BadRequest: a plan has not been judged.
+        BalanceBroken: the counts do not add up; no override publishes that.
+        NothingToDo, Superseded: other runs have published every one of the intervals since; the second where a
+            publication was to be replaced.
     """
     judged = judgements.of_plans(ctx.home, planned)
     if not override and (unjudged := [plan for plan in planned if plan.id not in judged]):
         raise BadRequest(f"{unjudged[0].interval} has not been judged, or its verdict was lost: the check comes first")
-    ready = [p for p in planned if override or judgements.standing(judged.get(p.id, [])) != "blocked"]
-    rows = [row for plan in ready if (row := _already(ctx, plan))]
-    missing = [plan for plan in ready if plan.id not in {row["plan_id"] for row in rows}]
-    facts = _facts(ctx, missing, judged, override)
-    outdated: list[publication.Superseded] = []
-    if missing:
-        name = f"publish {ctx.pipeline.name}"
-        outcomes = publication.publish_all(
-            lambda: spark_for(name, ctx.places, ctx.pipeline), ctx.home, missing, facts, ctx.now
-        )
-        for outcome in outcomes:
-            if isinstance(outcome, publication.Superseded):  # intervals do not block each other
-                outdated.append(outcome)
-                continue
+    ready = [p for p in planned if override or may_publish(judgements.verdict(judged[p.id]))]
+    done = _published_before(ctx, ready)
+    missing = [plan for plan in ready if plan.id not in done]
+    columns = _register_columns(ctx, missing, judged, override) if missing else {}
+    rows, superseded = list(done.values()), []
+    for outcome in _publish_each(ctx, missing, columns):
+        if isinstance(outcome, Superseded):  # the other intervals are published all the same
+            superseded.append(outcome)
+        else:
             rows.append(outcome)
             each(outcome)
-    # all of them: one that was killed after its last commit has not come this far
+    # of all ready plans: a try that was killed after its last commit has not discarded its own
     candidates.discard(ctx.home, [plan.id for plan in ready])
-    if outdated and not rows:
+    if superseded and not rows:
         if all(plan.supersedes is None for plan in missing):
-            raise NothingToDo(str(outdated[0]))
-        raise outdated[0]
-    for why in outdated:
-        print(f"left alone: {why}", file=sys.stderr)
+            raise NothingToDo(str(superseded[0]))
+        raise superseded[0]
+    for refusal in superseded:
+        print(f"left alone: {refusal}", file=sys.stderr)
     return sorted(rows, key=lambda row: row["interval"])
 
 
-def _already(ctx: Context, plan: Plan) -> dict[str, Any] | None:
-    rows = publications.of_interval(ctx.home, plan.interval.start)
-    return next((row for row in rows if row["plan_id"] == plan.id), None)
+def _published_before(ctx: Context, ready: Sequence[Plan]) -> dict[str, Row]:
+    """Register rows of plans that an earlier try has published, by plan id."""
+    ids = {plan.id for plan in ready}
+    rows = publications.of_intervals(ctx.home, [plan.interval.start for plan in ready])
+    # a rollback has the plan of the publication that it repeats; the least number is the plan's own
+    newest_first = sorted(rows, key=lambda row: row["number"], reverse=True)
+    return {row["plan_id"]: row for row in newest_first if row["plan_id"] in ids}
 
 
-def _facts(
+def _register_columns(
     ctx: Context,
-    ready: Sequence[Plan],
+    missing: Sequence[Plan],
     judged: Mapping[str, Sequence[Mapping[str, Any]]],
     override: tuple[str, str] | None,
-) -> dict[str, dict[str, Any]]:
-    """What the register says about each plan besides its identity. The balance is checked here, exactly."""
-    measured = candidates.numbers_of(ctx.home, ready)
-    facts = {}
-    for plan in ready:
-        numbers = measured[plan.id]
-        balance = Balance.from_measures(numbers, [stream.name for stream in ctx.pipeline.right])
+) -> dict[str, Row]:
+    """Columns of the register that are known before a plan gets its number, by plan id.
+
+    Raises:
+        BalanceBroken: the measures of a plan do not add up.
+    """
+    numbers, origins = measures.by_plan(ctx.home, missing), plans.origins(ctx.home, missing)
+    who, why = override or (None, None)
+    columns = {}
+    for plan in missing:
+        balance = Balance.from_measures(numbers[plan.id], [stream.name for stream in ctx.pipeline.right])
         balance.check()
         judgement = judged.get(plan.id, [])
-        facts[plan.id] = {
+        columns[plan.id] = {
+            "interval": plan.interval.start,
+            "interval_end": plan.interval.end,
+            "plan": plan.to_json(),
+            "plan_id": plan.id,
+            "run": plan.run,
+            "config_hash": plan.config_hash,
             "code_version": version("windrow"),
             "rows": balance.left.emitted,
             "left_landed": balance.left.landed,
             "left_duplicate": balance.left.duplicate,
             "left_unpaired": balance.left.unpaired,
-            **{name: int(numbers[name] or 0) for name in ("positive", "negative", "unknown")},
+            **{name: int(numbers[plan.id][name] or 0) for name in ("positive", "negative", "unknown")},
             "balance": balance.to_json(),
-            "verdict": "overridden" if override else judgements.standing(judgement),
-            "overridden_by": override[0] if override else None,
-            "override_reason": override[1] if override else None,
+            "verdict": "overridden" if override else judgements.verdict(judgement),
+            "overridden_by": who,
+            "override_reason": why,
             "report": judgement[0]["report"] if judgement else None,
+            **origins[plan.id],
         }
-    return facts
+    return columns
+
+
+def _publish_each(ctx: Context, missing: Sequence[Plan], columns: Mapping[str, Row]) -> Iterator[Row | Superseded]:
+    """Publish plans one by one; yields the register row of each, or that another run was faster."""
+    standing = Standing(ctx.home, [plan.interval.start for plan in missing])
+    waiting = list(missing)
+    while waiting:
+        foreseen = foreseen_numbers(waiting[:AT_ONCE], publications.last_number(ctx.home))
+        with ExitStack() as until_committed:
+            staged = _staged_files(ctx, foreseen, columns, until_committed)
+            for plan, number in foreseen.items():
+                waiting.remove(plan)
+                try:
+                    row = _publish_one(ctx, plan, columns[plan.id], standing, staged.get(plan.id))
+                except Superseded as refused:
+                    yield refused
+                    break
+                yield row
+                if row["number"] != number:  # another run has published in between: the others get other numbers
+                    break
+
+
+def _staged_files(
+    ctx: Context, foreseen: Mapping[Plan, int], columns: Mapping[str, Row], until_committed: ExitStack
+) -> dict[str, Staged]:
+    """Files to publish, by plan id, for plans that have rows: the candidate's own, or written again in one job."""
+    filled = {plan: number for plan, number in foreseen.items() if columns[plan.id]["rows"]}
+    staged = publication.own_files(ctx.home, filled)
+    if others := {plan: number for plan, number in filled.items() if plan.id not in staged}:
+        written = publication.write_files(ctx.home, _training_rows(ctx, others), others)
+        staged |= until_committed.enter_context(written)
+    return staged
+
+
+def _publish_one(ctx: Context, plan: Plan, columns: Row, standing: Standing, staged: Staged | None) -> Row:
+    """Publish the candidate of a plan under the lock; returns its register row.
+
+    Raises:
+        Superseded: the interval has a newer publication than the plan knows.
+    """
+    crash_points.point("publish.before_lock")
+    with held(ctx.home.lock(Table.TRAINING)):
+        number = publications.repair(ctx.home) + 1
+        present = standing.of(plan.interval.start, number - 1)
+        if present is not None and present["plan_id"] == plan.id:  # by another try of this run
+            return present
+        refuse_superseded(plan, present["number"] if present else None)
+        row = {**columns, "number": number, "published_at": ctx.now()}
+        publication.create_if_missing(ctx.home)
+        row = publication.commit(ctx.home, plan.interval, row, lambda: _training_rows(ctx, {plan: number}), staged)
+        standing.add(row)
+        return row
+
+
+def _training_rows(ctx: Context, numbers: Mapping[Plan, int]) -> DataFrame:
+    spark = spark_for(f"publish {ctx.pipeline.name}", ctx.places, ctx.pipeline)
+    rows = candidates.read(spark, ctx.home, list(numbers))
+    return training_rows(rows, {plan.id: number for plan, number in numbers.items()})
 
 
 def brief(row: Mapping[str, Any]) -> dict[str, Any]:
-    """What a DAG or a person wants to see of a publication."""
+    """Columns of a register row that a DAG run or a person is shown."""
     names = ("number", "interval", "rows", "positive", "negative", "unknown", "verdict", "training_version")
     return {name: row[name] for name in names}
 
@@ -114,10 +207,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.add_argument("--run", required=True, help="key of the run whose candidates are published")
 
     def execute(ctx: Context, args: argparse.Namespace) -> Mapping[str, Any]:
-        planned = plans.of_run(ctx.home, args.run)
-        if not planned:
-            raise BadRequest(f"run {args.run!r} has recorded no plan; the join comes first")
-        rows = publish(ctx, planned)
+        rows = publish(ctx, recorded_plans(ctx, args.run, first="join"))
         ledger.extend_after_publication(ctx)
         return {"publications": [brief(row) for row in rows]}
 

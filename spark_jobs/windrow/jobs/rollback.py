@@ -2,8 +2,8 @@
 
     publication 3 of the interval ── rollback to 1 ──▶ publication 7: rows, counts, pins and verdict of 1
 
-It is a publication like any other: numbered, registered with reason and name, and what a running rebuild of the
-interval collides with. Its plan is the earlier one's, so that verify and the late ledger stay true.
+It is a publication like any other: numbered and registered with reason and name, and a rebuild of the interval that
+was planned before it is refused. Its plan is the earlier one's, so that verify and the late ledger stay true.
 """
 
 from __future__ import annotations
@@ -13,33 +13,71 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from windrow.io.registers import plans, publications
-from windrow.io.training import versions
-from windrow.jobs.plan_intervals import asked
-from windrow.jobs.planning import interval_at
+from pyspark.sql import functions as F
+
+from windrow.columns import PUBLICATION
+from windrow.home import Table
+from windrow.io.delta.locks import held
+from windrow.io.registers import publications
+from windrow.io.registers.plans import Request
+from windrow.io.training import publication, versions
+from windrow.io.training.publication import Row
+from windrow.jobs.planning import interval_at, request
 from windrow.jobs.publish import brief
 from windrow.jobs.run import BadRequest, Context, instant, job
 from windrow.jobs.spark import spark_for
 from windrow.outcomes import NothingToDo
+from windrow.semantics.balance import BalanceBroken
+from windrow.semantics.intervals import Interval
 
 
-def rollback(ctx: Context, at: datetime, number: int, why: plans.Asked) -> dict[str, Any]:
+def rollback(ctx: Context, at: datetime, number: int, why: Request) -> Row:
     """Publish the rows of an earlier publication of the interval again; returns the register row.
 
     Raises:
         BadRequest: the interval has no such publication.
-        NothingToDo: it stands.
-        versions.VersionGone: its rows are not there any more.
+        NothingToDo: its rows stand.
+        versions.VersionGone: its rows were vacuumed.
+        BalanceBroken: its version does not hold as many rows as were published.
     """
     interval = interval_at(ctx, at)
     numbers = [row["number"] for row in publications.repaired(ctx.home) if row["interval"] == at]
     if number not in numbers:
         raise BadRequest(f"{interval} has no publication {number}; it has {', '.join(map(str, numbers)) or 'none'}")
     spark = spark_for(f"rollback {ctx.pipeline.name}", ctx.places, ctx.pipeline)
-    row = versions.roll_back(spark, ctx.home, interval, number, why, ctx.now)
-    if row is None:
-        raise NothingToDo(f"the rows of publication {number} are those of {interval} that stand")
-    return row
+    with held(ctx.home.lock(Table.TRAINING)):
+        new = publications.repair(ctx.home) + 1
+        register = publications.of_intervals(ctx.home, [at])
+        standing = max(register, key=lambda row: row["number"])
+        if number in (standing["number"], standing["rolled_back_to"]):
+            raise NothingToDo(f"the rows of publication {number} are those of {interval} that stand")
+        earlier = next(row for row in register if row["number"] == number)
+        version = versions.version_with(ctx.home, register, earlier)
+        rows = versions.intervals_at(spark, ctx.home, [at], version)
+        _refuse_other_count(interval, version, rows.count(), earlier)
+        numbered = rows.withColumn(PUBLICATION, F.lit(new).cast("bigint"))
+        return publication.commit(ctx.home, interval, _register_row(ctx, earlier, new, why), lambda: numbered)
+
+
+def _refuse_other_count(interval: Interval, version: int, found: int, earlier: Row) -> None:
+    if found != earlier["rows"]:
+        raise BalanceBroken(
+            f"{interval}: version {version} of the training table holds {found} rows of it, and publication "
+            f"{earlier['number']} had {earlier['rows']}. Nothing was changed; look who wrote to the table."
+        )
+
+
+def _register_row(ctx: Context, earlier: Row, new: int, why: Request) -> Row:
+    return {
+        **{name: value for name, value in earlier.items() if name != "training_version"},
+        "number": new,
+        "run": f"rollback__{new}",
+        "kind": "rollback",
+        "reason": why.reason,
+        "asked_by": why.who,
+        "rolled_back_to": earlier["number"],
+        "published_at": ctx.now(),
+    }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -52,7 +90,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.add_argument("--who", help="who decides; default: the user of this process")
 
     def execute(ctx: Context, args: argparse.Namespace) -> Mapping[str, Any]:
-        why = asked(args.reason, args.who)
+        why = request(args.reason, args.who)
         return {"publications": [brief(rollback(ctx, instant(args.interval), args.to, why))]}
 
     return job(__doc__ or "", declare, execute, argv)

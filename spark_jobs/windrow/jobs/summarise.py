@@ -1,15 +1,15 @@
-"""summarise: the page of a day, with trends, from what is on record about its publications. No Spark, no rows."""
+"""summarise: write the page of a day, with trends over the days before. No Spark, no rows."""
 
 from __future__ import annotations
 
 import argparse
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from windrow.home import Home, Table
+from windrow.home import Table
 from windrow.io.delta import tables
 from windrow.io.ledger import table as ledger_table
 from windrow.io.registers import judgements, publications
@@ -19,67 +19,84 @@ from windrow.quality.summary import Figures
 from windrow.semantics.intervals import intervals_between
 
 NULLS = "null_rate_max"
+"""Measure of a candidate that the trend of null rates shows."""
+
+
+class Records(NamedTuple):
+    """What is on record about the intervals of some days, by start of the interval unless noted."""
+
+    published: Mapping[datetime, Mapping[str, Any]]
+    """Standing publications."""
+    late: Mapping[datetime, Mapping[str, int]]
+    """Lines of the late ledger by kind, and `flips`."""
+    null_rates: Mapping[str, float | None]
+    """The worst null rate, by plan id."""
+    blocked: Collection[datetime]
+    """Intervals without a publication whose last judgement blocked them."""
 
 
 def summarise(ctx: Context, day: date) -> Path:
-    """Write the page of a day; returns where it is."""
-    ends = _midnight(day) + timedelta(days=1)
-    begins = ends - timedelta(days=summary.DAYS)
-    found = figures(ctx, begins, ends)
-    days: dict[date, list[Figures]] = defaultdict(list)
-    for at, one in found.items():
-        days[at.date()].append(one)
+    """Write the page of a day; returns its path."""
+    end = datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=1)
+    records = read(ctx, end - timedelta(days=summary.DAYS), end)
+    by_interval = figures(records)
     return summary.write(
         ctx.pipeline.name,
         day,
-        [(at, one) for at, one in found.items() if at.date() == day],
-        [(at, summary.total(ones)) for at, ones in sorted(days.items())],
+        [(at, one) for at, one in by_interval.items() if at.date() == day],
+        by_day(by_interval),
         ctx.home.reports,
     )
 
 
-def figures(ctx: Context, begins: datetime, ends: datetime) -> dict[datetime, Figures]:
-    """Of every interval in `[begins, ends)` that is published, or judged and blocked."""
-    pipeline, places = ctx.pipeline, ctx.places
-    standing = publications.standing(publications.registered(Home(pipeline, places)))
-    within = {at: row for at, row in sorted(standing.items()) if begins <= at < ends}
-    ledger = ledger_table.summary(Home(pipeline, places), list(within))
-    nulls = _nulls(ctx, begins, ends)
-    found = {at: _published(row, ledger.get(at, {}), nulls.get(row["plan_id"])) for at, row in within.items()}
-    first = max(begins, pipeline.start)
-    open_ = [i for i in intervals_between(first, max(ends, first), pipeline.interval) if i.start not in standing]
-    blocked = judgements.blocked_intervals(Home(pipeline, places), open_)
-    return dict(sorted({**found, **{at: Figures(blocked=1) for at in blocked}}.items()))
-
-
-def _published(row: Mapping[str, Any], ledger: Mapping[str, int], nulls: float | None) -> Figures:
-    return Figures(
-        intervals=1,
-        served=row["left_landed"],
-        published=row["rows"],
-        duplicate=row["left_duplicate"],
-        unpaired=row["left_unpaired"],
-        positive=row["positive"],
-        negative=row["negative"],
-        unknown=row["unknown"],
-        late=sum(count for kind, count in ledger.items() if kind != "flips"),
-        flips=ledger.get("flips", 0),
-        overridden=row["overridden_by"] is not None,
-        null_rate_max=nulls,
-    )
-
-
-def _nulls(ctx: Context, begins: datetime, ends: datetime) -> dict[str, float | None]:
-    rows = tables.read(
-        ctx.home.table(Table.MEASURES),
+def read(ctx: Context, start: datetime, end: datetime) -> Records:
+    """Read the records of the intervals that start in `[start, end)`."""
+    home = ctx.home
+    standing = publications.standing(publications.registered(home))
+    published = {at: row for at, row in sorted(standing.items()) if start <= at < end}
+    first = max(start, ctx.pipeline.start)
+    intervals = intervals_between(first, max(end, first), ctx.pipeline.interval)
+    measured = tables.read(
+        home.table(Table.MEASURES),
         columns=["plan", "value"],
-        filters=[("name", "=", NULLS), ("interval", ">=", begins), ("interval", "<", ends)],
+        filters=[("name", "=", NULLS), ("interval", ">=", start), ("interval", "<", end)],
     )
-    return {row["plan"]: row["value"] for row in rows}
+    return Records(
+        published,
+        ledger_table.summary(home, list(published)),
+        {row["plan"]: row["value"] for row in measured},
+        judgements.blocked_intervals(home, [one for one in intervals if one.start not in standing]),
+    )
 
 
-def _midnight(day: date) -> datetime:
-    return datetime(day.year, day.month, day.day, tzinfo=UTC)
+def figures(records: Records) -> dict[datetime, Figures]:
+    """Figures of each interval that is published, or judged and blocked; oldest first."""
+    found = {at: Figures(blocked=1) for at in records.blocked}
+    for at, row in records.published.items():
+        late = records.late.get(at, {})
+        found[at] = Figures(
+            intervals=1,
+            served=row["left_landed"],
+            published=row["rows"],
+            duplicate=row["left_duplicate"],
+            unpaired=row["left_unpaired"],
+            positive=row["positive"],
+            negative=row["negative"],
+            unknown=row["unknown"],
+            late=sum(count for kind, count in late.items() if kind != "flips"),
+            flips=late.get("flips", 0),
+            overridden=row["overridden_by"] is not None,
+            null_rate_max=records.null_rates.get(row["plan_id"]),
+        )
+    return dict(sorted(found.items()))
+
+
+def by_day(by_interval: Mapping[datetime, Figures]) -> list[tuple[date, Figures]]:
+    """Figures of each day, oldest first."""
+    days: dict[date, list[Figures]] = defaultdict(list)
+    for at, one in by_interval.items():
+        days[at.date()].append(one)
+    return [(day, summary.total(ones)) for day, ones in sorted(days.items())]
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from windrow.io.registers import plans
-from windrow.io.training import candidates
+from windrow.io.registers.plans import Request
 from windrow.jobs.check import Refusal, check
-from windrow.jobs.join import make_candidates, planned_of
-from windrow.jobs.plan_intervals import plan_range
-from windrow.jobs.planning import Mode, plan_all, plan_interval
+from windrow.jobs.join import make_candidates
+from windrow.jobs.planning import Known, Mode, plan_all, plan_interval
 from windrow.jobs.publish import publish
-from windrow.jobs.run import BadRequest, Context
-from windrow.quality.gate import load_beside
+from windrow.jobs.run import Context
+from windrow.quality.validation import preload
 from windrow.semantics.plan import Plan
+
+Each = Callable[[dict[str, Any]], None]
+"""Called with the register row of every publication as soon as it is made."""
 
 
 @dataclass(frozen=True)
@@ -24,18 +25,25 @@ class Round:
     """What one round of training did."""
 
     published: list[dict[str, Any]]
+    """register rows"""
     blocked: dict[str, Refusal]
     """plan id → why"""
 
 
-def train_all(
-    ctx: Context, run: str, *, drain: bool = False, each: Callable[[dict[str, Any]], None] = lambda row: None
-) -> Iterator[Round]:
-    """Publish every closed unpublished interval, oldest first, `catch_up` of them a round."""
+def train_all(ctx: Context, run: str, *, drain: bool = False, each: Each = lambda row: None) -> Iterator[Round]:
+    """Publish every closed unpublished interval, oldest first, `catch_up` of them per round.
+
+    Args:
+        drain: declare the end of the stream; every interval with rows closes.
+    """
     tried: set[datetime] = set()
-    while planned := plan_all(ctx, f"{run}/{len(tried)}", most=ctx.pipeline.catch_up, drain=drain, tried=tried):
+    known = Known(ctx)
+    while planned := plan_all(
+        ctx, f"{run}/{len(tried)}", most=ctx.pipeline.catch_up, drain=drain, tried=tried, known=known
+    ):
         tried |= {plan.interval.start for plan in planned}
-        yield _round(ctx, planned, each)
+        yield carry_out(ctx, planned, each, known)
+        known = Known(ctx)
 
 
 def train_one(
@@ -43,40 +51,18 @@ def train_one(
     run: str,
     at: datetime,
     mode: Mode,
-    each: Callable[[dict[str, Any]], None] = lambda row: None,
-    forced: plans.Asked | None = None,
+    each: Each = lambda row: None,
+    forced: Request | None = None,
 ) -> Round:
-    """Publish one interval, with `forced` before it closes."""
-    return _round(ctx, plan_interval(ctx, run, at, mode, along=1, forced=forced), each)
+    """Publish the interval that starts at `at`; with `forced` before it closes."""
+    known = Known(ctx)
+    planned = plan_interval(ctx, run, at, mode, along=1, forced=forced, known=known)
+    return carry_out(ctx, planned, each, known)
 
 
-def _round(ctx: Context, planned: tuple[Plan, ...], each: Callable[[dict[str, Any]], None]) -> Round:
-    load_beside()
-    make_candidates(ctx, planned)
+def carry_out(ctx: Context, planned: tuple[Plan, ...], each: Each, known: Known | None = None) -> Round:
+    """Join, check and publish the plans of a run; what an interrupted try has published is left alone."""
+    preload()
+    make_candidates(ctx, planned, known)
     blocked = check(ctx, planned)
     return Round(publish(ctx, planned, each=each), blocked)
-
-
-def override(ctx: Context, at: datetime, who: str, why: str) -> dict[str, Any]:
-    """Publish the blocked candidate of an interval, on a person's word, which is recorded with it."""
-    planned = plans.last_of_interval(ctx.home, at)
-    if planned is None or not candidates.is_made(ctx.home, (planned,)):
-        raise BadRequest(f"no candidate of the interval at {at}; `windrow train` makes one")
-    return publish(ctx, (planned,), override=(who, why))[0]
-
-
-def rebuild(
-    ctx: Context,
-    run: str,
-    begin: datetime,
-    end: datetime,
-    each: Callable[[dict[str, Any]], None],
-    why: plans.Asked | None = None,
-) -> Round:
-    """Publish the closed intervals of `[begin, end)` again with new pins (rule 16), all of them, from one join."""
-    return _round(ctx, plan_range(ctx, run, begin, end, why, everything=True), each)
-
-
-def carry_out(ctx: Context, run: str, each: Callable[[dict[str, Any]], None]) -> Round:
-    """Carry out the recorded plans of a run; what it has published before it was interrupted is left alone."""
-    return _round(ctx, planned_of(ctx, run), each)

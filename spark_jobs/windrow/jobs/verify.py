@@ -17,16 +17,18 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from windrow.columns import INTERVAL, PAIRED, ROW_ID
 from windrow.config import Pipeline
 from windrow.home import Home
-from windrow.io.registers import configs, publications
+from windrow.io.registers import clocks, configs, publications
+from windrow.io.registers.clocks import Observation
 from windrow.io.training import inputs, versions
 from windrow.jobs.run import BadRequest, Context, instant, job
 from windrow.jobs.spark import spark_for
-from windrow.schemas import INTERVAL, PAIRED, ROW_ID
 from windrow.semantics.intervals import at_micros
 from windrow.semantics.plan import Plan
 from windrow.transforms.content import ADDED, MISSING, REPEATED, ContentDiffers, compared, differs, findings, hashed
+from windrow.transforms.join import join_plans
 
 SHOWN = 20
 """Row ids that a difference names."""
@@ -86,11 +88,12 @@ def verify(ctx: Context, rows: Sequence[Mapping[str, Any]]) -> Iterator[Outcome]
     plans = {row["number"]: Plan.from_json(row["plan"]) for row in rows}
     readable = {row["number"]: (_config_of(ctx, row), versions.version_with(ctx.home, register, row)) for row in rows}
     spark = spark_for(f"verify {ctx.pipeline.name}", ctx.places, ctx.pipeline)
+    clock = clocks.observe(ctx.home)
     for _, alike in groupby(rows, key=lambda row: _facts(plans[row["number"]])):
         for some in _without_repeats(alike):
             config, _ = readable[some[0]["number"]]
             read_at = {row["number"]: readable[row["number"]][1] for row in some}
-            yield from _compare(spark, Home(config, ctx.places), some, plans, read_at)
+            yield from _compare(spark, Home(config, ctx.places), some, plans, read_at, clock)
 
 
 def _config_of(ctx: Context, row: Mapping[str, Any]) -> Pipeline:
@@ -127,13 +130,14 @@ def _compare(
     rows: Sequence[Mapping[str, Any]],
     plans: Mapping[int, Plan],
     read_at: Mapping[int, int],
+    clock: Observation,
 ) -> Iterator[Outcome]:
     planned = tuple(sorted((plans[row["number"]] for row in rows), key=lambda plan: plan.interval.start))
-    read = inputs.inputs(spark, home, planned)
-    made = inputs.joined(home.pipeline, planned, read).where(F.col(PAIRED))
+    read = inputs.read(spark, home, planned, clock)
+    made = join_plans(home.pipeline, planned, read).where(F.col(PAIRED))
     published = reduce(
         lambda a, b: a.unionByName(b, allowMissingColumns=True),
-        [versions.at_version(spark, home, starts, v) for v, starts in _by_version(rows, read_at).items()],
+        [versions.intervals_at(spark, home, starts, v) for v, starts in _by_version(rows, read_at).items()],
     )
     both = compared(hashed(published, home.pipeline), hashed(made, home.pipeline))
     try:
@@ -143,7 +147,7 @@ def _compare(
             ids = _row_ids(both, row["interval"]) if seen.get("_different") else ()
             yield _outcome(row, read_at[row["number"]], seen, ids)
     finally:
-        read.release()
+        inputs.release(read)
 
 
 def _by_version(rows: Sequence[Mapping[str, Any]], read_at: Mapping[int, int]) -> dict[int, list[datetime]]:

@@ -1,13 +1,16 @@
-"""The gate: what a candidate must measure up to before people read it.
+"""The gate that judges candidates before they are published, and the pages of every report.
 
-    suites   the reviewed files of expectations/, loaded and checked
-    gate     Great Expectations judges the measures of one interval
-    verdicts what came out of it, and how to say so at 3 a.m.
-    report   rows of the `quality` table
-    pages    the report: a page for each interval, and an index that keeps them all
-    docs     Great Expectations' Data Docs page of a suite, made to stand alone
-    history  the label rate of an interval against earlier ones
+    suites        reads expectations/NAME.yaml into the values of `expectations`
+    gate          judges the measures of one interval; `validation` drives Great Expectations for it
+    verdicts      the judgement, and its explanation for a person
+    report        the judgement as rows of the `quality` table
+    history       the label rate of an interval compared with earlier ones
+    pages         Data Docs: a page per interval, and an index; `suite_page` is Great Expectations' own page
+    summary       the page of a day
+    ledger_report the page of the late ledger
+    lag           the page of a lag analysis
+    html          all pages: one skeleton, one style sheet (`templates/`)
 
-Nothing here reads rows: a gate sees the measures of a candidate, one number each, so no report can carry a
-value of anybody's row. Great Expectations is imported when the first interval is judged, not before.
+Nothing here reads rows. The gate gets the measures of a candidate, one number each, so no report can show a value of a
+row. Great Expectations is imported when the first interval is judged, not before.
 """

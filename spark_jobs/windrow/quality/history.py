@@ -1,14 +1,13 @@
-"""The label rate of an interval against the intervals published before it. Pure.
+"""The label rate of an interval compared with the intervals published before it.
 
-    sigma² = spread of the earlier rates        how much this pipeline's rate moves anyway
-           + rate · (1 - rate) / n              how much n rows move it by chance
+    sigma² = variance of the earlier rates      how much this pipeline's rate moves from interval to interval
+           + rate · (1 - rate) / n              how much it moves by chance with n rows
     z      = (this rate - earlier rate) / sigma
 
-It says nothing (None) where nothing can be said: fewer than `ENOUGH` earlier intervals with a decided row,
-no decided row here, or too few of them to expect anything. A short history counts as a restless one: a
-spread of `PRIOR_SPREAD` of the rate itself is mixed in with the weight of `PRIOR_WEIGHT` intervals. A label
-rate that goes to zero is then about z = -4 after three intervals and about z = -10 after twenty-four steady
-ones.
+z is None if it cannot be judged: fewer than `ENOUGH` earlier intervals with a decided row, no decided row in this one,
+or too few of them. A short history is assumed to be a restless one: a standard deviation of `PRIOR_SPREAD` times the
+rate is mixed in with the weight of `PRIOR_WEIGHT` intervals. A label rate that falls to zero then has a z of about -4
+after three intervals, and of about -10 after twenty-four steady ones.
 """
 
 from __future__ import annotations
@@ -18,23 +17,30 @@ from math import sqrt
 from typing import NamedTuple
 
 ENOUGH = 3
+"""Earlier intervals that make a history."""
 PRIOR_SPREAD = 0.3
+"""Assumed standard deviation of the rates of a pipeline without history, as a share of the rate."""
 PRIOR_WEIGHT = 3
+"""Number of intervals that this assumption counts as."""
 EXPECTED = 5
-"""The usual condition for treating a count as roughly normal: at least this many of either kind."""
+"""The usual condition for treating a count as roughly normal: at least this many positives and negatives."""
 
 
 class LabelRateHistory(NamedTuple):
-    """Mean label rate of the earlier intervals (pooled), and how far this one is from it."""
+    """Mean label rate of the earlier intervals (pooled over rows), and this one's distance in standard deviations."""
 
     mean: float | None
     z: float | None
 
 
 def label_rate_history(earlier: Sequence[tuple[int, int]], positive: int, negative: int) -> LabelRateHistory:
-    """Compare an interval's counts with (positive, negative) of earlier publications; order does not matter.
+    """Compare an interval's counts with those of earlier publications.
 
-    Give it publications of one config only: under another window the label rate is another thing.
+    Args:
+        earlier: (positive, negative) of each, in any order. They must have the same config: the label rate under
+            another window is not comparable.
+        positive: rows with a label.
+        negative: rows known to have none.
 
     >>> label_rate_history([(10, 990)] * 3, 10, 990)
     LabelRateHistory(mean=0.01, z=0.0)
@@ -46,17 +52,17 @@ def label_rate_history(earlier: Sequence[tuple[int, int]], positive: int, negati
         return LabelRateHistory(None, None)
     total = sum(n for _, n in decided)
     mean = sum(p for p, _ in decided) / total
-    here = positive + negative
+    rows = positive + negative
     likely = (mean * total + 1) / (total + 2)  # never quite 0 or 1: no history proves "never"
-    if max(positive, here * likely) < EXPECTED or max(negative, here * (1 - likely)) < EXPECTED:
+    if max(positive, rows * likely) < EXPECTED or max(negative, rows * (1 - likely)) < EXPECTED:
         return LabelRateHistory(mean, None)
-    spread = _spread([p / n for p, n in decided], likely)
-    sigma = sqrt(spread + likely * (1 - likely) / here)
-    return LabelRateHistory(mean, (positive / here - mean) / sigma)
+    variance = _variance([p / n for p, n in decided], likely)
+    sigma = sqrt(variance + likely * (1 - likely) / rows)
+    return LabelRateHistory(mean, (positive / rows - mean) / sigma)
 
 
-def _spread(rates: Sequence[float], likely: float) -> float:
+def _variance(rates: Sequence[float], likely: float) -> float:
     middle = sum(rates) / len(rates)
-    seen = sum((rate - middle) ** 2 for rate in rates)
+    squares = sum((rate - middle) ** 2 for rate in rates)
     prior = (PRIOR_SPREAD * min(likely, 1 - likely)) ** 2
-    return (seen + PRIOR_WEIGHT * prior) / (len(rates) - 1 + PRIOR_WEIGHT)
+    return (squares + PRIOR_WEIGHT * prior) / (len(rates) - 1 + PRIOR_WEIGHT)

@@ -1,95 +1,95 @@
-"""The page of the late ledger: recall and flip rate by interval, drawn, and in numbers. Sums only, no row values.
+"""The page of the late ledger: recall and flip rate of each interval, as plots and in numbers. Sums only, no rows.
 
-It stands alone: no script, nothing fetched. The newest intervals are on it; `windrow late` lists the others.
+The newest intervals are on it; `windrow late` lists all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from html import escape
 from pathlib import Path
 from typing import Any
 
-from windrow.quality import pages
+from markupsafe import Markup
+
+from windrow.files import write_whole
+from windrow.quality import html
+from windrow.text import shown_instant
 
 LISTED = 1_000
-"""Intervals on the page."""
+"""Most intervals that the page shows."""
 _WIDTH, _HEIGHT, _LEFT, _TOP = 960, 180, 56, 12
-_COLUMNS = (
-    "interval", "publication", "rows", "labels", "late_labels", "late_lefts", "other", "flips", "recall", "flip_rate",
-    "missed_by_p50", "missed_by_p90", "missed_by_max", "causes",
+_BOTTOM = _TOP + _HEIGHT
+_NUMBERS = (
+    "publication", "rows", "labels", "late_labels", "late_lefts", "other", "flips", "recall", "flip_rate",
+    "missed_by_p50", "missed_by_p90", "missed_by_max",
 )  # fmt: skip
 
 
 def write(pipeline: str, totals: Sequence[Mapping[str, Any]], complete_to: Mapping[str, int], folder: Path) -> Path:
-    """Write the page from the totals by interval (see `jobs.ledger.totals`); returns its path."""
-    page = folder / "late" / "index.html"
-    page.parent.mkdir(parents=True, exist_ok=True)
-    shown = sorted(totals, key=lambda row: row["interval"])[-LISTED:]
-    batches = ", ".join(f"{escape(topic)} {batch}" for topic, batch in sorted(complete_to.items()))
-    body = (
-        f"<p>What a rebuild with all that has landed would change. Complete up to the batches {batches}.</p>"
-        f"<h2>Recall</h2><p>Labels that were in time, of all that are known now: published / (published + late).</p>"
-        f"{_drawn(shown, 'recall', '#0a58ca')}"
-        f"<h2>Flip rate</h2><p>Published rows whose label state is another one by now.</p>"
-        f"{_drawn(shown, 'flip_rate', '#b3261e')}"
-        f"<h2>By interval</h2>{_table(shown)}"
+    """Write the page from the totals by interval (see `jobs.ledger.totals`); returns its path.
+
+    Args:
+        complete_to: the last landed batch of each topic that the totals take into account.
+    """
+    path = folder / "late" / "index.html"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = sorted(totals, key=lambda row: row["interval"])[-LISTED:]
+    text = html.render(
+        "late.html",
+        title=f"Late data of {pipeline}",
+        complete_to=sorted(complete_to.items()),
+        recall=_plot(rows, "recall"),
+        flip_rate=_plot(rows, "flip_rate", colour="red"),
+        numbers=_NUMBERS,
+        rows=rows[::-1],
     )
-    pages.replace_file(page, pages.page_of(f"Late data of {pipeline}", body))
-    return page
+    write_whole(path, text)
+    return path
 
 
-def _drawn(rows: Sequence[Mapping[str, Any]], name: str, colour: str) -> str:
-    """A dot an interval over event time; an interval without a value has none."""
+def _plot(rows: Sequence[Mapping[str, Any]], name: str, colour: str = "blue") -> Markup:
+    """A dot per interval over event time; an interval without a value has no dot."""
     points = [(row["interval"], float(row[name])) for row in rows if row[name] is not None]
     if not points:
-        return "<p>Nothing to draw yet.</p>"
-    low, high = min(v for _, v in points), max(v for _, v in points)
+        return Markup()
+    low, high = min(value for _, value in points), max(value for _, value in points)
     low, high = (low, high) if high > low else (max(0.0, low - 0.01), min(1.0, high + 0.01))
-    x, y = _scale(points[0][0], points[-1][0]), _scale_of(low, high)
-    line = " ".join(f"{x(at):.1f},{y(value):.1f}" for at, value in points)
-    dots = "".join(
-        f'<circle cx="{x(at):.1f}" cy="{y(value):.1f}" r="2.5" fill="{colour}">'
-        f"<title>{at:%Y-%m-%d %H:%M} UTC: {value:.2%}</title></circle>"
-        for at, value in points
+    x, y = _time_scale(points[0][0], points[-1][0]), _value_scale(low, high)
+    places = [(f"{x(at):.1f}", f"{y(value):.1f}") for at, value in points]
+    dots = Markup().join(
+        Markup('<circle cx="{}" cy="{}" r="2.5"><title>{}: {}</title></circle>').format(
+            *place, shown_instant(at), html.percent(value)
+        )
+        for place, (at, value) in zip(places, points, strict=True)
     )
-    bottom = _TOP + _HEIGHT
-    labels = (
-        f'<text x="{_LEFT - 6}" y="{y(high) + 4:.1f}" text-anchor="end">{high:.1%}</text>'
-        f'<text x="{_LEFT - 6}" y="{y(low) + 4:.1f}" text-anchor="end">{low:.1%}</text>'
-        f'<text x="{_LEFT}" y="{bottom + 16}">{points[0][0]:%Y-%m-%d %H:%M}</text>'
-        f'<text x="{_LEFT + _WIDTH}" y="{bottom + 16}" text-anchor="end">{points[-1][0]:%Y-%m-%d %H:%M} UTC</text>'
-    )
-    return (
-        f'<svg viewBox="0 0 {_LEFT + _WIDTH + 8} {bottom + 24}" role="img" aria-label="{name} by interval" '
-        'style="width:100%;font:12px system-ui,sans-serif">'
-        f'<path d="M{_LEFT} {_TOP}V{bottom}H{_LEFT + _WIDTH}" fill="none" stroke="#999"/>'
-        f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-opacity=".35"/>{dots}{labels}</svg>'
+    return Markup(
+        '<svg class="plot {}" viewBox="0 0 {} {}" role="img" aria-label="{} by interval"><path class="axis" d="{}"/>'
+        '<polyline class="line" stroke-opacity=".35" points="{}"/>{}{}</svg>'
+    ).format(
+        colour,
+        _LEFT + _WIDTH + 8,
+        _BOTTOM + 24,
+        name.replace("_", " "),
+        f"M{_LEFT} {_TOP}V{_BOTTOM}H{_LEFT + _WIDTH}",
+        " ".join(",".join(place) for place in places),
+        dots,
+        Markup().join(
+            Markup('<text x="{}" y="{:.1f}" text-anchor="{}">{}</text>').format(*label)
+            for label in (
+                (_LEFT - 6, y(high) + 4, "end", f"{high:.1%}"),
+                (_LEFT - 6, y(low) + 4, "end", f"{low:.1%}"),
+                (_LEFT, _BOTTOM + 16.0, "start", shown_instant(points[0][0])),
+                (_LEFT + _WIDTH, _BOTTOM + 16.0, "end", shown_instant(points[-1][0])),
+            )
+        ),
     )
 
 
-def _scale(first: datetime, last: datetime) -> Callable[[datetime], float]:
+def _time_scale(first: datetime, last: datetime) -> Callable[[datetime], float]:
     length = (last - first).total_seconds() or 1.0
     return lambda at: _LEFT + _WIDTH * (at - first).total_seconds() / length
 
 
-def _scale_of(low: float, high: float) -> Callable[[float], float]:
+def _value_scale(low: float, high: float) -> Callable[[float], float]:
     return lambda value: _TOP + _HEIGHT * (1 - (value - low) / ((high - low) or 1.0))
-
-
-def _table(rows: Sequence[Mapping[str, Any]]) -> str:
-    head = "".join(f"<th>{name.replace('_', ' ')}</th>" for name in _COLUMNS)
-    lines = ["".join(_cell(row[name]) for name in _COLUMNS) for row in reversed(rows)]
-    return f"<table><tr>{head}</tr>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, datetime):
-        return f"<td>{value:%Y-%m-%d %H:%M:%S}Z</td>"
-    if isinstance(value, Mapping):
-        value = ", ".join(f"{name} {n}" for name, n in sorted(value.items()))
-    if isinstance(value, float):
-        return f'<td class="n">{value:.2%}</td>'
-    text = "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
-    return f'<td class="n">{escape(text)}</td>'

@@ -1,4 +1,4 @@
-"""Rows of the `quality` table: one for each judged measure of an interval. Pure."""
+"""Rows of the `quality` table: one row per judged measure of an interval."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from windrow.quality.verdicts import Judgement
 
 
 def rows(judgement: Judgement) -> list[dict[str, Any]]:
-    """A judgement as rows of `schemas.QUALITY`."""
+    """Return a judgement as rows of `schemas.QUALITY`."""
     return [
         {
             "plan": judgement.plan,

@@ -1,7 +1,7 @@
 """Suite files: the expectations of a pipeline, as reviewed source in expectations/NAME.yaml.
 
-Loaded completely or refused with every problem, each with its line and what would be right. Loading is
-light: the names of Great Expectations' types are read from its folder, the package is not imported.
+A file is loaded completely, or refused with every problem, its line and what would be right. Loading is fast: the
+names of Great Expectations' types are listed from its folder, and the package is not imported.
 
     description: What this suite is for.
     extends: training_rows                  # optional: its entries come first
@@ -11,17 +11,15 @@ light: the names of Great Expectations' types are read from its folder, the pack
         severity: critical                  # critical | warning | info
         notes: What it protects, and what to do when it fails.
 
-The column is the name of a measure, or a pattern such as `null_rate.*` that stands for every measure it
-matches. A measure that is absent is an error of the gate; only a pattern may say `may_be_absent: true`.
-`where: rows >= 100` judges an entry only where another measure is so.
+The column is the name of a measure, or a pattern such as `null_rate.*` for every measure that it matches. An
+absent measure is an error of the gate; only a pattern may have `may_be_absent: true`. With `where: rows >= 100` the
+entry is judged only if that other measure fulfils the condition.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from fnmatch import fnmatchcase
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,12 +28,10 @@ from typing import Any
 
 from windrow.config.problems import Location, PipelineInvalid, Problem, near_miss
 from windrow.config.yaml_file import Document, read_document, read_text
+from windrow.quality.expectations import Expectation, Suite, SuiteInvalid, Where
 
 LANDING = "landing_rows"
-"""Judged for every pipeline, whatever suite it names."""
-
-TRAINING = "training_rows"
-"""Judged where a pipeline names no suite of its own."""
+"""Suite that judges every pipeline, in addition to the one that the pipeline names."""
 
 SEVERITIES = ("critical", "warning", "info")
 
@@ -46,73 +42,17 @@ _WHERE = re.compile(r"(\S+) *(>=|<=|==|>|<) *(-?\d+(?:\.\d+)?)")
 _GATE_DECIDES = "the gate decides this; leave it out"
 _NO_KWARGS = {
     **dict.fromkeys(("result_format", "catch_exceptions", "batch_id", "meta"), _GATE_DECIDES),
-    **dict.fromkeys(("severity", "notes"), "this stands beside kwargs, not in them"),
-    **dict.fromkeys(("row_condition", "condition_parser"), "write `where: rows >= 100` beside kwargs"),
+    **dict.fromkeys(("severity", "notes"), "this is a field of the entry, not one of kwargs"),
+    **dict.fromkeys(("row_condition", "condition_parser"), "write it as a field of the entry: `where: rows >= 100`"),
 }
 
 
-class SuiteInvalid(ValueError):
-    """A suite file that cannot be used. `str()` is one line for each problem; a retry never helps."""
-
-    def __init__(self, path: Path | str, problems: Sequence[Problem]) -> None:
-        self.path = Path(path)
-        self.problems = tuple(sorted(problems, key=lambda problem: problem.line))
-        super().__init__("\n".join(problem.at(path) for problem in self.problems))
-
-    def __reduce__(self) -> tuple[type, tuple[object, ...]]:
-        return type(self), (self.path, self.problems)
-
-
-@dataclass(frozen=True)
-class Where:
-    """The condition under which an entry is judged: another measure against a number."""
-
-    measure: str
-    operator: str
-    value: float
-
-    def __str__(self) -> str:
-        return f"{self.measure} {self.operator} {self.value:g}"
-
-
-@dataclass(frozen=True)
-class Expectation:
-    """One entry of a suite file: a Great Expectations type about one measure, or a pattern of measures."""
-
-    type: str
-    column: str
-    kwargs: Mapping[str, Any]
-    severity: str
-    notes: str
-    path: Path
-    line: int
-    where: Where | None = None
-    may_be_absent: bool = False
-
-    @property
-    def is_pattern(self) -> bool:
-        return any(mark in self.column for mark in "*?[")
-
-    def columns(self, measures: Mapping[str, float | None]) -> tuple[str, ...]:
-        """The measures this entry is about; a named one also where it is absent: the gate must see it."""
-        if not self.is_pattern:
-            return (self.column,)
-        found = tuple(sorted(name for name in measures if fnmatchcase(name, self.column)))
-        return found or (() if self.may_be_absent else (self.column,))
-
-
-@dataclass(frozen=True)
-class Suite:
-    """A checked suite file."""
-
-    name: str
-    path: Path
-    description: str
-    expectations: tuple[Expectation, ...]
-
-
 def suites_for(folder: Path, name: str) -> tuple[Suite, ...]:
-    """What judges a pipeline: the landing suite always, and the suite that the pipeline names."""
+    """Load the suites that judge a pipeline: the landing suite, and the one that the pipeline names.
+
+    Raises:
+        SuiteInvalid: with every problem of the first file that cannot be used.
+    """
     return tuple(load(folder, one) for one in dict.fromkeys((LANDING, name)))
 
 
@@ -122,9 +62,10 @@ def available(folder: Path) -> list[str]:
 
 
 def load(folder: Path, name: str) -> Suite:
-    """The suite of expectations/NAME.yaml.
+    """Load the suite `name`.yaml of a folder.
 
-    Raises SuiteInvalid with every problem of the file, also where there is no such file.
+    Raises:
+        SuiteInvalid: with every problem of the file, or because there is no such file.
     """
     return _load(Path(folder), name, ())
 
@@ -132,7 +73,7 @@ def load(folder: Path, name: str) -> Suite:
 def _load(folder: Path, name: str, seen: tuple[str, ...]) -> Suite:
     path = folder / f"{name}.yaml"
     if not _NAME.fullmatch(name):
-        wrong_name = f"{name[:100]!r} is no suite name: letters, digits, - and _"
+        wrong_name = f"{name[:100]!r} is not a suite name; it has letters, digits, - and _"
         raise SuiteInvalid(folder, [Problem(0, "", wrong_name)])
     if not path.is_file():
         hint = near_miss(name, available(folder), "the suites here are")
@@ -159,6 +100,7 @@ class _Reader:
         self.document = document
 
     def wrong(self, where: Location, message: str) -> None:
+        """Collect a problem."""
         self.document.problems.append(self.document.problem(where, message))
 
     def mapping(self, tree: object, where: Location, known: Sequence[str], required: Sequence[str]) -> dict[str, Any]:
@@ -175,8 +117,11 @@ class _Reader:
         return tree
 
     def inherited(self, name: str, folder: Path, seen: tuple[str, ...]) -> tuple[Expectation, ...]:
+        """Entries of the suite that this one extends; `seen`: the suites that lead here."""
         if name in seen:
-            self.wrong(("extends",), f"{' extends '.join((*seen, name))}: a circle; leave one out")
+            self.wrong(
+                ("extends",), f"{' extends '.join((*seen, name))}: these extend each other; remove one `extends`"
+            )
             return ()
         try:
             return _load(folder, name, seen).expectations
@@ -185,10 +130,11 @@ class _Reader:
             return ()
 
     def entries(self, items: object) -> Iterator[Expectation]:
+        """Entries without a problem."""
         if "expectations" not in self.document.tree:
             return
         if not isinstance(items, list) or not items:
-            self.wrong(("expectations",), "at least one expectation; a suite without one passes all")
+            self.wrong(("expectations",), "give at least one expectation; a suite without any would pass everything")
             return
         for number, item in enumerate(items):
             before = len(self.document.problems)
@@ -197,6 +143,7 @@ class _Reader:
                 yield entry
 
     def entry(self, tree: object, where: Location) -> Expectation | None:
+        """One entry; None if a required field is missing."""
         required = ("type", "kwargs", "severity", "notes")
         parts = self.mapping(tree, where, _ENTRY_FIELDS, required)
         if any(name not in parts for name in required):
@@ -204,13 +151,13 @@ class _Reader:
         kwargs = self.kwargs(parts["kwargs"], (*where, "kwargs"))
         column = kwargs.pop("column", "")
         type_, severity, notes = (parts[name] for name in ("type", "severity", "notes"))
-        if type_ not in known_types():
+        if str(type_) not in known_types():
             self.wrong((*where, "type"), _unknown_type(str(type_)))
         if severity not in SEVERITIES:
             known = f"{str(severity)[:100]!r} is not one of {', '.join(SEVERITIES)}"
             self.wrong((*where, "severity"), known)
         if not isinstance(notes, str) or not notes.strip():
-            self.wrong((*where, "notes"), "say what it protects, and what to do when it fails")
+            self.wrong((*where, "notes"), "write what it protects, and what to do when it fails")
         absent = parts.get("may_be_absent", False)
         entry = Expectation(
             str(type_),
@@ -226,11 +173,12 @@ class _Reader:
         if not isinstance(absent, bool) or (absent and not entry.is_pattern):
             self.wrong(
                 (*where, "may_be_absent"),
-                "true or false, and true only where the column is a pattern: a named measure must be there",
+                "true or false, and true only if the column is a pattern: a named measure must be there",
             )
         return entry
 
     def where(self, text: str, where: Location) -> Where | None:
+        """The condition of an entry."""
         found = _WHERE.fullmatch(text.strip())
         if found is None:
             self.wrong(where, f"{text[:100]!r} is not a condition; write a measure and a number: rows >= 100")
@@ -238,18 +186,19 @@ class _Reader:
         return Where(found[1], found[2], float(found[3]))
 
     def kwargs(self, tree: object, where: Location) -> dict[str, Any]:
+        """The kwargs of an entry, including its column."""
         values = dict(self.mapping(tree, where, (), ("column",)))
         for name, instead in _NO_KWARGS.items():
             if name in values:
                 self.wrong((*where, name), instead)
         if "column" in values and (not isinstance(values["column"], str) or not values["column"]):
-            self.wrong((*where, "column"), "the name of a measure, or a pattern: null_rate.*")
+            self.wrong((*where, "column"), "give the name of a measure, or a pattern: null_rate.*")
         return values
 
 
 @cache
 def known_types() -> frozenset[str]:
-    """Great Expectations' types about one column, read from its folder: importing it takes seconds."""
+    """Great Expectations' types about one column, listed from its folder, because importing it takes seconds."""
     spec = find_spec("great_expectations")
     places = (spec.submodule_search_locations or ()) if spec else ()
     names = {path.stem for place in places for path in Path(place).glob("expectations/core/expect_column_*.py")}
@@ -263,4 +212,4 @@ def _unknown_type(name: str) -> str:
             return f"write {name!r} in snake case: {snake}"
     if name.startswith(("expect_table_", "expect_column_pair_", "expect_multicolumn_", "expect_compound_")):
         return f"{name!r} is not about one measure; use a type that has a column"
-    return f"{name[:100]!r} is no expectation about a column; {near_miss(name, known_types())}"
+    return f"{name[:100]!r} is not an expectation about a column; {near_miss(name, known_types())}"

@@ -1,10 +1,10 @@
-"""The daily summary: how a pipeline's data has moved, a day's intervals beside the days before. Pure.
+"""The daily summary: how a pipeline's data moves, over the intervals of a day and over the days before.
 
     <reports>/summary/index.html         the newest day
-    <reports>/summary/2026-11-01.html    a day that was summarised
+    <reports>/summary/2026-11-01.html    each day that was summarised
 
-Counts and rates of published intervals, never a row. Every page stands alone: the plots are SVG inside it, nothing is
-fetched. A rate over nothing is a gap in the line, not a zero.
+Counts and rates of published intervals, never a row. The plots are SVG inside the page. A rate of nothing is a gap in
+the line, not a zero.
 """
 
 from __future__ import annotations
@@ -12,10 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from datetime import date, datetime
-from html import escape
 from pathlib import Path
+from typing import NamedTuple
 
-from windrow.quality.pages import replace_file
+from markupsafe import Markup
+
+from windrow.files import write_whole
+from windrow.quality import html
 
 DAYS = 30
 """Days that the trends go back."""
@@ -23,10 +26,10 @@ DAYS = 30
 
 @dataclass(frozen=True)
 class Figures:
-    """Counts of an interval, or of a day: the sum over its intervals. Rates come from the sums."""
+    """Counts of an interval, or their sums over the intervals of a day; rates are computed from the sums."""
 
     intervals: int = 0
-    served: int = 0  # left rows landed, duplicates of the producer among them
+    served: int = 0  # left rows landed, including the producer's duplicates
     published: int = 0
     duplicate: int = 0
     unpaired: int = 0
@@ -36,7 +39,7 @@ class Figures:
     late: int = 0  # lines of the late ledger
     flips: int = 0  # of them, those that change the label state
     overridden: int = 0
-    blocked: int = 0  # closed and judged, and not published
+    blocked: int = 0  # closed and judged, but not published
     null_rate_max: float | None = None  # of the worst payload column of the worst interval
 
     def __add__(self, other: Figures) -> Figures:
@@ -52,43 +55,45 @@ class Figures:
 
     @property
     def unknown_rate(self) -> float | None:
+        """Rows of unknown label state among the published rows."""
         return _rate(self.unknown, self.published)
 
     @property
     def late_rate(self) -> float | None:
+        """Lines of the late ledger per published row."""
         return _rate(self.late, self.published)
 
     @property
     def flip_rate(self) -> float | None:
+        """Late lines that change a row's label state, per published row."""
         return _rate(self.flips, self.published)
 
     @property
     def unaccounted(self) -> int:
-        """Served rows that are neither published nor accounted for: not 0 means that the balance is broken."""
+        """Served rows neither published nor explained; the balance is broken if it is not 0."""
         return self.served - self.published - self.duplicate - self.unpaired
 
 
-Trend = tuple[str, str, Callable[[Figures], float | None]]
-TRENDS: tuple[Trend, ...] = (
+Rate = Callable[[Figures], float | None]
+TRENDS: tuple[tuple[str, str, Rate], ...] = (
     ("Label rate", "positives among the rows with a known label", lambda f: f.label_rate),
-    ("Unknown rate", "rows whose label nobody can know", lambda f: f.unknown_rate),
-    ("Late rate", "lines of the late ledger to published rows: what a rebuild would change", lambda f: f.late_rate),
-    ("Flip rate", "late lines that change a row's label state, to published rows", lambda f: f.flip_rate),
+    ("Unknown rate", "rows whose label cannot be known", lambda f: f.unknown_rate),
+    ("Late rate", "lines of the late ledger per published row: what a rebuild would change", lambda f: f.late_rate),
+    ("Flip rate", "late lines that change a row's label state, per published row", lambda f: f.flip_rate),
     ("Worst null rate", "of the payload column with the most nulls", lambda f: f.null_rate_max),
 )
-_CSS = """
-body{font:15px/1.45 system-ui,sans-serif;margin:1.5rem auto;max-width:72rem;padding:0 1rem;color:#1b1f24}
-body{background:#fff}h1{font-size:1.4rem}h2{font-size:1.1rem;margin-top:2rem}a{color:#0a58ca}small{color:#57606a}
-table{border-collapse:collapse;width:100%}th,td{text-align:right;padding:.2rem .6rem;border-bottom:1px solid #ddd}
-th:first-child,td:first-child{text-align:left}td{font-variant-numeric:tabular-nums}.off{background:#ffd8d3}
-figure{display:inline-block;margin:.5rem 1rem .5rem 0}figcaption{font-size:.85rem}svg{background:#f6f8fa}
-.pair{display:flex;flex-wrap:wrap}
-"""
+"""Name, meaning and rate of each pair of plots."""
+
+_COUNTS = (
+    "served", "published", "duplicate", "unpaired", "unaccounted", "positive", "negative", "unknown", "late", "flips",
+    "overridden", "blocked",
+)  # fmt: skip
+_RATES = ("label_rate", "null_rate_max")
 _WIDTH, _HEIGHT, _EDGE = 480, 120, 8
 
 
 def total(figures: Iterable[Figures]) -> Figures:
-    """Figures of several intervals together."""
+    """Return the sum of the figures of several intervals."""
     return sum(figures, Figures())
 
 
@@ -96,19 +101,19 @@ def write(
     pipeline: str, day: date, intervals: Sequence[tuple[datetime, Figures]], days: Sequence[tuple[date, Figures]],
     report_folder: Path,
 ) -> Path:  # fmt: skip
-    """Write the page of a day; it is the front page too where no newer day has one."""
+    """Write the page of a day, and the front page if no newer day has a page; returns the path of the day's page."""
     folder = Path(report_folder) / "summary"
     folder.mkdir(parents=True, exist_ok=True)
     text = page(pipeline, day, intervals, days, earlier=_written(folder))
     target = folder / f"{day.isoformat()}.html"
-    replace_file(target, text)
+    write_whole(target, text)
     if day.isoformat() == max(_written(folder)):
-        replace_file(folder / "index.html", text)
+        write_whole(folder / "index.html", text)
     return target
 
 
 def forget(report_folder: Path, before: date) -> int:
-    """Delete the pages of the days before a day."""
+    """Delete the pages of the days before a day; returns how many."""
     folder = Path(report_folder) / "summary"
     old = [name for name in _written(folder) if name < before.isoformat()]
     for name in old:
@@ -120,90 +125,75 @@ def page(
     pipeline: str, day: date, intervals: Sequence[tuple[datetime, Figures]], days: Sequence[tuple[date, Figures]],
     earlier: Sequence[str] = (),
 ) -> str:  # fmt: skip
-    """A day's page: what was published, trends over its intervals and over the days before, and the numbers."""
-    whole = total(figures for _, figures in intervals)
+    """Return a day's page: what was published, trends over its intervals and over the days before, and the numbers.
+
+    Args:
+        days: the days before and the day itself, oldest first.
+        earlier: days (2026-11-01) that have a page to link.
+    """
     by_interval = [(f"{at:%H:%M}", figures) for at, figures in intervals]
     by_day = [(f"{at:%m-%d}", figures) for at, figures in days]
-    plots = "".join(
-        f'<h2>{name} <small>{what}</small></h2><div class="pair">'
-        f"{_plot(f'{name} on {day}', by_interval, of)}{_plot(f'{name}, {len(days)} days', by_day, of)}</div>"
-        for name, what, of in TRENDS
-    )
-    title = f"{pipeline} on {day.isoformat()} (UTC)"
-    links = " · ".join(f'<a href="{name}.html">{name}</a>' for name in sorted(earlier, reverse=True)[:DAYS])
-    return (
-        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{_CSS}</style></head><body><h1>{escape(title)}</h1>"
-        f"<p>{_sentence(whole)}</p>{plots}<h2>Served against published</h2>{_table(by_interval, whole)}"
-        f"<h2>Days</h2>{_table(by_day, None)}<p>{links}</p></body></html>\n"
-    )
-
-
-def _sentence(whole: Figures) -> str:
-    if not whole.intervals:
-        return f"No interval of this day is published. Blocked: {whole.blocked}."
-    return (
-        f"{whole.intervals} intervals published with {whole.published:,} of {whole.served:,} served rows "
-        f"({whole.duplicate:,} duplicates, {whole.unpaired:,} unpaired, {whole.unaccounted:,} unaccounted); "
-        f"label rate {_percent(whole.label_rate)}, unknown {_percent(whole.unknown_rate)}, late "
-        f"{_percent(whole.late_rate)}, flips {_percent(whole.flip_rate)}. Overridden: {whole.overridden}. Blocked: "
-        f"{whole.blocked}."
+    trends = [
+        (
+            name,
+            meaning,
+            (_plot(f"{name} on {day}", by_interval, rate), _plot(f"{name}, {len(days)} days", by_day, rate)),
+        )
+        for name, meaning, rate in TRENDS
+    ]
+    return html.render(
+        "summary.html",
+        title=f"{pipeline} on {day.isoformat()} (UTC)",
+        whole=total(figures for _, figures in intervals),
+        trends=trends,
+        by_interval=by_interval,
+        by_day=by_day,
+        counts=_COUNTS,
+        rates=_RATES,
+        earlier=sorted(earlier, reverse=True)[:DAYS],
     )
 
 
-def _table(lines: Sequence[tuple[str, Figures]], whole: Figures | None) -> str:
-    counts = ("served", "published", "duplicate", "unpaired", "unaccounted", "positive", "negative", "unknown", "late",
-              "flips", "overridden", "blocked")  # fmt: skip
-    rates = ("label_rate", "null_rate_max")
-    head = "".join(f"<th>{name.replace('_', ' ')}</th>" for name in ("", *counts, *rates))
-    body = []
-    for at, figures in [*lines, *([("all", whole)] if whole else [])]:
-        cells = "".join(f"<td>{getattr(figures, name):,}</td>" for name in counts)
-        cells += "".join(f"<td>{_percent(getattr(figures, name))}</td>" for name in rates)
-        shade = ' class="off"' if figures.unaccounted or figures.blocked else ""
-        body.append(f"<tr{shade}><td>{at}</td>{cells}</tr>")
-    return f"<table><tr>{head}</tr>{''.join(body)}</table>"
+class Plot(NamedTuple):
+    """A plot and its caption, which says in numbers what it shows; without a value there is no plot."""
+
+    svg: Markup
+    caption: str
 
 
-def _plot(title: str, points: Sequence[tuple[str, Figures]], of: Callable[[Figures], float | None]) -> str:
-    """A line from 0 up; a gap where there is no value. The caption says it in numbers, for who cannot see it."""
-    values = [(n, at, value) for n, (at, figures) in enumerate(points) if (value := of(figures)) is not None]
+def _plot(title: str, points: Sequence[tuple[str, Figures]], rate: Rate) -> Plot:
+    """A line from 0 up, with a gap where there is no value."""
+    values = [(n, at, value) for n, (at, figures) in enumerate(points) if (value := rate(figures)) is not None]
     if not values:
-        return f"<figure><figcaption>{escape(title)}: nothing to show</figcaption></figure>"
+        return Plot(Markup(), f"{title}: nothing to show")
     top = max(value for _, _, value in values) or 1.0
     step = (_WIDTH - 2 * _EDGE) / max(1, len(points) - 1)
-
-    def at(n: int, value: float) -> str:
-        return f"{_EDGE + n * step:.1f},{_HEIGHT - _EDGE - value / top * (_HEIGHT - 2 * _EDGE):.1f}"
-
-    lines, last = [[at(values[0][0], values[0][2])]], values[0][0]
-    for n, _, value in values[1:]:
-        if n != last + 1:
+    lines: list[list[tuple[str, str]]] = []
+    last = None
+    for n, _, value in values:
+        if last is None or n != last + 1:
             lines.append([])
-        lines[-1].append(at(n, value))
+        lines[-1].append((f"{_EDGE + n * step:.1f}", f"{_HEIGHT - _EDGE - value / top * (_HEIGHT - 2 * _EDGE):.1f}"))
         last = n
-    drawn = "".join(
-        f'<polyline fill="none" stroke="#0a58ca" stroke-width="2" points="{" ".join(line)}"/>'
-        f'<circle r="2.5" fill="#0a58ca" cx="{line[-1].split(",")[0]}" cy="{line[-1].split(",")[1]}"/>'
+    drawn = Markup().join(
+        Markup('<polyline class="line" points="{}"/><circle r="2.5" cx="{}" cy="{}"/>').format(
+            " ".join(",".join(point) for point in line), *line[-1]
+        )
         for line in lines
     )
     low, high = min(values, key=lambda v: v[2]), max(values, key=lambda v: v[2])
-    said = f"{title}: lowest {_percent(low[2])} at {low[1]}, highest {_percent(high[2])} at {high[1]}"
-    said += f", last {_percent(values[-1][2])}"
-    return (
-        f'<figure><svg width="{_WIDTH}" height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
-        f'aria-label="{escape(said)}"><title>{escape(said)}</title>{drawn}</svg>'
-        f"<figcaption>{escape(said)}; the plot begins at 0</figcaption></figure>"
+    text = (
+        f"{title}: lowest {html.percent(low[2])} at {low[1]}, highest {html.percent(high[2])} at {high[1]}, "
+        f"last {html.percent(values[-1][2])}"
     )
+    svg = Markup('<svg class="plot" viewBox="0 0 {} {}" role="img" aria-label="{}"><title>{}</title>{}</svg>').format(
+        _WIDTH, _HEIGHT, text, text, drawn
+    )
+    return Plot(svg, f"{text}; the plot begins at 0")
 
 
 def _rate(part: int, whole: int) -> float | None:
     return part / whole if whole else None
-
-
-def _percent(rate: float | None) -> str:
-    return "none" if rate is None else f"{rate:.2%}"
 
 
 def _written(folder: Path) -> list[str]:

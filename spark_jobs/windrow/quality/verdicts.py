@@ -1,30 +1,27 @@
-"""What the gate said about one interval, as frozen values, and how to say it at 3 a.m.
+"""Results of the gate for one interval as frozen values, and their explanation for a person at 3 a.m.
 
-    error    the gate could not judge: a measure is absent or not a number, an expectation raised
-    blocked  a critical expectation failed
-    warned   a warning failed, nothing worse
-    passed   none of these; a failed `info` is noted in the report and changes nothing
-
-Only `passed` and `warned` may be published. An error never counts as a pass, whatever its severity.
+`semantics.judgement` defines the verdicts and decides which results block.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
+from windrow.semantics import judgement as rules
 from windrow.semantics.intervals import Interval
+from windrow.semantics.judgement import Verdict
+from windrow.text import short_instant_text
 
-Verdict = Literal["passed", "warned", "blocked", "error"]
 Outcome = Literal["passed", "failed", "error"]
+"""Result of one expectation about one measure; `error` if it could not be judged."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """One expectation about one measure. `detail` says what went wrong inside the gate, if it did."""
+    """Result of one expectation about one measure; `detail` explains an error."""
 
     suite: str
     expectation: str
@@ -38,17 +35,24 @@ class Result:
 
     @property
     def observed_text(self) -> str:
-        """The value, or why there is none."""
+        """The observed value; for an error, with the reason why it could not be judged."""
         if self.verdict != "error":
             return number(self.observed)
         return f"{'nothing' if self.observed is None else number(self.observed)} ({self.detail})"
 
     @property
     def blocks(self) -> bool:
-        return self.verdict == "error" or (self.verdict == "failed" and self.severity == "critical")
+        """Whether it keeps the interval from being published."""
+        return rules.blocks(self.verdict, self.severity)
+
+    @property
+    def warns(self) -> bool:
+        """Whether it lets the interval be published, with a warning."""
+        return self.verdict == "failed" and self.severity == "warning"
 
     @property
     def is_balance(self) -> bool:
+        """Whether it is about rows that went in against rows that came out."""
         return self.metric.endswith("imbalance")
 
 
@@ -66,47 +70,28 @@ class Judgement:
 
     @property
     def may_publish(self) -> bool:
-        return self.verdict in ("passed", "warned")
+        """Whether the interval is published without an override."""
+        return rules.may_publish(self.verdict)
 
     @property
     def blocking(self) -> tuple[Result, ...]:
-        """What stands in the way, errors of the gate first."""
+        """Results that keep the interval from being published, errors first."""
         return tuple(sorted((r for r in self.results if r.blocks), key=lambda r: r.verdict != "error"))
 
     @property
     def warnings(self) -> tuple[Result, ...]:
-        return tuple(r for r in self.results if r.verdict == "failed" and r.severity == "warning")
+        """Failed results of severity `warning`."""
+        return tuple(r for r in self.results if r.warns)
 
     @property
     def may_override(self) -> bool:
-        """Whether a person can let it through: never where the balance itself is in doubt."""
+        """Whether a person may publish the interval all the same: never where a balance is in doubt."""
         return not self.may_publish and not any(r.is_balance for r in self.blocking)
 
 
-class ExpectationsFailed(RuntimeError):
-    """An interval that must not be published as it is. `str()` is the whole explanation."""
-
-    def __init__(self, judgement: Judgement) -> None:
-        self.judgement = judgement
-        super().__init__(explain_failure(judgement))
-
-    def __reduce__(self) -> tuple[type, tuple[object, ...]]:
-        return type(self), (self.judgement,)
-
-
-def verdict_of(results: Iterable[Result]) -> Verdict:
-    """The worst of it. No result at all is an error: a gate that judged nothing let nothing through."""
-    results = tuple(results)
-    if not results or any(r.verdict == "error" for r in results):
-        return "error"
-    if any(r.blocks for r in results):
-        return "blocked"
-    return "warned" if any(r.verdict == "failed" and r.severity == "warning" for r in results) else "passed"
-
-
 def explain_failure(judgement: Judgement) -> str:
-    """Expectation, observed and expected value, plan, interval, report, and the next move."""
-    at = f"{judgement.interval.start:%Y-%m-%dT%H:%M:%SZ}"
+    """Explain why an interval is not published: each blocking result, plan, report, and the next move."""
+    at = short_instant_text(judgement.interval.start)
     blocking = judgement.blocking
     lines = [
         f"{judgement.pipeline} {judgement.interval} is not published: {_headline(judgement)}",

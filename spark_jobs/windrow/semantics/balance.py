@@ -1,55 +1,54 @@
-"""Balance: nothing disappears. Every count adds up to the input, exactly, or nothing is published.
+"""Balance: every count adds up to its input exactly, or nothing is published.
 
-    landing, by topic partition    offsets read  =  landed  + quarantined + skipped
+    landing, over all partitions   offsets read  =  landed  + quarantined + skipped
     left, by interval              rows landed   =  emitted + duplicate   + unpaired
     right, by interval and stream  labels read   =  matched + unmatched   + duplicate + filtered
 
-A right stream is read for the windows of the whole interval, `[start - before, end + after]`, both ends in;
-what stands there without being in the window of any left row is `unmatched`. `matched` is a right row that
-matches at least one left row of the interval, before `inner` or `take` remove anything: what they remove is
-counted apart, as `unpaired` left rows and as `not_taken` matches. Quarantined records are counted at landing.
+A right stream is read for the windows of the whole interval, `[start - before, end + after]`, both ends inside.
+A right row that is in no left row's window is `unmatched`. `matched` counts the right rows that match at least one
+left row of the interval, before `inner` or `take` remove anything; left rows that `inner` removes are `unpaired`.
+Quarantined records are counted at landing.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 
 from windrow.outcomes import NeedsPerson
 
 
 class BalanceBroken(NeedsPerson):
-    """Some count does not add up. Retrying the same plan gives the same: a person must look."""
+    """A count does not add up. Retrying the same plan gives the same counts: a person must look."""
 
 
-@dataclass(frozen=True)
-class LandingBalance:
-    """One topic partition, from the first offset ever read. `skipped`: offsets without a record (markers)."""
+def landing_measures(partitions: Iterable[Mapping[str, int]]) -> dict[str, float | None]:
+    """Measures of the landing balance, summed over topic partitions since their first offset.
 
-    topic: str
-    partition: int
-    read: int
-    landed: int
-    quarantined: int = 0
-    skipped: int = 0
+    Args:
+        partitions: `read`, `landed`, `quarantined` and `skipped` (offsets without a record) of each partition.
+            More rows than offsets make `skipped` negative: row ids that are in the table twice.
+    """
+    partitions = list(partitions)
+    total = {name: sum(one[name] for one in partitions) for name in ("read", "landed", "quarantined", "skipped")}
+    stored = total["landed"] + total["quarantined"]
+    return {
+        **{f"landing_{name}": value for name, value in total.items()},
+        "landing_imbalance": total["read"] - stored - total["skipped"],
+        "landing_quarantine_rate": rate(total["quarantined"], stored),
+        "landing_duplicate_row_ids": sum(max(0, -one["skipped"]) for one in partitions),
+    }
 
-    @property
-    def imbalance(self) -> int:
-        return self.read - self.landed - self.quarantined - self.skipped
 
-    def check(self) -> None:
-        if self.imbalance:
-            raise BalanceBroken(
-                f"landing {self.topic}/{self.partition}: read {self.read} != landed {self.landed} "
-                f"+ quarantined {self.quarantined} + skipped {self.skipped} ({self.imbalance:+d}); rows are "
-                "missing or doubled in the landing table, a retry does not help"
-            )
+def rate(part: float, whole: float) -> float | None:
+    """`part / whole`; None where there is nothing to take a part of."""
+    return part / whole if whole else None
 
 
 @dataclass(frozen=True)
 class LeftBalance:
-    """Left rows of one interval, at the pins. `landed` is after `where`; `filtered` is what that left out."""
+    """Left rows of one interval, at the pins. `landed` counts rows that passed `where`."""
 
     landed: int
     emitted: int
@@ -58,6 +57,7 @@ class LeftBalance:
 
     @property
     def imbalance(self) -> int:
+        """Rows landed that are not accounted for; 0 where the counts add up."""
         return self.landed - self.emitted - self.duplicate - self.unpaired
 
 
@@ -73,7 +73,11 @@ class RightBalance:
 
     @property
     def imbalance(self) -> int:
+        """Rows read that are not accounted for; 0 where the counts add up."""
         return self.read - self.matched - self.unmatched - self.duplicate - self.filtered
+
+
+RIGHT_COUNTS = tuple(one.name for one in fields(RightBalance))
 
 
 @dataclass(frozen=True)
@@ -85,7 +89,7 @@ class Balance:
 
     @property
     def broken(self) -> tuple[str, ...]:
-        """One sentence for every equation that does not hold."""
+        """One sentence for each equation that does not hold."""
         found = []
         if self.left.imbalance:
             side = self.left
@@ -104,7 +108,11 @@ class Balance:
         return tuple(found)
 
     def check(self) -> None:
-        """Raises BalanceBroken, naming every count that is off."""
+        """Check every equation.
+
+        Raises:
+            BalanceBroken: at least one does not hold; the message names each of them.
+        """
         if self.broken:
             raise BalanceBroken(
                 f"{'; '.join(self.broken)}. The interval is not published; a retry of the same plan gives "
@@ -112,7 +120,7 @@ class Balance:
             )
 
     def measures(self) -> dict[str, int]:
-        """The counts by their names in the `measures` table."""
+        """Return the counts by their names in the `measures` table."""
         named = {
             "rows": self.left.emitted,
             "left_landed": self.left.landed,
@@ -128,7 +136,11 @@ class Balance:
 
     @classmethod
     def from_measures(cls, measures: Mapping[str, float | None], streams: Iterable[str]) -> Balance:
-        """The balance that a candidate's measures state; a count that is absent breaks it."""
+        """Return the balance that a candidate's measures state.
+
+        Raises:
+            BalanceBroken: a count is absent or not a whole number.
+        """
 
         def count(name: str) -> int:
             value = measures.get(name)
@@ -142,11 +154,11 @@ class Balance:
             duplicate=count("left_duplicate"),
             unpaired=count("left_unpaired"),
         )
-        counts = ("read", "matched", "unmatched", "duplicate", "filtered")
-        right = {s: RightBalance(**{c: count(f"{s}.{c}") for c in counts}) for s in streams}
+        right = {s: RightBalance(**{c: count(f"{s}.{c}") for c in RIGHT_COUNTS}) for s in streams}
         return cls(left, right)
 
     def to_json(self) -> str:
+        """Return the measures as JSON with sorted keys."""
         return json.dumps(self.measures(), sort_keys=True, separators=(",", ":"))
 
     def _negative(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Closing: the one predicate that says that nothing more can be added to an interval.
+"""Closing: the one predicate that decides whether anything can still be added to an interval.
 
               interval              after            grace
         [--------------------)|<--------------->|<----------->|
@@ -20,15 +20,15 @@ from windrow.semantics.intervals import Interval, shifted
 
 
 def frontier(watermark: datetime | None, after: timedelta, grace: timedelta) -> datetime | None:
-    """F: the event time before which every window has closed. None when there is no watermark yet."""
+    """F, the event time before which every window has closed; None while there is no watermark."""
     return None if watermark is None else shifted(watermark, -after - grace)
 
 
 def is_closed(interval: Interval, frontier: datetime | None) -> bool:
-    """The close predicate. It stands here and nowhere else."""
+    """Whether no window of the interval can get another row. No other module decides this."""
     return frontier is not None and interval.end <= frontier
 
 
 def closes_at(interval: Interval, after: timedelta, grace: timedelta) -> datetime:
-    """The least watermark at which the interval is closed."""
+    """Least watermark at which the interval is closed."""
     return shifted(interval.end, after + grace)

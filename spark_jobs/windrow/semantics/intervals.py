@@ -12,7 +12,7 @@ has the same bounds whatever time zone a process runs in and whatever summer tim
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -23,9 +23,12 @@ LATEST = datetime.max.replace(tzinfo=UTC)
 
 
 def utc(t: datetime) -> datetime:
-    """The same instant in UTC. A naive datetime is refused: nobody can say which instant it is.
+    """Return the same instant in UTC.
 
-    Arithmetic on datetimes of a zone with summer time is arithmetic on its wall clock: convert first.
+    Convert before any arithmetic: in a zone with summer time Python adds durations to the wall clock.
+
+    Raises:
+        ValueError: `t` has no time zone, so it names no instant.
     """
     if t.utcoffset() is None:
         raise ValueError(f"{t!r} has no time zone: give an aware datetime, for example tzinfo=UTC")
@@ -33,7 +36,7 @@ def utc(t: datetime) -> datetime:
 
 
 def shifted(t: datetime, by: timedelta) -> datetime:
-    """`t + by` in UTC, held at the first or last instant that a datetime can say."""
+    """`t + by` in UTC, clamped to the first and last instant that a datetime can hold."""
     try:
         return utc(t) + by
     except OverflowError:
@@ -41,12 +44,12 @@ def shifted(t: datetime, by: timedelta) -> datetime:
 
 
 def micros(of: datetime | timedelta) -> int:
-    """Microseconds, exactly: of an instant since 1970, or of a duration."""
+    """Whole microseconds of a duration, or of an instant since 1970."""
     return (utc(of) - EPOCH if isinstance(of, datetime) else of) // MICROSECOND
 
 
 def at_micros(us: int) -> datetime:
-    """The instant in UTC that many microseconds after 1970 began."""
+    """Instant in UTC that is `us` microseconds after the start of 1970."""
     return EPOCH + timedelta(microseconds=us)
 
 
@@ -65,10 +68,11 @@ class Interval:
 
     @property
     def length(self) -> timedelta:
+        """Duration from start to end."""
         return self.end - self.start
 
     def contains(self, t: datetime) -> bool:
-        """Start in, end out."""
+        """Whether `t` is in the interval: at or after its start and before its end."""
         return self.start <= t < self.end
 
     def __str__(self) -> str:
@@ -76,7 +80,7 @@ class Interval:
 
 
 def is_length(length: timedelta) -> bool:
-    """Whether intervals of this length come round at midnight: positive and a divisor of 24 hours."""
+    """Whether intervals of this length start at every midnight: it is positive and divides 24 hours."""
     return timedelta(0) < length <= DAY and DAY % length == timedelta(0)
 
 
@@ -104,7 +108,7 @@ def grid_around(t: datetime, length: timedelta) -> tuple[datetime, datetime]:
 
 
 def interval_of(t: datetime, start: datetime, length: timedelta) -> Interval:
-    """The interval that `t` lies in. Before `start` it still names the grid's; nothing is published there.
+    """Interval that holds `t`. Before `start` it is the grid's, though nothing is published there.
 
     >>> noon = datetime(2026, 11, 1, 12, tzinfo=UTC)
     >>> str(interval_of(noon + timedelta(minutes=19), noon, timedelta(minutes=10)))
@@ -122,6 +126,28 @@ def intervals_between(lo: datetime, hi: datetime, length: timedelta) -> Iterator
     while hi - start >= length:
         yield Interval(start, start + length)
         start += length
+
+
+def stretches(
+    intervals: Iterable[Interval], reach: timedelta = timedelta(0), most: int | None = None
+) -> list[Interval]:
+    """Merge intervals that are at most `reach` apart; beyond `most` stretches, the nearest ones too.
+
+    >>> noon = datetime(2026, 11, 1, 12, tzinfo=UTC)
+    >>> some = [Interval(noon + n * MICROSECOND, noon + (n + 1) * MICROSECOND) for n in (0, 1, 2, 5)]
+    >>> [one.length // MICROSECOND for one in stretches(some)]
+    [3, 1]
+    """
+    merged: list[Interval] = []
+    for interval in sorted(intervals):
+        if merged and interval.start - merged[-1].end <= reach:
+            merged[-1] = Interval(merged[-1].start, interval.end)
+        else:
+            merged.append(interval)
+    while most is not None and len(merged) > most:
+        n = min(range(len(merged) - 1), key=lambda i: merged[i + 1].start - merged[i].end)
+        merged[n : n + 2] = [Interval(merged[n].start, merged[n + 1].end)]
+    return merged
 
 
 def _checked(length: timedelta) -> timedelta:

@@ -1,4 +1,4 @@
-"""Label state: positive, negative or unknown. An outage of the label side never becomes negatives.
+"""Label state: positive, negative or unknown. An outage of the label streams never makes rows negative.
 
     a label       nothing to doubt       positive
     a label       a doubt                positive, and the reason: its list may be incomplete
@@ -14,10 +14,10 @@ Only streams of role `label` decide. `side_silent` in a picture, for one label s
                   event clock of p    |           clock of p, moved there by idling
                   (newest - disorder) |
                                       every partition's event clock at or before this line:
-                                      nothing but silence says that the window is complete
+                                      only idling closed the window, no later event did
 
-A drain declares the end of the stream: the silence is then meant, the state is as if complete, and the reason
-is `drained`.
+A drain declares the end of the stream. Silence is then expected: the state is that of a complete window, and the
+reason is `drained`.
 """
 
 from __future__ import annotations
@@ -37,28 +37,32 @@ REASONS = (*DOUBTS, "drained")
 
 @dataclass(frozen=True)
 class LabelState:
-    """What is known about the labels of a row, and what is in doubt."""
+    """Label state of a row, and the doubt about its list of labels, if any."""
 
     state: Literal["positive", "negative", "unknown"]
     reason: str | None = None
 
 
 def is_side_silent(left_at: datetime, after: timedelta, event_clocks: Iterable[datetime | None]) -> bool:
-    """Whether no partition of a label stream has seen an event that proves the window's end to be past.
+    """Whether no partition of a label stream has an event later than the window's end.
 
-    `event_clocks`: of every partition of every topic of the stream, newest trusted event time at the pin
-    minus out-of-orderness, or None without an event. Beyond the window's end is strict, as everywhere.
+    Args:
+        event_clocks: of every partition of every topic of the stream, newest trusted event time at the pin minus
+            out-of-orderness, or None without an event. An event at the window's very end is not later.
     """
     return all(c is None or utc(c) - utc(left_at) <= after for c in event_clocks)
 
 
 def label_state(*, has_label: bool, doubts: Collection[str] = (), drained: bool = False) -> LabelState:
-    """The decision for one row. `doubts`: every reason that applies, of any label stream, in any order."""
-    strangers = set(doubts) - set(DOUBTS)
-    if strangers:
-        raise ValueError(f"{sorted(strangers)} are no doubts; these are: {', '.join(DOUBTS)}")
-    standing = [d for d in DOUBTS if d in doubts and not (drained and d == "side_silent")]
-    if standing:
-        return LabelState("positive" if has_label else "unknown", standing[0])
+    """Decide the state of one row.
+
+    Args:
+        doubts: every member of `DOUBTS` that applies, of any label stream, in any order.
+    """
+    if unknown := set(doubts) - set(DOUBTS):
+        raise ValueError(f"{sorted(unknown)} are not doubts; these are: {', '.join(DOUBTS)}")
+    applying = [d for d in DOUBTS if d in doubts and not (drained and d == "side_silent")]
+    if applying:
+        return LabelState("positive" if has_label else "unknown", applying[0])
     reason = "drained" if "side_silent" in doubts else None
     return LabelState("positive" if has_label else "negative", reason)

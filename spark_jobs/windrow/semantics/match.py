@@ -1,4 +1,4 @@
-"""Matching: which right rows may stand beside a left row. Both ends of a join window are in.
+"""Matching: which right rows belong to a left row. Both ends of a join window are inside.
 
          before          after
       |<-------->|<---------------->|
@@ -15,20 +15,21 @@ from typing import Any
 from windrow.semantics.intervals import utc
 
 Key = tuple[tuple[str, Any], ...]
-"""A key that equals another by type and by value, column by column."""
+"""Column by column, type name and value: two keys are equal where both are."""
 
 
 def matches(left_at: datetime, right_at: datetime, before: timedelta, after: timedelta) -> bool:
-    """`l.t - before <= r.t <= l.t + after`. Of the same key, these two rows meet."""
+    """Whether rows of one key match: `l.t - before <= r.t <= l.t + after`."""
     return -before <= utc(right_at) - utc(left_at) <= after
 
 
 def key_of(values: Mapping[str, Any], columns: Iterable[str]) -> Key | None:
-    """The key, or None where any column is null or absent: such a row meets no other.
+    """Return the key of a row, or None where a key column is null or absent: such a row matches nothing.
 
-    Never concatenated text: ('1', '12') is not ('11', '2'), and 1 is neither '1' nor True.
+    Values are never concatenated: ('1', '12') is not ('11', '2'), and 1 is neither '1' nor True.
     """
     key = [values.get(c) for c in columns]
     if any(v is None for v in key):
         return None
+    # NaN differs from itself; as text, equal keys with a NaN are equal
     return tuple((type(v).__name__, v if v == v else "NaN") for v in key)

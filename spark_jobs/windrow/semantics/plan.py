@@ -1,8 +1,8 @@
 """Plans: what a run is about to do, recorded before work starts. The same values always have the same id.
 
 recorded ──▶ joined ──▶ judged ──▶ published
-   ▲ a retry of the run finds its plan here and carries it out again, at the recorded pins
-   ▲ a cleared run, a backfill, a rebuild is another run: another plan, new pins, the same code
+   ▲ a retry of the run finds the recorded plan and carries it out at the same pins
+   ▲ a cleared run, a backfill and a rebuild are other runs: another plan, new pins, the same code
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
-from windrow.semantics.clock import PartitionClock
-from windrow.semantics.intervals import Interval
+from windrow.semantics.clock import PartitionClock, watermark
+from windrow.semantics.close import frontier, is_closed
+from windrow.semantics.intervals import LATEST, Interval
 from windrow.text import instant_of, instant_text
 
 
@@ -24,13 +25,17 @@ class Plan:
     """One interval of one pipeline, at fixed pins, by one run."""
 
     pipeline: str
-    run: str  # the recording run; a try number is not part of it, a clear number is
+    run: str
+    """key of the run; it holds how often the run was cleared, not which try it is"""
     interval: Interval
-    pins: Mapping[str, int]  # topic -> the newest batch that takes part
+    pins: Mapping[str, int]
+    """topic → newest batch that takes part"""
     config_hash: str
-    watermark: tuple[PartitionClock, ...] = ()  # the vector that closed the interval
+    watermark: tuple[PartitionClock, ...] = ()
+    """clocks of all partitions when the plan was made"""
     drained: bool = False
-    supersedes: int | None = None  # the interval's publication number known at planning
+    supersedes: int | None = None
+    """number of the interval's standing publication when the plan was made"""
     _json: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -41,40 +46,50 @@ class Plan:
 
     @property
     def id(self) -> str:
-        """16 hex digits over everything above, the run included."""
+        """16 hex digits of a hash over all fields, the run included."""
         return hashlib.sha256(self._json.encode()).hexdigest()[:16]
+
+    def frontier(self, after: timedelta, grace: timedelta) -> datetime | None:
+        """Event time before which every window had closed when the plan was made; a drain closes all of them."""
+        return LATEST if self.drained else frontier(watermark(self.watermark), after, grace)
+
+    def is_forced(self, after: timedelta, grace: timedelta) -> bool:
+        """Whether a person publishes the interval before it has closed by the plan's own clock."""
+        return not is_closed(self.interval, self.frontier(after, grace))
 
     def __hash__(self) -> int:
         return hash(self._json)
 
     def to_json(self) -> str:
-        """Canonical: sorted keys, no spaces, UTC with microseconds."""
+        """Return the canonical text: sorted keys, no spaces, instants in UTC with microseconds."""
         return self._json
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
-        """The plan that `to_json` wrote; its id is the same."""
+        """Return the plan that `to_json` wrote, with the same id."""
         raw = json.loads(text)
         interval = Interval(instant_of(raw["interval"]["start"]), instant_of(raw["interval"]["end"]))
         clocks = (
-            PartitionClock(**{**p, "newest_at": _maybe(p["newest_at"]), "clock_at": _maybe(p["clock_at"])})
+            PartitionClock(
+                **{**p, "newest_at": _instant_or_none(p["newest_at"]), "clock_at": _instant_or_none(p["clock_at"])}
+            )
             for p in raw["watermark"]
         )
         return cls(**{**raw, "interval": interval, "watermark": tuple(clocks)})
 
 
 def _canonical(plan: Plan) -> str:
-    def said(at: datetime | None) -> str | None:
+    def text(at: datetime | None) -> str | None:
         return None if at is None else instant_text(at)
 
     raw: dict[str, Any] = {
         "pipeline": plan.pipeline,
         "run": plan.run,
-        "interval": {"start": said(plan.interval.start), "end": said(plan.interval.end)},
+        "interval": {"start": text(plan.interval.start), "end": text(plan.interval.end)},
         "pins": dict(plan.pins),
         "config_hash": plan.config_hash,
         "watermark": [
-            {**vars(p), "newest_at": said(p.newest_at), "clock_at": said(p.clock_at)} for p in plan.watermark
+            {**vars(p), "newest_at": text(p.newest_at), "clock_at": text(p.clock_at)} for p in plan.watermark
         ],
         "drained": plan.drained,
         "supersedes": plan.supersedes,
@@ -82,5 +97,5 @@ def _canonical(plan: Plan) -> str:
     return json.dumps(raw, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
-def _maybe(text: str | None) -> datetime | None:
+def _instant_or_none(text: str | None) -> datetime | None:
     return None if text is None else instant_of(text)

@@ -126,11 +126,6 @@ class Truth:
         return (row for row, _ in self._judged() if row is not None)
 
     @cached_property
-    def label_clock(self) -> datetime | None:
-        """The newest event clock of the label partitions; None if there is no event."""
-        return None if self._labels.clock_us is None else at_micros(self._labels.clock_us)
-
-    @cached_property
     def counts(self) -> Counts:
         """All counts; iterates over the records again."""
         produced: Counter[tuple[str, int]] = Counter()

@@ -10,10 +10,34 @@ from pyspark.sql import functions as F
 
 
 def any_of(conditions: Iterable[Column]) -> Column:
-    """At least one holds; false for none."""
+    """Whether at least one condition holds; false for an empty list.
+
+    >>> rows = spark.sql("select * from values (1, 1), (1, 9), (9, 9) as (a, b)")
+    >>> rows.select("a", "b", any_of([F.col("a") > 5, F.col("b") > 5]).alias("any")).show()
+    +---+---+-----+
+    |  a|  b|  any|
+    +---+---+-----+
+    |  1|  1|false|
+    |  1|  9| true|
+    |  9|  9| true|
+    +---+---+-----+
+    <BLANKLINE>
+    """
     return reduce(lambda a, b: a | b, conditions, F.lit(False))
 
 
 def all_of(conditions: Iterable[Column]) -> Column:
-    """Each holds; true for none."""
+    """Whether every condition holds; true for an empty list.
+
+    >>> rows = spark.sql("select * from values (1, 1), (1, 9), (9, 9) as (a, b)")
+    >>> rows.select("a", "b", all_of([F.col("a") > 5, F.col("b") > 5]).alias("all")).show()
+    +---+---+-----+
+    |  a|  b|  all|
+    +---+---+-----+
+    |  1|  1|false|
+    |  1|  9|false|
+    |  9|  9| true|
+    +---+---+-----+
+    <BLANKLINE>
+    """
     return reduce(lambda a, b: a & b, conditions, F.lit(True))

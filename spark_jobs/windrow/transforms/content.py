@@ -12,9 +12,9 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from windrow.columns import ELEMENT_META, EVENT_TIME, INTERVAL, REASON, ROW_ID, ROW_ORDER, STATE
 from windrow.config import Pipeline
 from windrow.outcomes import NeedsPerson
-from windrow.schemas import ELEMENT_META, EVENT_TIME, INTERVAL, REASON, ROW_ID, ROW_ORDER, STATE
 
 _SPELLING = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "ignoreNullFields": "false"}
 MISSING, ADDED, REPEATED = "rows missing", "rows added", "rows repeated"

@@ -1,77 +1,95 @@
-"""Kafka records to landing rows: every record comes out exactly once, readable or quarantined with a reason.
+"""Kafka records to landing rows: one row per record, either good or quarantined with a reason.
 
     record ─▶ tombstone? too large? bad UTF-8? ─▶ JSON object of the declared types?
            ─▶ selected by a stream's `where`? ─▶ trusted event time? ─▶ key, where a label needs one
            ─▶ landing row; `_quarantined` is null, or the first reason that applies and `_raw` the bytes
 
-A record that no stream's `where` selects is landed as it is, whatever it lacks: it counts as filtered.
+A record that no stream's `where` selects is not quarantined for its payload: it is landed and counts as filtered.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from windrow.columns import (
+    ARRIVED_AT,
+    BATCH,
+    EPOCH,
+    EVENT_TIME,
+    LANDING_META,
+    LANDING_TYPES,
+    OFFSET,
+    PARTITION,
+    QUARANTINED,
+    RAW,
+    RECORD_AT,
+    TOPIC,
+    UNREADABLE,
+)
 from windrow.config import Pipeline, RightStream
-from windrow.schemas import LANDING_META, RAW
+from windrow.semantics.landing.batch import Batch
 from windrow.transforms.conditions import all_of, any_of
 
-_ISO = r"^[+-]?\d{4,6}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?\s*(Z|UTC|[+-]\d{2}(:?\d{2})?)?$"
 _KAFKA = ("value", "topic", "partition", "offset", "timestamp", "timestampType")
-_UNREADABLE = ("tombstone", "too_large", "bad_utf8", "malformed")
+_CREATE_TIME, _LOG_APPEND_TIME = 0, 1
+"""Kinds of `timestampType`: set by the producer, set by the broker; -1 is none."""
+_ISO = r"^[+-]?\d{4,6}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?\s*(Z|UTC|[+-]\d{2}(:?\d{2})?)?$"
 _SECONDS = r"^-?\d{1,12}(\.\d+)?(E[+-]?\d{1,2})?$"
 _YEARS_1_TO_9999 = (-62_135_596_800_000_000, 253_402_300_799_999_999)
-"""Microseconds since 1970 of the instants that every reader can say."""
+"""Microseconds since 1970 of the instants that every reader of the tables can represent."""
 
 
-def decode(
-    records: DataFrame, pipeline: Pipeline, topic: str, *, epoch: int, batch: int, landed_at: Column
-) -> DataFrame:
-    """Landing rows of one topic.
+def decode(records: DataFrame, pipeline: Pipeline, batch: Batch) -> DataFrame:
+    """Decode the records of a batch.
 
     Args:
         records: columns of Spark's Kafka source (key, value, topic, partition, offset, timestamp, timestampType).
-        epoch: which topic of this name it is.
-        batch: number of the landing commit.
-        landed_at: landing time, a timestamp literal.
+        batch: the batch that lands them; gives topic, epoch, batch number and landing time.
+
     Returns:
-        `LANDING_META`, `_raw`, then the union of the columns of the streams that read the topic.
+        One row per record: `LANDING_META`, `_raw`, then the columns of all streams that read the topic.
     """
-    records = records.select(*[F.col(name).alias(f"_kafka_{name}") for name in _KAFKA])  # payloads use these names too
-    declared = pipeline.topic_columns(topic)
-    event_time = pipeline.streams_of(topic)[0].event_time
-    parsed = _parse(records, declared, pipeline.max_record_bytes)
+    landed_at = F.lit(batch.landed_at)
+    declared = pipeline.topic_columns(batch.topic)
+    # Payload columns may have the names of Kafka's columns.
+    renamed = records.select(*[F.col(name).alias(f"_kafka_{name}") for name in _KAFKA])
+    parsed = _parse(renamed, declared, pipeline.max_record_bytes)
     row = F.get("_parsed.row", F.lit(0))
     typed = parsed.select("*", *[_typed(row.getField(name), kind).alias(name) for name, kind in declared.items()])
-    trusted_until = F.when(F.col("_kafka_timestampType") == 1, F.col("_kafka_timestamp")).otherwise(landed_at) + F.lit(
-        pipeline.max_skew
-    )
-    ahead = F.coalesce(F.col(event_time) > trusted_until, F.lit(False))
-    judged = typed.withColumn("_quarantined", _reason(pipeline, topic, declared, row, F.col(event_time), ahead))
-    said = ~F.coalesce(F.col("_quarantined").isin(*_UNREADABLE), F.lit(False))  # else what was read means nothing
+
+    is_stamped = F.col("_kafka_timestampType") == _LOG_APPEND_TIME
+    trusted_until = F.when(is_stamped, F.col("_kafka_timestamp")).otherwise(landed_at) + F.lit(pipeline.max_skew)
+    event_time = F.col(pipeline.event_time(batch.topic))
+    is_ahead = F.coalesce(event_time > trusted_until, F.lit(False))
+    judged = typed.withColumn(QUARANTINED, _reason(pipeline, batch.topic, declared, row, event_time, is_ahead))
+
+    # Columns of an unreadable record hold what the JSON reader made of a part of it.
+    is_read = ~F.coalesce(F.col(QUARANTINED).isin(*UNREADABLE), F.lit(False))
     meta = {
-        "_event_time": F.when(said & ~ahead, F.col(event_time)),
-        "_topic": F.col("_kafka_topic"),
-        "_epoch": F.lit(epoch).cast("int"),
-        "_partition": F.col("_kafka_partition").cast("int"),
-        "_offset": F.col("_kafka_offset"),
-        "_batch": F.lit(batch).cast("bigint"),
-        "_arrived_at": landed_at,
-        "_record_at": F.when(F.col("_kafka_timestampType") >= 0, F.col("_kafka_timestamp")),
-        "_quarantined": F.col("_quarantined"),
+        EVENT_TIME: F.when(is_read & ~is_ahead, event_time),
+        TOPIC: F.col("_kafka_topic"),
+        EPOCH: F.lit(batch.epoch),
+        PARTITION: F.col("_kafka_partition"),
+        OFFSET: F.col("_kafka_offset"),
+        BATCH: F.lit(batch.number),
+        ARRIVED_AT: landed_at,
+        RECORD_AT: F.when(F.col("_kafka_timestampType") >= _CREATE_TIME, F.col("_kafka_timestamp")),
+        QUARANTINED: F.col(QUARANTINED),
+        RAW: F.when(F.col(QUARANTINED).isNotNull(), F.col("_kafka_value")),
     }
     return judged.select(
-        *[meta[name].alias(name) for name in LANDING_META],
-        F.when(F.col("_quarantined").isNotNull(), F.col("_kafka_value")).alias(RAW),
-        *[F.when(said, F.col(name)).alias(name) for name in declared],
+        *[meta[name].cast(LANDING_TYPES[name]).alias(name) for name in (*LANDING_META, RAW)],
+        *[F.when(is_read, F.col(name)).alias(name) for name in declared],
     )
 
 
-def _parse(records: DataFrame, declared: dict[str, str], max_bytes: int) -> DataFrame:
-    """Adds `_unreadable` (a reason or null), `_parsed.row` and `_parsed._corrupt`.
+def _parse(records: DataFrame, declared: Mapping[str, str], max_bytes: int) -> DataFrame:
+    """Add `_unreadable`, a reason or null, and `_parsed`, the JSON reader's result, null where unreadable.
 
-    The text is wrapped into an outer object, so that whatever follows the first JSON value is an error and not
-    ignored. Timestamps are parsed as text first: Spark's own reading would take "12:30" for today.
+    Instants are read as text and converted by `_instant`: Spark's JSON reader would take "12:30" for today.
     """
     fields = ", ".join(f"`{n}`: {'string' if k == 'timestamp' else k}" for n, k in declared.items())
     schema = f"row array<struct<{fields}>>, end int, _corrupt string"
@@ -96,8 +114,22 @@ def _parse(records: DataFrame, declared: dict[str, str], max_bytes: int) -> Data
 
 
 def _wrapped(text: Column) -> Column:
-    """The record as the one element of an array in an object that goes on: text that is not one whole JSON value
-    breaks the array, makes it longer, or loses the end."""
+    """A record's text as the only element of an array, followed by a field `end`.
+
+    Spark's JSON reader ignores text behind the first JSON value. Here such text breaks the array, adds an element or
+    hides `end`, so a record that is not exactly one JSON value is noticed.
+
+    >>> rows = spark.createDataFrame([('{"a": 1}',), ('{"a": 1} x',), ('{"a": 1},{"a": 2}',)], "text string")
+    >>> parsed = F.from_json(_wrapped(F.col("text")), "row array<struct<a: int>>, end int")
+    >>> rows.select("text", F.size(parsed["row"]).alias("rows"), parsed["end"].alias("end")).show()
+    +-----------------+----+----+
+    |             text|rows| end|
+    +-----------------+----+----+
+    |         {"a": 1}|   1|   1|
+    |       {"a": 1} x|NULL|NULL|
+    |{"a": 1},{"a": 2}|   2|   1|
+    +-----------------+----+----+
+    """
     return F.concat(F.lit('{"row":['), text, F.lit('],"end":1}'))
 
 
@@ -105,22 +137,41 @@ def _typed(value: Column, kind: str) -> Column:
     return _instant(value) if kind == "timestamp" else value
 
 
-def _instant(said: Column) -> Column:
-    """ISO 8601 (without a zone: UTC), or a number of seconds since 1970 as Spark's JSON reader takes it.
+def _instant(text: Column) -> Column:
+    """Text as a timestamp: ISO 8601 (UTC if it has no zone) or seconds since 1970.
 
-    Null for anything else, and outside the years 1 to 9999. Digits behind the microsecond are cut off.
+    Null for any other text, and outside the years 1 to 9999. Digits behind the microsecond are cut off.
+
+    >>> texts = ["2026-11-01T05:30:03+05:30", "2026-11-01 00:00:02.5", "1793491207.25", "12:30", "yesterday"]
+    >>> rows = spark.createDataFrame([(text,) for text in texts], "text string")
+    >>> rows.select("text", _instant(F.col("text")).alias("instant")).show(truncate=False)
+    +-------------------------+----------------------+
+    |text                     |instant               |
+    +-------------------------+----------------------+
+    |2026-11-01T05:30:03+05:30|2026-11-01 00:00:03   |
+    |2026-11-01 00:00:02.5    |2026-11-01 00:00:02.5 |
+    |1793491207.25            |2026-11-01 00:00:07.25|
+    |12:30                    |NULL                  |
+    |yesterday                |NULL                  |
+    +-------------------------+----------------------+
     """
-    text = F.upper(said)
-    seconds = text.try_cast("decimal(27,9)")
+    upper = F.upper(text)
+    seconds = upper.try_cast("decimal(27,9)")
+    # The bound keeps the product within a bigint, whatever number a producer writes.
     micros = F.when(F.abs(seconds) < 10**12, (seconds * 1_000_000).cast("bigint"))
-    at = F.when(text.rlike(_ISO), text.try_cast("timestamp")).when(text.rlike(_SECONDS), F.timestamp_micros(micros))
+    at = F.when(upper.rlike(_ISO), upper.try_cast("timestamp")).when(upper.rlike(_SECONDS), F.timestamp_micros(micros))
     return F.when(F.unix_micros(at).between(*_YEARS_1_TO_9999), at)
 
 
 def _reason(
-    pipeline: Pipeline, topic: str, declared: dict[str, str], row: Column, event_time: Column, ahead: Column
+    pipeline: Pipeline, topic: str, declared: Mapping[str, str], row: Column, event_time: Column, is_ahead: Column
 ) -> Column:
-    """The first reason to quarantine, or null. `row`: what the JSON reader made of the record, times as text."""
+    """The first reason to quarantine a record, or null.
+
+    Args:
+        row: the record as the JSON reader read it, with instants as text; the declared columns hold them converted.
+        is_ahead: whether the event time is too far in the future to be trusted.
+    """
     streams = pipeline.streams_of(topic)
     selected = [F.coalesce(F.expr(s.where), F.lit(False)) if s.where else F.lit(True) for s in streams]
     wrong = [row.getField(n).isNotNull() & F.col(n).isNull() for n, k in declared.items() if k == "timestamp"]
@@ -129,26 +180,42 @@ def _reason(
         for s in streams
     ]
     accepted_by_none = all_of([~chosen | lost for chosen, lost in zip(selected, keyless, strict=True)])
-    corrupt = F.col("_parsed._corrupt").isNotNull()
+    # `_corrupt` is set for bad JSON and for a value of another type: only the first is "malformed", so the text is
+    # parsed again, without a schema.
+    is_corrupt = F.col("_parsed._corrupt").isNotNull()
     text = F.col("_kafka_value").cast("string")
-    whole = (F.size("_parsed.row") == 1) & F.col("_parsed.end").isNotNull()
-    one_row = F.coalesce(whole & row.isNotNull(), F.lit(False))
-    not_an_object = F.json_object_keys(text).isNull() | F.try_parse_json(_wrapped(text)).isNull()
+    is_no_object = F.json_object_keys(text).isNull() | F.try_parse_json(_wrapped(text)).isNull()
+    is_whole = (F.size("_parsed.row") == 1) & F.col("_parsed.end").isNotNull()
+    is_one_row = F.coalesce(is_whole & row.isNotNull(), F.lit(False))
     return (
         F.when(F.col("_unreadable").isNotNull(), F.col("_unreadable"))
-        .when(F.when(corrupt, not_an_object).otherwise(~one_row), "malformed")
-        .when(ahead, "event_time_ahead")
+        .when(F.when(is_corrupt, is_no_object).otherwise(~is_one_row), "malformed")
+        .when(is_ahead, "event_time_ahead")
         .when(~any_of(selected), F.lit(None))
-        .when(corrupt | any_of(wrong), "wrong_type")
-        .when(any_of([_not_finite(F.col(n), k) for n, k in declared.items()]), "not_finite")
+        .when(is_corrupt | any_of(wrong), "wrong_type")
+        .when(any_of([_is_infinite(F.col(n), k) for n, k in declared.items()]), "not_finite")
         .when(event_time.isNull(), "event_time_missing")
         .when(accepted_by_none, "null_key")
     )
 
 
-def _not_finite(value: Column, kind: str) -> Column:
-    """Infinity by overflow: JSON itself has no word for it, and a model no use. NaN is Spark's greatest number."""
-    most, least = (F.array_max(value), F.array_min(value)) if kind.startswith("array") else (value, value)
+def _is_infinite(value: Column, kind: str) -> Column:
+    """Whether a number, or one of an array of numbers, is infinite; false for null and for other types.
+
+    JSON has no word for infinity, but a number beyond the range of its type is read as infinite. In an array, greatest
+    and least value suffice: NaN would be the greatest, and JSON has no word for NaN either.
+
+    >>> rows = spark.createDataFrame([([1.0, 2.0],), ([1.0, float("-inf")],), (None,)], "value array<double>")
+    >>> rows.select("value", _is_infinite(F.col("value"), "array<double>").alias("is_infinite")).show()
+    +----------------+-----------+
+    |           value|is_infinite|
+    +----------------+-----------+
+    |      [1.0, 2.0]|      false|
+    |[1.0, -Infinity]|       true|
+    |            NULL|      false|
+    +----------------+-----------+
+    """
+    greatest, least = (F.array_max(value), F.array_min(value)) if kind.startswith("array") else (value, value)
     if kind.removeprefix("array<").removesuffix(">") in ("float", "double"):
-        return F.coalesce((most >= float("inf")) | (least == float("-inf")), F.lit(False))
+        return F.coalesce((greatest >= float("inf")) | (least == float("-inf")), F.lit(False))
     return F.lit(False)

@@ -1,24 +1,22 @@
-"""The feature-label left join of closed intervals: one row per left row, with all its labels, none, one or many.
+"""The feature-label left join of closed intervals: one row per left row, with all of its labels.
 
     right rows ─▶ grouped by key into one array in row order ─┐
     left rows  ───────────────────────────────────────────────┴▶ one equi-join ─▶ the array cut to the window
                                                                   ─▶ label state ─▶ derived labels
 
-A left row meets at most one right row (the group of its key), so nothing multiplies and nothing wide is
-grouped. Agrees with `semantics.reference` on every generated stream; that one is slow and obvious.
+A left row is joined with at most one right row (the group of its key), so rows do not multiply and wide left rows
+are not grouped. `semantics.reference` is the same join, slow and obvious; tests compare both on generated streams.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from windrow.config import Pipeline, RightStream
-from windrow.schemas import (
+from windrow.columns import (
     ARRIVED_AT,
     BATCH,
     ELEMENT_META,
@@ -33,26 +31,19 @@ from windrow.schemas import (
     ROW_ORDER,
     STATE,
 )
+from windrow.config import Pipeline, RightStream
 from windrow.semantics.intervals import MICROSECOND
-from windrow.semantics.records import Gap
-from windrow.transforms.conditions import all_of, any_of
+from windrow.semantics.plan import Plan
+from windrow.transforms.conditions import all_of
+from windrow.transforms.facts import Facts, facts_of
+from windrow.transforms.states import with_state
+from windrow.transforms.streams import Inputs
 
 
-@dataclass(frozen=True)
-class Facts:
-    """What the plans of one run fix, besides the rows: the same landed rows and facts give the same result."""
-
-    plan_of: Mapping[datetime, str]
-    """interval start → plan id"""
-    heard_until: Mapping[str, datetime | None]
-    """label stream → newest event clock of its partitions: beyond it, only silence speaks"""
-    observed_until: datetime | None
-    """the label side's clock at the pin"""
-    drained: bool = False
-    gaps: tuple[Gap, ...] = ()
-    """accepted gaps of label topics that can overlap a window"""
-    forced: frozenset[datetime] = frozenset()
-    """starts of intervals that a person publishes before they close"""
+def join_plans(pipeline: Pipeline, plans: Sequence[Plan], read: Inputs) -> DataFrame:
+    """Return the candidate rows of a run's plans (columns: see `join`)."""
+    rights = {name: rows.kept for name, rows in read.rights.items()}
+    return join(read.left.kept, rights, read.doubtful, pipeline, facts_of(pipeline, plans, read.gaps))
 
 
 def join(
@@ -62,14 +53,15 @@ def join(
     pipeline: Pipeline,
     facts: Facts,
 ) -> DataFrame:
-    """Candidate rows of the intervals in `facts.plan_of`.
+    """Return candidate rows of the intervals in `facts.plan_of`.
 
     Args:
         left: kept left rows of the intervals (landing columns).
         rights: stream name → kept right rows of the intervals' windows.
-        doubtful: label stream name → its quarantined rows whose key could be read, where it has any.
+        doubtful: label stream name → its quarantined rows whose key could be read; absent where it has none.
+
     Returns:
-        the training columns (without publication number and date), `_plan`, `_paired` (false where an `inner`
+        The training columns (without publication number and date), `_plan`, `_paired` (false where an `inner`
         stream has no match), and `_all_<stream>` for streams with `take`: the matches before one was taken.
     """
     rows = left.select(
@@ -79,7 +71,7 @@ def join(
     )
     for stream in pipeline.right:
         rows = _with_matches(rows, rights[stream.name], doubtful.get(stream.name), stream, pipeline)
-    rows = _with_state(rows, pipeline, facts)
+    rows = with_state(rows, pipeline, facts)
     for stream in pipeline.right:
         rows = _taken(rows, stream)
     for name, expression in pipeline.labels.items():
@@ -105,8 +97,8 @@ def join(
 def doubtful_rows(landing: DataFrame, stream: RightStream, pipeline: Pipeline, lo: datetime, hi: datetime) -> DataFrame:
     """Quarantined labels whose key could be read: they make rows of that key unknown (rule 10).
 
-    By event time in [lo, hi], or where that could not be read or trusted, by when it was logged: nothing is
-    logged before it happens. Files without such a row are skipped by statistics.
+    Selected by event time in [lo, hi]; where that could not be read or trusted, by the time of logging, because
+    nothing is logged before it happens.
     """
     at, logged_at = F.col(EVENT_TIME), F.col(RECORD_AT)
     logged_in_time = logged_at.isNull() | (logged_at >= F.lit(lo - pipeline.max_skew))
@@ -116,12 +108,37 @@ def doubtful_rows(landing: DataFrame, stream: RightStream, pipeline: Pipeline, l
 
 
 def is_meant(stream: RightStream) -> Column:
-    """Whether a quarantined record may be one of the stream's: `where` does not say that it is none."""
+    """Whether a quarantined record may belong to the stream: `where` does not rule it out; null does not either.
+
+    >>> from types import SimpleNamespace
+    >>> rows = spark.sql("select * from values ('click'), ('view'), (null) as (action)")
+    >>> rows.withColumn("meant", is_meant(SimpleNamespace(where="action = 'click'"))).show()
+    +------+-----+
+    |action|meant|
+    +------+-----+
+    | click| true|
+    |  view|false|
+    |  NULL| true|
+    +------+-----+
+    <BLANKLINE>
+    """
     return F.coalesce(F.expr(stream.where), F.lit(True)) if stream.where else F.lit(True)
 
 
 def interval_of(at: Column, length: timedelta) -> Column:
-    """Start of the interval on the UTC grid that holds an instant."""
+    """Start of the interval on the UTC grid that holds an instant.
+
+    >>> instants = "(timestamp'2026-11-01 12:09:59'), (timestamp'2026-11-01 12:10:00')"
+    >>> rows = spark.sql(f"select * from values {instants} as (at)")
+    >>> rows.withColumn("_interval", interval_of(F.col("at"), timedelta(minutes=10))).show()
+    +-------------------+-------------------+
+    |                 at|          _interval|
+    +-------------------+-------------------+
+    |2026-11-01 12:09:59|2026-11-01 12:00:00|
+    |2026-11-01 12:10:00|2026-11-01 12:10:00|
+    +-------------------+-------------------+
+    <BLANKLINE>
+    """
     micros = F.unix_micros(at)
     step = F.lit(length // MICROSECOND).cast("bigint")
     return F.timestamp_micros(micros - F.pmod(micros, step))
@@ -130,35 +147,38 @@ def interval_of(at: Column, length: timedelta) -> Column:
 def _with_matches(
     rows: DataFrame, right: DataFrame, doubts: DataFrame | None, stream: RightStream, pipeline: Pipeline
 ) -> DataFrame:
-    """Adds the stream's array in row order, and `_doubt_<stream>`."""
+    """Add the stream's matches as an array in row order, and `_doubt_<stream>`."""
     keys = {f"_key_{i}": name for i, name in enumerate(stream.key)}
+    # an array of structs sorts by its fields from the left, so sorting by ELEMENT_META is row order
     element = F.struct(*ELEMENT_META, *stream.columns)
     doubt = F.struct(F.col(EVENT_TIME).alias("at"), F.col(RECORD_AT).alias("logged_at"))
     columns = [F.col(name).alias(alias) for alias, name in keys.items()]
-    sided, collected = right.select(*columns, element.alias("_e")), []
-    if doubts is not None:
-        sided = sided.unionByName(doubts.select(*columns, doubt.alias("_d")), allowMissingColumns=True)
+    both, collected = right.select(*columns, element.alias("_e")), []
+    if doubts is not None:  # in the same grouping: labels and doubts of a key are shuffled once
+        both = both.unionByName(doubts.select(*columns, doubt.alias("_d")), allowMissingColumns=True)
         collected = [F.collect_list("_d").alias("_doubts")]
     grouped = (
-        sided.groupBy(*keys)
+        both.groupBy(*keys)
         .agg(F.sort_array(F.collect_list("_e")).alias("_group"), *collected)
         .withColumn("_times", F.col(f"_group.{EVENT_TIME}"))
     )
     on = [
         F.col(f"_left.{name}") == F.col(f"_right.{alias}") for name, alias in zip(pipeline.left.key, keys, strict=True)
     ]
-    windows = rows.withColumns(  # once a row, not once a label
+    windows = rows.withColumns(  # computed once per row, not once per label
         {"_lo": F.col(EVENT_TIME) - F.lit(stream.window.before), "_hi": F.col(EVENT_TIME) + F.lit(stream.window.after)}
     )
-    met = windows.alias("_left").join(grouped.alias("_right"), on=on, how="left")
+    joined = windows.alias("_left").join(grouped.alias("_right"), on=on, how="left")
     lo, hi = F.col("_lo"), F.col("_hi")
     matches = F.coalesce(cut(F.col("_group"), F.col("_times"), lo, hi), F.array().cast(_array_type(grouped)))
     doubted = F.lit(False) if doubts is None else _is_doubted(lo, hi, pipeline)
-    return met.select("_left.*", matches.alias(stream.name), doubted.alias(f"_doubt_{stream.name}")).drop("_lo", "_hi")
+    return joined.select("_left.*", matches.alias(stream.name), doubted.alias(f"_doubt_{stream.name}")).drop(
+        "_lo", "_hi"
+    )
 
 
 def _is_doubted(lo: Column, hi: Column, pipeline: Pipeline) -> Column:
-    """Whether one of `_doubts` may have been in the window."""
+    """Whether one of `_doubts` can have been in the window."""
     logged_by = lo - F.lit(pipeline.max_skew)
     any_is = F.exists(
         "_doubts",
@@ -170,10 +190,20 @@ def _is_doubted(lo: Column, hi: Column, pipeline: Pipeline) -> Column:
 
 
 def cut(group: Column, times: Column, lo: Column, hi: Column) -> Column:
-    """The part of a group, ascending by its `times`, with times in [lo, hi]: as a rule all of it or nothing.
+    """Slice of `group` whose `times` are in [lo, hi]; null where the group is null. `times` ascends.
 
-    Null where there is no group.
+    >>> at = "transform(array(0, 10, 10, 20, 30), s -> timestamp_seconds(s)) as times"
+    >>> rows = spark.sql(f"select {at}, timestamp_seconds(10) as lo, timestamp_seconds(20) as hi")
+    >>> held = cut(F.col("times"), F.col("times"), F.col("lo"), F.col("hi"))
+    >>> rows.select(F.transform(held, F.unix_seconds).alias("held")).show()
+    +------------+
+    |        held|
+    +------------+
+    |[10, 10, 20]|
+    +------------+
+    <BLANKLINE>
     """
+    # most groups are inside the window as a whole or outside of it: two comparisons then, and no search
     first, last = F.try_element_at(times, F.lit(1)), F.try_element_at(times, F.lit(-1))
     begin, end = _how_many_before(times, lo), _how_many_before(times, hi + F.lit(MICROSECOND))
     return (
@@ -184,10 +214,10 @@ def cut(group: Column, times: Column, lo: Column, hi: Column) -> Column:
 
 
 def _how_many_before(times: Column, bound: Column) -> Column:
-    """How many of an array's instants are before a bound: its place among them, less one.
+    """How many instants of an ascending array are before a bound.
 
-    Java's sort of what is nearly sorted is one pass; a function with a lambda would be interpreted, and with it all
-    else that its row is made of.
+    The bound is added and sorted in; its place less one is the answer. Re-sorting a nearly sorted array is one pass. A
+    higher-order function would disable code generation for the whole row.
     """
     return (F.array_position(F.sort_array(F.array_append(times, bound)), bound) - 1).cast("int")
 
@@ -196,45 +226,8 @@ def _array_type(grouped: DataFrame) -> str:
     return grouped.schema["_group"].dataType.simpleString()
 
 
-def _with_state(rows: DataFrame, pipeline: Pipeline, facts: Facts) -> DataFrame:
-    """Rule 10, the same decision as `semantics.labels.label_state`."""
-    labels = pipeline.label_streams
-    has_label = any_of([F.size(s.name) > 0 for s in labels])
-    keyless = any_of([F.col(k).isNull() for k in pipeline.left.key])
-    quarantined = any_of([F.col(f"_doubt_{s.name}") for s in labels])
-    silent = any_of([_is_silent(s, facts) for s in labels if s.silence == "unknown"])
-    lost = any_of([_overlaps(gap, s) for s in labels for gap in facts.gaps if gap.topic in s.topics])
-    doubt = (
-        F.when(keyless, "null_key")
-        .when(lost, "offset_gap")
-        .when(any_of([F.col(INTERVAL) == F.lit(start) for start in sorted(facts.forced)]), "forced")
-        .when(quarantined, "label_quarantined")
-        .when(silent, "drained" if facts.drained else "side_silent")
-    )
-    state = (
-        F.when(has_label, "positive").when(doubt.isNotNull() & (doubt != "drained"), "unknown").otherwise("negative")
-    )
-    return rows.withColumn(STATE, state).withColumn(REASON, doubt)
-
-
-def _is_silent(stream: RightStream, facts: Facts) -> Column:
-    """No partition's events reach beyond the window's end."""
-    heard = facts.heard_until[stream.name]
-    if heard is None:
-        return F.lit(True)
-    return F.col(EVENT_TIME) >= F.lit(heard) - F.lit(stream.window.after)
-
-
-def _overlaps(gap: Gap, stream: RightStream) -> Column:
-    """Whether the row's window and the gap share an instant; an open bound reaches everywhere."""
-    at = F.col(EVENT_TIME)
-    begun = F.lit(True) if gap.start_at is None else at + F.lit(stream.window.after) >= F.lit(gap.start_at)
-    over = F.lit(False) if gap.end_at is None else at - F.lit(stream.window.before) > F.lit(gap.end_at)
-    return begun & ~over
-
-
 def _taken(rows: DataFrame, stream: RightStream) -> DataFrame:
-    """`take: first` and `last` keep one match; what was matched before stays for the balance."""
+    """Keep one match for `take: first` and `last`; all matches stay in `_all_<stream>` for the balance."""
     if stream.take == "all":
         return rows
     every = F.col(stream.name)

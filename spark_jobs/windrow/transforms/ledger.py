@@ -17,18 +17,9 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from windrow.columns import BATCH, EVENT_TIME, INTERVAL, PUBLICATION, REASON, RECORD_AT, ROW_ID, STATE
 from windrow.config import Pipeline, Stream
-from windrow.schemas import (
-    BATCH,
-    EVENT_TIME,
-    INTERVAL,
-    LATE,
-    PUBLICATION,
-    REASON,
-    RECORD_AT,
-    ROW_ID,
-    STATE,
-)
+from windrow.schemas import LATE
 from windrow.semantics.ledger import AS_PUBLISHED, CONFIG_CHANGED
 from windrow.transforms.conditions import any_of
 from windrow.transforms.streams import StreamRows

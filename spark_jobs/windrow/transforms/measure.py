@@ -1,45 +1,82 @@
-"""Numbers about candidates, by plan: what the gate judges and the balance adds up. Aggregates only, no rows.
+"""Counts about candidates, which the gate judges and the balance adds up. Aggregates only, no rows.
 
-Nothing is counted where it was made: emitted rows are read back from the candidate as written, landed rows
-from the landing tables, matched labels from the candidate's arrays, read labels from the landing tables. So
-a row that a join lost or doubled shows as an imbalance.
+The join is never asked what it did: emitted rows and matched labels are counted in the candidate as written, landed
+rows and read labels in the landing tables. A row that the join lost or doubled shows as an imbalance.
+
+Row ids are counted without listing them: 64 neighbouring offsets of a partition are the bits of one word, so a set of
+ids is a few words, combining two sets is OR, and the size of a set is its number of bits.
+
+    offsets 64 65 66 … 127  ─▶  word 1:  0…0111     bit n of word w is offset 64 w + n
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, GroupedData
 from pyspark.sql import functions as F
 
+from windrow.columns import EVENT_TIME, INTERVAL, PAIRED, PLAN, REASON, ROW_ID, ROW_ORDER, STATE
 from windrow.config import Pipeline, RightStream, Stream
-from windrow.schemas import EVENT_TIME, INTERVAL, PAIRED, PLAN, REASON, ROW_ID, ROW_ORDER, STATE
 from windrow.semantics.intervals import MICROSECOND, micros
 from windrow.semantics.labels import REASONS
+from windrow.semantics.plan import Plan
 from windrow.transforms.conditions import any_of
 from windrow.transforms.join import interval_of
-from windrow.transforms.streams import StreamRows, named
+from windrow.transforms.streams import Inputs, StreamRows, claims_of
+
+
+def aggregates(
+    pipeline: Pipeline,
+    plans: Sequence[Plan],
+    read: Inputs,
+    written: DataFrame,
+    nulls: Mapping[str, Mapping[str, int]],
+) -> dict[str, DataFrame]:
+    """Return every aggregate that the measures of a run's candidates need, by name.
+
+    Args:
+        written: the candidates, as read back.
+        nulls: by plan id, nulls of left columns that are known; only the others are counted.
+
+    Returns:
+        `rows` and `repeated` have one row per plan; `left`, `right.<stream>` and `conflict.<stream>` one row per
+        interval. A stream in which no event id repeats has no `conflict`.
+    """
+    uncounted = [name for name in pipeline.left.columns if any(name not in nulls.get(p.id, {}) for p in plans)]
+    starts, length = [plan.interval.start for plan in plans], pipeline.interval
+    frames = {
+        "rows": candidate_measures(written, pipeline, uncounted),
+        "repeated": repeated_row_ids(written),
+        "left": left_counts(read.left, length),
+    }
+    for stream in pipeline.right:
+        frames[f"right.{stream.name}"] = right_counts(read.rights[stream.name], written, stream, starts, length)
+    for side in (read.left, *read.rights.values()):
+        if (disputed := conflicts(side, starts, length)) is not None:
+            frames[f"conflict.{side.stream.name}"] = disputed
+    return frames
 
 
 def candidate_measures(candidates: DataFrame, pipeline: Pipeline, uncounted: Collection[str]) -> DataFrame:
-    """One row a plan: counts as columns named like the measures; nulls of `uncounted` columns as `nulls.<column>`."""
-    out = F.col(PAIRED)
+    """One row per plan: counts as columns named like the measures; nulls of `uncounted` columns as `nulls.<column>`."""
+    paired = F.col(PAIRED)
 
     def counted(condition: Column) -> Column:
-        return F.count_if(out & F.coalesce(condition, F.lit(False)))
+        return F.count_if(paired & F.coalesce(condition, F.lit(False)))
 
     at, start = F.col(EVENT_TIME), F.col(INTERVAL)
     sizes = {
         "rows": counted(F.lit(True)),
-        "left_unpaired": F.count_if(~out),
+        "left_unpaired": F.count_if(~paired),
         "positive": counted(F.col(STATE) == "positive"),
         "negative": counted(F.col(STATE) == "negative"),
         "unknown": counted(F.col(STATE) == "unknown"),
         "rows_outside_interval": counted((at < start) | (at >= start + F.lit(pipeline.interval))),
-        "labels_outside_window": _total(out, [_outside(s) for s in pipeline.right]),
-        "labels_out_of_order": _total(out, [_disordered(s) for s in pipeline.right]),
+        "labels_outside_window": _total(paired, [_outside(s) for s in pipeline.right]),
+        "labels_out_of_order": _total(paired, [_disordered(s) for s in pipeline.right]),
         "null_arrays": counted(any_of([F.col(s.name).isNull() for s in pipeline.right])),
         "state_contradictions": counted(_contradiction(pipeline)),
         "null_event_time": counted(at.isNull()),
@@ -52,7 +89,19 @@ def candidate_measures(candidates: DataFrame, pipeline: Pipeline, uncounted: Col
 
 
 def repeated_row_ids(candidates: DataFrame) -> DataFrame:
-    """One row a plan: `duplicate_row_ids` counts the rows whose id another row has too, but for one of each."""
+    """One row per plan: `duplicate_row_ids`, the rows less the distinct row ids.
+
+    >>> ids = "('a', 't', 0, 0, 5), ('a', 't', 0, 0, 5), ('a', 't', 0, 0, 6), ('b', 't', 0, 0, 5)"
+    >>> rows = spark.sql(f"select * from values {ids} as (_plan, _topic, _epoch, _partition, _offset)")
+    >>> repeated_row_ids(rows).orderBy("_plan").show()
+    +-----+-----------------+
+    |_plan|duplicate_row_ids|
+    +-----+-----------------+
+    |    a|                1|
+    |    b|                0|
+    +-----+-----------------+
+    <BLANKLINE>
+    """
     words = _by_word(candidates, PLAN).agg(
         F.count(F.lit(1)).alias("_rows"), F.bit_count(F.bit_or(_bit())).alias("_ids")
     )
@@ -60,7 +109,7 @@ def repeated_row_ids(candidates: DataFrame) -> DataFrame:
 
 
 def left_counts(left: StreamRows, length: timedelta) -> DataFrame:
-    """By interval start: `left_landed` (after `where`), `left_duplicate`, `left_filtered`."""
+    """One row per interval: `left_landed` (rows that passed `where`), `left_duplicate`, `left_filtered`."""
     landed = left.read.select(EVENT_TIME, "_filtered").withColumn("_n", F.lit("landed"))
     duplicate = left.duplicates.select(EVENT_TIME).withColumn("_filtered", F.lit(False))
     rows = landed.unionByName(duplicate.withColumn("_n", F.lit("duplicate")))
@@ -82,10 +131,10 @@ def right_counts(
     intervals: Sequence[datetime],
     length: timedelta,
 ) -> DataFrame:
-    """By interval start: `read`, `matched`, `unmatched`, `duplicate`, `filtered` of one right stream.
+    """One row per interval: `read`, `matched`, `unmatched`, `duplicate`, `filtered` of one right stream.
 
-    A right row counts in every interval whose windows can hold it. `matched` comes from the candidate alone:
-    a match that was never read shows as an imbalance.
+    A right row counts in every interval whose windows can hold it. `matched` comes from the candidate alone, so a
+    match that was never read shows as an imbalance.
     """
     every = stream.name if stream.take == "all" else f"_all_{stream.name}"
     seen = [
@@ -111,29 +160,29 @@ def right_counts(
 
 
 def _by_word(rows: DataFrame, by: str) -> GroupedData:
-    """Row ids by words of 64 offsets, each a bit: what lies together is one before anything is shuffled."""
+    """Group by words of 64 offsets: neighbouring rows are combined before they are shuffled."""
     *topic_partition, offset = ROW_ID
     return rows.groupBy(by, *topic_partition, F.shiftright(offset, 6))
 
 
 def _bit() -> Column:
-    """A row's bit in its word; what has no offset has one in common."""
+    """Bit of this row in its 64-offset word; rows without an offset share bit 0."""
     place = F.coalesce(ROW_ID[-1], F.lit(0)).bitwiseAND(F.lit(63)).cast("int")
     return F.call_function("shiftleft", F.lit(1).cast("bigint"), place)
 
 
 def conflicts(rows: StreamRows, intervals: Sequence[datetime], length: timedelta) -> DataFrame | None:
-    """By interval start: `conflict`, rows that claim an event id in disagreement with another row (rule 11).
+    """One row per interval: `conflict`, rows that contradict another row with their event id (rule 11).
 
-    Duplicates with another payload than the row that won, and rows whose event id also stands at another event
-    time (all but one of them). A right row is looked at in every interval whose windows can hold it. None where no
-    event id is claimed twice.
+    These are duplicates whose payload differs from the row that won, and rows whose event id also has another event
+    time (all but one of them). A right row counts in every interval whose windows can hold it. Returns None where no
+    event id repeats.
     """
     if rows.repeated is None:
         return None
     stream = rows.stream
     claims = _in_each(
-        named(rows.read, stream).join(rows.repeated, on="_hash", how="left_semi"), intervals, length, stream
+        claims_of(rows.read, stream).join(rows.repeated, on="_hash", how="left_semi"), intervals, length, stream
     ).select(
         F.col(str(stream.event_id)).alias("_event_id"),
         EVENT_TIME,
@@ -153,25 +202,28 @@ def conflicts(rows: StreamRows, intervals: Sequence[datetime], length: timedelta
 
 
 def _payload_hash(stream: Stream) -> Column:
-    """Maps have no hash in Spark: they go in as JSON."""
+    """Hash of all columns; Spark cannot hash maps, so they are hashed as JSON."""
     return F.hash(*[F.to_json(c) if "map<" in kind else F.col(c) for c, kind in stream.columns.items()])
 
 
 def _outside(stream: RightStream) -> Column:
+    """Number of labels of a row that are outside of its window."""
     lo = F.col(EVENT_TIME) - F.lit(stream.window.before)
     hi = F.col(EVENT_TIME) + F.lit(stream.window.after)
     times = F.col(f"{stream.name}.{EVENT_TIME}")
-    inside = (F.array_min(times) >= lo) & (F.array_max(times) <= hi)  # as a rule: then none needs to be looked at
+    # a row whose earliest and latest label are inside needs no look at each label
+    inside = (F.array_min(times) >= lo) & (F.array_max(times) <= hi)
     return F.when(inside, 0).otherwise(F.size(F.filter(times, lambda at: (at < lo) | (at > hi))))
 
 
 def _disordered(stream: RightStream) -> Column:
+    """1 for a row whose labels are not in row order; null for a row with one label at most."""
     order = F.arrays_zip(*[F.col(f"{stream.name}.{c}").alias(c) for c in ROW_ORDER])
     return F.when(F.size(stream.name) > 1, (order != F.sort_array(order)).cast("int"))
 
 
 def _contradiction(pipeline: Pipeline) -> Column:
-    """A state that the row itself disproves."""
+    """Whether the row itself disproves its label state."""
     has_label = any_of([F.size(s.name) > 0 for s in pipeline.label_streams])
     state, reason = F.col(STATE), F.col(REASON)
     derived = any_of([F.col(name).isNotNull() for name in pipeline.labels])
@@ -184,15 +236,16 @@ def _contradiction(pipeline: Pipeline) -> Column:
     )
 
 
-def _total(out: Column, sizes: list[Column]) -> Column:
+def _total(paired: Column, sizes: list[Column]) -> Column:
+    """Sum of all sizes over the paired rows; 0 where there is none."""
     per_row = reduce(lambda a, b: a + b, [F.coalesce(s, F.lit(0)) for s in sizes])
-    return F.coalesce(F.sum(F.when(out, per_row)), F.lit(0))
+    return F.coalesce(F.sum(F.when(paired, per_row)), F.lit(0))
 
 
 def _in_each(rows: DataFrame, intervals: Sequence[datetime], length: timedelta, stream: Stream) -> DataFrame:
-    """A row for each interval that it counts in: its own, or of a right row all whose windows can hold it.
+    """Repeat each row for every interval that it counts in: its own, for a right row all whose windows can hold it.
 
-    Counted on the grid, not looked for among the intervals: a run may have hundreds.
+    The intervals are computed on the grid instead of joined: a run may have hundreds.
     """
     step, first = length // MICROSECOND, micros(intervals[0])
     slots = (intervals[-1] - intervals[0]) // length + 1
@@ -203,7 +256,7 @@ def _in_each(rows: DataFrame, intervals: Sequence[datetime], length: timedelta, 
         low = -_whole(F.lit((length + stream.window.after) // MICROSECOND) - at, step)
     low, high = F.greatest(low, F.lit(0)), F.least(high, F.lit(slots - 1))
     slot = F.when(low <= high, F.sequence(low, high)).otherwise(F.array().cast("array<bigint>"))
-    if len(intervals) < slots:  # some between them are no plan's
+    if len(intervals) < slots:  # the run leaves out intervals between its first and its last
         planned = set(intervals)
         marks = F.split(F.lit(",".join("x" * (intervals[0] + n * length in planned) for n in range(slots))), ",")
         slot = F.filter(slot, lambda n: F.element_at(marks, (n + 1).cast("int")) == "x")
@@ -212,6 +265,6 @@ def _in_each(rows: DataFrame, intervals: Sequence[datetime], length: timedelta, 
 
 
 def _whole(micros: Column, step: int) -> Column:
-    """Whole steps, rounded down, without a detour through doubles."""
+    """Number of whole steps, rounded down; subtracting the remainder first keeps the division exact."""
     length = F.lit(step).cast("bigint")
     return ((micros - F.pmod(micros, length)) / length).cast("bigint")

@@ -12,8 +12,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from windrow.columns import ARRIVED_AT, ELEMENT_META, EVENT_TIME, INTERVAL, REASON, ROW_ID, STATE
 from windrow.config import Pipeline, RightStream
-from windrow.schemas import ARRIVED_AT, ELEMENT_META, EVENT_TIME, INTERVAL, REASON, ROW_ID, STATE
 
 DIFFERENT = "_different"
 ONLY_PUBLISHED, ONLY_REBUILT, ONLY_TOLD = "only published", "only rebuilt", "only in the ledger"

@@ -2,108 +2,123 @@
 
 landing rows ─▶ not quarantined, in the stretch ─▶ `where` ─▶ least row id of each (event id, event time)
                                                   filtered     duplicate
+
+Rows of the same event are found in two steps, so that payloads are not shuffled: a hash of the event id tells which
+ids can repeat at all (few do), and only rows with such a hash are compared by event id and event time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from windrow.columns import EVENT_TIME, QUARANTINED, ROW_ID
 from windrow.config import Stream
-from windrow.schemas import EVENT_TIME, QUARANTINED, ROW_ID
+from windrow.semantics.records import Gap
 
 
 @dataclass(frozen=True)
 class StreamRows:
-    """Rows of one stream, divided without rest: `read` = `kept` + `duplicates` + those with `_filtered`."""
+    """Rows of one stream: `read` is `kept`, `duplicates` and those with `_filtered`, without overlap."""
 
     stream: Stream
     read: DataFrame
-    """Every readable row of the stretch, with a boolean `_filtered`: left out by `where`."""
+    """every readable row of the stretch, with a boolean `_filtered`: excluded by `where`"""
     kept: DataFrame
-    """What the join works with."""
+    """the rows that are joined"""
     duplicates: DataFrame
-    """Row ids and event times of producer retries that lost against a lesser row id (rule 11)."""
+    """row ids and event times of producer retries that lost against a lesser row id (rule 11)"""
     repeated: DataFrame | None
-    """`_hash`: hashes of the event ids that more than one row claims. None if none is: no row is a duplicate then, or
-    in conflict with another."""
+    """`_hash`: hashes of event ids that more than one row has; None where no event id repeats, so that no row is a
+    duplicate or in conflict with another"""
 
-    def release(self) -> None:
-        """Let go of what was kept."""
-        if self.repeated is not None:
-            self.repeated.unpersist()
-            self.duplicates.unpersist()
+
+@dataclass(frozen=True)
+class Inputs:
+    """What one join reads. `left` covers all its intervals."""
+
+    left: StreamRows
+    rights: Mapping[str, StreamRows]
+    doubtful: Mapping[str, DataFrame]
+    """label stream → its quarantined rows whose key could be read; streams without such a row are absent"""
+    gaps: tuple[Gap, ...]
+    """accepted gaps that touch a window"""
 
 
 def rows_of(landing: DataFrame, stream: Stream, lo: datetime, hi: datetime, *, ends_in: bool) -> StreamRows:
-    """Rows of `stream` with event time in [lo, hi), or [lo, hi] where `ends_in`."""
+    """Divide landing rows with event time in [lo, hi), or in [lo, hi] with `ends_in`."""
     at = F.col(EVENT_TIME)
     upper = at <= F.lit(hi) if ends_in else at < F.lit(hi)
     read = landing.where(F.col(QUARANTINED).isNull() & (at >= F.lit(lo)) & upper).withColumn(
         "_filtered", ~selected(stream)
     )
     if stream.event_id is None:
-        return _undivided(read, stream)
-    claims = named(read, stream)
+        return _without_duplicates(read, stream)
+    claims = claims_of(read, stream)
     times = claims.groupBy("_hash").agg(F.count(F.lit(1)).alias("_times"))
     return _divided(read, stream, claims, times.where(F.col("_times") > 1).select("_hash"))
 
 
-def looked_through(sides: Sequence[StreamRows]) -> list[StreamRows]:
-    """The same rows, each divided once for all who read them: which event ids repeat is looked up here and now.
+def divided_by(rows: StreamRows, repeated: DataFrame) -> StreamRows:
+    """Return the same rows, divided by hashes of repeating event ids that are known by now."""
+    claims = claims_of(rows.read, rows.stream).join(repeated, on="_hash", how="left_semi")
+    return _divided(rows.read, rows.stream, claims, repeated)
 
-    One number a row is shuffled for it, a hash; and mostly none repeats, so that nothing else is left to do.
+
+def without_repeats(rows: StreamRows) -> StreamRows:
+    """Return the same rows for a stretch in which no event id repeats: nothing is compared any more."""
+    return _without_duplicates(rows.read, rows.stream)
+
+
+def claims_of(read: DataFrame, stream: Stream) -> DataFrame:
+    """Readable rows that have an event id, with `_hash` of it.
+
+    Eight bytes per row are shuffled instead of the id. Two ids with one hash only cost a comparison: what is a
+    duplicate is decided by the ids themselves.
     """
-
-    def look(rows: StreamRows) -> StreamRows:
-        if rows.repeated is None:
-            return rows
-        repeated = rows.repeated.persist()
-        if repeated.count():
-            claims = named(rows.read, rows.stream).join(repeated, on="_hash", how="left_semi")
-            known = _divided(rows.read, rows.stream, claims, repeated)
-            known.duplicates.persist()
-            return known
-        repeated.unpersist()
-        return _undivided(rows.read, rows.stream)
-
-    with ThreadPoolExecutor(len(sides)) as pool:
-        return list(pool.map(look, sides))
-
-
-def named(read: DataFrame, stream: Stream) -> DataFrame:
-    """The readable rows that claim an event id, with its `_hash`."""
     event_id = F.col(str(stream.event_id))
     return read.where(~F.col("_filtered") & event_id.isNotNull()).withColumn("_hash", F.xxhash64(event_id))
 
 
-def _divided(read: DataFrame, stream: Stream, claims: DataFrame, repeated: DataFrame) -> StreamRows:
-    duplicates = _duplicates(claims, stream)
-    kept = _chosen(read).join(duplicates.select(*ROW_ID), on=list(ROW_ID), how="left_anti")
-    return StreamRows(stream, read, kept, duplicates, repeated)
-
-
-def _undivided(read: DataFrame, stream: Stream) -> StreamRows:
-    chosen = _chosen(read)
-    return StreamRows(stream, read, chosen, chosen.where(F.lit(False)).select(*ROW_ID, EVENT_TIME), None)
-
-
-def _chosen(read: DataFrame) -> DataFrame:
-    return read.where(~F.col("_filtered")).drop("_filtered")
-
-
 def selected(stream: Stream) -> Column:
-    """Whether `where` lets a row in; a condition that is null lets nothing in."""
+    """Whether `where` selects a row; a condition that is null does not.
+
+    >>> from types import SimpleNamespace
+    >>> rows = spark.sql("select * from values ('click'), ('view'), (null) as (action)")
+    >>> rows.withColumn("selected", selected(SimpleNamespace(where="action = 'click'"))).show()
+    +------+--------+
+    |action|selected|
+    +------+--------+
+    | click|    true|
+    |  view|   false|
+    |  NULL|   false|
+    +------+--------+
+    <BLANKLINE>
+    """
     return F.coalesce(F.expr(stream.where), F.lit(False)) if stream.where else F.lit(True)
 
 
+def _divided(read: DataFrame, stream: Stream, claims: DataFrame, repeated: DataFrame) -> StreamRows:
+    duplicates = _duplicates(claims, stream)
+    kept = _unfiltered(read).join(duplicates.select(*ROW_ID), on=list(ROW_ID), how="left_anti")
+    return StreamRows(stream, read, kept, duplicates, repeated)
+
+
+def _without_duplicates(read: DataFrame, stream: Stream) -> StreamRows:
+    kept = _unfiltered(read)
+    return StreamRows(stream, read, kept, kept.where(F.lit(False)).select(*ROW_ID, EVENT_TIME), None)
+
+
+def _unfiltered(read: DataFrame) -> DataFrame:
+    return read.where(~F.col("_filtered")).drop("_filtered")
+
+
 def _duplicates(claims: DataFrame, stream: Stream) -> DataFrame:
-    """Losers among rows with the same event id and event time. Narrow columns only: payloads stay where they are."""
+    """Rows with the event id and event time of another row that has a lesser row id. Payloads are left out."""
     same = ["_event_id", EVENT_TIME]
     ids = claims.select(F.col(str(stream.event_id)).alias("_event_id"), EVENT_TIME, F.struct(*ROW_ID).alias("_id"))
     several = (

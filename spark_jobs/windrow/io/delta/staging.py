@@ -30,8 +30,8 @@ from deltalake.transaction import AddAction, RemoveAction
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from windrow.columns import DATE, INTERVAL, PUBLICATION, ROW_ORDER
 from windrow.io.delta import tables
-from windrow.schemas import DATE, INTERVAL, PUBLICATION, ROW_ORDER
 from windrow.semantics.intervals import Interval
 from windrow.semantics.plan import Plan
 from windrow.text import instant_text

@@ -1,1 +1,1 @@
-"""The lag analysis: events of a range, the table of outcomes, delays seen in landed rows."""
+"""What a lag analysis reads from the landing and clock tables, and the table that it writes."""

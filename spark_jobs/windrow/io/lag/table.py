@@ -1,6 +1,6 @@
-"""The `lag_impact` table: one line a scenario, one commit an analysis. And what the `clock` table says about a time.
+"""The `lag_impact` table, one row per scenario and one commit per analysis; and the readings of the `clock` table.
 
-Both are small tables, without a JVM.
+Both are small tables, read and written without a JVM.
 """
 
 from __future__ import annotations
@@ -15,28 +15,34 @@ from windrow.home import Home, Table
 from windrow.io.delta import tables
 from windrow.io.delta.locks import held
 from windrow.schemas import LAG_IMPACT
-from windrow.semantics.clock import watermark
-from windrow.semantics.close import frontier
-from windrow.semantics.lag.observed import Sighting, sightings
-from windrow.semantics.lag.scenario import Lag, Outcome, Scenario, Spread
+from windrow.semantics.lag.observed import ClockReading, readings_of
+from windrow.semantics.lag.outcome import LagOutcome, Spread
+from windrow.semantics.lag.scenario import Lag, LagScenario
 
 _CLOCK_COLUMNS = [
     "observation", "topic", "epoch", "partition", "next_offset", "end_offset", "newest_at", "clock_at", "landed_at",
 ]  # fmt: skip
 
-Line = dict[str, Any]
+ImpactRow = dict[str, Any]
+"""A row of the `lag_impact` table, by column."""
 
 
-def line(pipeline: Pipeline, scenario: Scenario, outcome: Outcome, about: Mapping[str, Any]) -> Line:
-    """A scenario and its outcome as a line of the table; `about` is what the lines of an analysis share."""
+def impact_row(
+    pipeline: Pipeline, scenario: LagScenario, outcome: LagOutcome, analysis: Mapping[str, Any]
+) -> ImpactRow:
+    """A scenario and its outcome as a row of the table, durations in seconds.
+
+    Args:
+        analysis: the columns that all rows of an analysis share.
+    """
     after = pipeline.after if scenario.after is None else scenario.after
     grace = pipeline.grace if scenario.grace is None else scenario.grace
     return {
-        **about,
+        **analysis,
         "policy": scenario.policy.kind,
         "tick_s": _seconds(scenario.policy.tick),
         "idle_after_s": _seconds(scenario.policy.idle_after),
-        **_lag(scenario.lag),
+        **_lag_columns(scenario.lag),
         "after_s": _seconds(after),
         "grace_s": _seconds(grace),
         "interval_s": _seconds(scenario.interval),
@@ -50,35 +56,30 @@ def line(pipeline: Pipeline, scenario: Scenario, outcome: Outcome, about: Mappin
         "states_flipped": sum(outcome.states_flipped.values()),
         "flips": json.dumps({f"{a}>{b}": n for (a, b), n in sorted(outcome.states_flipped.items())}),
         "rows_delayed": outcome.rows_delayed,
-        **_quantiles("delay", outcome.delay),
-        **_quantiles("wait", outcome.wait),
+        **_spread_columns("delay", outcome.delay),
+        **_spread_columns("wait", outcome.wait),
         "open_rows_peak": outcome.open_rows_peak,
     }
 
 
-def record(home: Home, lines: Sequence[Line]) -> None:
-    """Append an analysis in one commit."""
+def append(home: Home, rows: Sequence[ImpactRow]) -> None:
+    """Append the rows of an analysis in one commit. A repeated analysis is appended again, with its own time."""
     with held(home.lock(Table.LAG_IMPACT)):
-        tables.append_once(home.table(Table.LAG_IMPACT), LAG_IMPACT, lines)
+        tables.append_once(home.table(Table.LAG_IMPACT), LAG_IMPACT, rows)
 
 
-def recorded(home: Home, columns: Iterable[str] | None = None) -> list[Line]:
-    """Every line of every analysis."""
+def read(home: Home, columns: Iterable[str] | None = None) -> list[ImpactRow]:
+    """Every row of every analysis; all columns, or those named."""
     return tables.read(home.table(Table.LAG_IMPACT), columns=list(columns) if columns else None)
 
 
-def clock_over_time(home: Home, begin: datetime, end: datetime) -> list[Sighting]:
-    """What the landing runs saw from `begin` until [begin, end) was closed, in the order of observations."""
+def clock_readings(home: Home, begin: datetime) -> list[ClockReading]:
+    """The clock as each landing run from `begin` on left it, in the order of observations."""
     rows = tables.read(home.table(Table.CLOCK), columns=_CLOCK_COLUMNS, filters=[("landed_at", ">=", begin)])
-    seen = sightings(row for row in rows if row["topic"] in home.pipeline.topics)
-    for n, sighting in enumerate(seen):
-        closed_to = frontier(watermark(sighting.clocks), home.pipeline.after, home.pipeline.grace)
-        if closed_to is not None and closed_to >= end:
-            return seen[: n + 1]
-    return seen
+    return readings_of(row for row in rows if row["topic"] in home.pipeline.topics)
 
 
-def _lag(lag: Lag | None) -> Line:
+def _lag_columns(lag: Lag | None) -> ImpactRow:
     if lag is None:
         return {"side": None, "partitions": None, "lag": "none", "lag_s": 0.0, "lag_start": None, "lag_rate": None}
     length = lag.end - lag.start if lag.kind == "pause" and lag.end and lag.start else lag.delay
@@ -92,7 +93,7 @@ def _lag(lag: Lag | None) -> Line:
     }
 
 
-def _quantiles(name: str, spread: Spread | None) -> Line:
+def _spread_columns(name: str, spread: Spread | None) -> ImpactRow:
     known = {} if spread is None else {"p50": spread.p50, "p99": spread.p99, "max": spread.max}
     return {f"{name}_{q}_s": _seconds(known.get(q)) for q in ("p50", "p99", "max")}
 

@@ -1,1 +1,1 @@
-"""From Kafka to the landing tables: positions, batches, gaps, and the landed rows themselves."""
+"""Kafka and the landing tables, read and written: the broker's offsets, the commits, the landed rows."""

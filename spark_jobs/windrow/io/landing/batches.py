@@ -1,68 +1,89 @@
-"""Landing batches as their commits tell them: the truth about which offsets are in a landing table.
+"""Landing commits: rows and offsets of a batch in one commit, which is the record of what has landed.
 
 The batch number is the transaction version of the landing table, so a batch is committed once or not at all.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Iterator
+from typing import NamedTuple
 
-from windrow.io.delta import tables
-from windrow.io.landing.gaps import AcceptedGap
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from windrow.columns import BATCH
+from windrow.io.delta import scan, tables
+from windrow.io.delta.lookup import Range
+from windrow.semantics.landing.batch import Batch
 
 APP_ID = "windrow.landing"
+RECORDS_PER_FILE = 250_000
 
 
-@dataclass(frozen=True)
-class Batch:
-    """One landing commit, as it is written into the commit itself."""
+class Committed(NamedTuple):
+    """A batch as its commit records it."""
 
-    topic: str
-    topic_id: str
-    epoch: int
-    number: int
-    landed_at: datetime
-    ranges: Mapping[int, tuple[int, int, int]]
-    """partition → (first offset, offset after the last, end offset of the partition)"""
-    gaps: tuple[AcceptedGap, ...] = ()
+    batch: Batch
+    rows: int | None
+    """rows that Spark reported to have written; None where the commit does not record it"""
 
-    @property
-    def is_committed(self) -> bool:
-        """Whether there is something to commit: records, or the acceptance of a gap."""
-        return bool(self.gaps) or any(until > start for start, until, _ in self.ranges.values())
 
-    @property
-    def size(self) -> int:
-        """Offsets that it covers."""
-        return sum(until - start for start, until, _ in self.ranges.values())
+def append(rows: DataFrame, path: str, batch: Batch) -> None:
+    """Append a batch in one Delta commit that carries its offsets.
 
-    def to_json(self) -> str:
-        """What the commit carries."""
-        gaps = [gap.to_dict() for gap in self.gaps]
-        return json.dumps({**vars(self), "landed_at": self.landed_at.isoformat(), "gaps": gaps, "windrow": "landing"})
+    Args:
+        rows: landing rows of the batch (`transforms.decode`).
+        path: location of the topic's landing table; created if missing.
 
-    @classmethod
-    def from_json(cls, text: str) -> Batch:
-        """The batch that `to_json` wrote."""
-        seen = json.loads(text)
-        seen.pop("windrow")
-        return cls(
-            **{
-                **seen,
-                "landed_at": datetime.fromisoformat(seen["landed_at"]),
-                "ranges": {int(p): tuple(r) for p, r in seen["ranges"].items()},
-                "gaps": tuple(AcceptedGap.from_dict(gap) for gap in seen.get("gaps", ())),
-            }
+    Raises:
+        WriteSkipped: another writer has committed a batch of this number.
+    """
+    (
+        rows.coalesce(max(1, -(-batch.size // RECORDS_PER_FILE)))
+        .write.format("delta")
+        .mode("append")
+        .option("mergeSchema", "true")
+        .option("txnAppId", APP_ID)
+        .option("txnVersion", str(batch.number))
+        .option("userMetadata", batch.to_json())
+        .save(path)
+    )
+    # Delta skips a commit of a known version without an error, so the commit is read back.
+    written = committed(path, batch.number)
+    if written is None or written.batch != batch:
+        raise tables.WriteSkipped(
+            f"{path}: batch {batch.number} in the table is not the one this run wrote; another writer was "
+            "faster. Run again: it will go on from what is there."
         )
 
 
-def committed(path: str, number: int) -> tuple[Batch, int | None] | None:
-    """The landing commit with this batch number and the rows that its writer says it wrote; or None."""
+def committed(path: str, number: int) -> Committed | None:
+    """The landing commit with this batch number; None if the log has none."""
     for commit in tables.commits(path):
         batch = Batch.from_json(commit.message)
         if batch.number <= number:
-            return (batch, commit.rows) if batch.number == number else None
+            return Committed(batch, commit.rows) if batch.number == number else None
     return None
+
+
+def committed_after(path: str, number: int) -> Iterator[Committed]:
+    """Landing commits with a greater batch number, in order.
+
+    Raises:
+        RuntimeError: the table has a batch whose commit is no longer in the log.
+    """
+    for missing in range(number + 1, tables.version_of(path, APP_ID) + 1):
+        found = committed(path, missing)
+        if found is None:
+            raise RuntimeError(
+                f"{path}: batch {missing} is in the table but its commit is not in the log any more, "
+                "so its offsets are unknown. Restore the table's _delta_log, or the clock table, from a backup."
+            )
+        yield found
+
+
+def rows_of(spark: SparkSession, path: str, number: int) -> DataFrame:
+    """Landing rows of a committed batch."""
+    rows = scan.rows(spark, path, (Range(BATCH, number, number),))
+    assert rows is not None, "a committed batch has a table"
+    return rows.where(F.col(BATCH) == number)

@@ -1,52 +1,37 @@
-"""What the broker says about a topic: its id, its partitions, and how far each can be read.
+"""The broker: ids, partitions and readable offsets of topics, and the records of given offsets.
 
-Offsets are asked for as a `read_committed` consumer sees them: the end is the last stable offset.
-A position is never guessed: where none is known, reading starts at the earliest offset, never at the latest.
+Offsets are those that a `read_committed` consumer sees: the end of a partition is its last stable offset.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
 
 from windrow.outcomes import NotReady
+from windrow.semantics.landing.batch import Batch, Partition, Topic
 
 _TIMEOUT = 30.0
 
 
 class BrokerUnreachable(NotReady):
-    """No answer from Kafka. Trying again helps once it is back; nothing was landed, the clock did not move."""
+    """No answer from Kafka. A retry helps once the broker is up; nothing was landed, the clock did not move."""
 
 
 class TopicMissing(NotReady):
-    """The pipeline reads a topic that the broker does not have."""
-
-
-@dataclass(frozen=True)
-class Partition:
-    """Readable offsets [begin, end) of a partition, when the broker was asked."""
-
-    number: int
-    begin: int
-    end: int
-
-
-@dataclass(frozen=True)
-class Topic:
-    """A topic as the broker knows it. Another id under the same name is another topic."""
-
-    name: str
-    id: str
-    partitions: tuple[Partition, ...]
+    """The broker does not have a topic of the pipeline."""
 
 
 def describe(bootstrap: str, names: Iterable[str]) -> dict[str, Topic]:
-    """Ids, partitions and offsets of topics.
+    """Ids, partitions and readable offsets of topics, by name.
+
+    Args:
+        bootstrap: host and port of the broker.
 
     Raises:
         BrokerUnreachable: no answer within 30 s.
@@ -67,7 +52,7 @@ def describe(bootstrap: str, names: Iterable[str]) -> dict[str, Topic]:
 
 def _topic(admin: AdminClient, name: str, future: object) -> Topic:
     try:
-        found = future.result()  # type: ignore[attr-defined]
+        topic = future.result()  # type: ignore[attr-defined]
     except KafkaException as error:
         if error.args[0].name() == "UNKNOWN_TOPIC_OR_PART":
             raise TopicMissing(
@@ -75,32 +60,39 @@ def _topic(admin: AdminClient, name: str, future: object) -> Topic:
                 "`topic:` in the pipeline file; `windrow simulate` creates the topics it writes."
             ) from None
         raise
-    numbers = [p.id for p in found.partitions]
+    numbers = [p.id for p in topic.partitions]
     begins = _offsets(admin, name, numbers, OffsetSpec.earliest())
     ends = _offsets(admin, name, numbers, OffsetSpec.latest())
     partitions = tuple(Partition(n, begins[n], ends[n]) for n in sorted(numbers))
-    return Topic(name, str(found.topic_id), partitions)
+    return Topic(name, str(topic.topic_id), partitions)
 
 
 def _offsets(admin: AdminClient, topic: str, numbers: Iterable[int], spec: OffsetSpec) -> dict[int, int]:
-    asked = admin.list_offsets(
+    futures = admin.list_offsets(
         {TopicPartition(topic, n): spec for n in numbers},
         isolation_level=IsolationLevel.READ_COMMITTED,
         request_timeout=_TIMEOUT,
     )
-    return {tp.partition: future.result().offset for tp, future in asked.items()}
+    return {tp.partition: future.result().offset for tp, future in futures.items()}
 
 
-def read(spark: SparkSession, bootstrap: str, topic: str, ranges: Mapping[int, tuple[int, int]]) -> DataFrame:
-    """Records of exactly these offset ranges `{partition: (from, until)}`; fails where one was deleted."""
+def read(spark: SparkSession, bootstrap: str, batch: Batch) -> tuple[DataFrame, Observation]:
+    """Records at exactly the offsets of a batch, and how many Kafka delivers.
+
+    The first action on the records fails if the broker has deleted one of them. It also fills `records` of the
+    observation, which counts what comes in, before anything is decoded.
+
+    Returns:
+        Rows with the columns of Spark's Kafka source, and the observation.
+    """
 
     def offsets(end: int) -> str:
-        return json.dumps({topic: {str(p): r[end] for p, r in ranges.items()}})
+        return json.dumps({batch.topic: {str(p): limits[end] for p, limits in batch.ranges.items()}})
 
-    return (
+    records = (
         spark.read.format("kafka")
         .option("kafka.bootstrap.servers", bootstrap)
-        .option("assign", json.dumps({topic: sorted(ranges)}))
+        .option("assign", json.dumps({batch.topic: sorted(batch.ranges)}))
         .option("startingOffsets", offsets(0))
         .option("endingOffsets", offsets(1))
         .option("failOnDataLoss", "true")
@@ -108,3 +100,5 @@ def read(spark: SparkSession, bootstrap: str, topic: str, ranges: Mapping[int, t
         .option("kafka.max.partition.fetch.bytes", str(16 * 1024 * 1024))
         .load()
     )
+    delivered = Observation()
+    return records.observe(delivered, F.count(F.lit(1)).alias("records")), delivered

@@ -18,22 +18,23 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from windrow.columns import BATCH, DATE, EVENT_TIME, INTERVAL, PAIRED, PUBLICATION, QUARANTINED, REASON
 from windrow.config import RightStream, Stream
 from windrow.home import Home
 from windrow.io.delta.lookup import Range
 from windrow.io.delta.session import frame_of
 from windrow.io.ledger.due import Due, window_of
-from windrow.io.training import inputs
-from windrow.io.training.inputs import Inputs
-from windrow.schemas import BATCH, DATE, EVENT_TIME, INTERVAL, PAIRED, PUBLICATION, QUARANTINED, REASON
+from windrow.io.registers import clocks
+from windrow.io.training import inputs, versions
 from windrow.semantics.close import closes_at
-from windrow.semantics.intervals import MICROSECOND, Interval, at_micros
+from windrow.semantics.intervals import MICROSECOND, Interval, at_micros, stretches
 from windrow.semantics.plan import Plan
 from windrow.transforms import ledger
 from windrow.transforms.conditions import all_of, any_of
+from windrow.transforms.facts import facts_of
 from windrow.transforms.join import interval_of, is_meant, join
 from windrow.transforms.ledger import SUBJECT
-from windrow.transforms.streams import StreamRows, selected
+from windrow.transforms.streams import Inputs, StreamRows, selected
 
 MOST_STRETCHES = 50
 """Ranges of event time in one read; nearest ones are read as one above that."""
@@ -161,8 +162,8 @@ class Around:
         for drained in sorted({self.plan_of(start).drained for start in self.touched}):
             plan = replace(known, drained=drained)
             now = [replace(plan, interval=self.plan_of(start).interval) for start in self.touched]
-            forced = frozenset(p.interval.start for p in now if inputs.is_forced(pipeline, p))
-            facts = replace(inputs.facts_of(pipeline, (plan,), read.gaps), forced=forced)
+            forced = frozenset(p.interval.start for p in now if p.is_forced(pipeline.after, pipeline.grace))
+            facts = replace(facts_of(pipeline, (plan,), read.gaps), forced=forced)
             mine = self.standing.where(F.col("_drained") == drained).select(INTERVAL)
             rows = wanted.join(F.broadcast(mine), on=INTERVAL, how="left_semi").drop(INTERVAL, SUBJECT)
             parts.append(join(rows, ours, theirs, pipeline, facts))
@@ -182,12 +183,13 @@ class Around:
         def landed(stream: Stream, *_: datetime) -> DataFrame:
             return self._landing(stream)
 
-        return inputs.inputs_of(self.spark, Home(self.pipeline, self.places), self.work.known.pins, lo, hi, landed)
+        home = Home(self.pipeline, self.places)
+        return inputs.read_range(self.spark, home, self.work.known.pins, lo, hi, clocks.observe(home), landed)
 
     def _landing(self, stream: Stream) -> DataFrame:
         """Landed rows around the touched intervals."""
         before, after = window_of(stream)
-        near = [(s.start - before, s.end + after) for s in merged(self.touched, self.pipeline.interval, before + after)]
+        near = [(s.start - before, s.end + after) for s in self._stretches(self.touched, before + after)]
         files = [inputs.within(lo, hi) for lo, hi in near]
         rows = inputs.landed_of(self.spark, Home(self.pipeline, self.places), stream, self.work.known.pins, *files)
         at = F.col(EVENT_TIME)
@@ -204,15 +206,13 @@ class Around:
 
     def training(self, starts: Sequence[datetime] | None = None) -> DataFrame:
         """Published rows as of this pass, of comparable publications."""
-        path = self.places.table(self.pipeline.name, "training")
-        rows = self.spark.read.format("delta").option("versionAsOf", self.work.training_version).load(path)
+        rows = versions.training_at(self.spark, Home(self.pipeline, self.places), self.work.training_version)
         if starts is None:
             return rows
-        stretches = merged(starts, self.pipeline.interval, timedelta(0))
         at, date = F.col(INTERVAL), F.col(DATE)
         inside = any_of(
             (at >= F.lit(s.start)) & (at < F.lit(s.end)) & date.between(F.lit(s.start.date()), F.lit(s.end.date()))
-            for s in stretches
+            for s in self._stretches(starts, timedelta(0))
         )
         return rows.where(inside).join(F.broadcast(self.standing.select(INTERVAL)), on=INTERVAL, how="left_semi")
 
@@ -221,6 +221,10 @@ class Around:
         start = interval_of(F.col(EVENT_TIME), self.pipeline.interval)
         placed = rows.withColumn(SUBJECT, ledger.subject(self.pipeline.left)).withColumn(INTERVAL, start)
         return placed.join(F.broadcast(self.standing.select(INTERVAL)), on=INTERVAL, how="left_semi")
+
+    def _stretches(self, starts: Sequence[datetime], reach: timedelta) -> list[Interval]:
+        """The intervals with these starts, those within `reach` of each other merged."""
+        return stretches((Interval(s, s + self.pipeline.interval) for s in starts), reach, most=MOST_STRETCHES)
 
     # ---- what is known
 
@@ -260,21 +264,7 @@ class Looked:
         """Let go of what was kept for reading it twice."""
         for frame in self.kept:
             frame.unpersist()
-        self.read.release()
-
-
-def merged(starts: Sequence[datetime], length: timedelta, reach: timedelta) -> list[Interval]:
-    """Intervals as stretches: those within `reach` of each other are one, and in the end not more than a few."""
-    stretches: list[Interval] = []
-    for start in sorted(starts):
-        if stretches and start - stretches[-1].end <= reach:
-            stretches[-1] = Interval(stretches[-1].start, start + length)
-        else:
-            stretches.append(Interval(start, start + length))
-    while len(stretches) > MOST_STRETCHES:
-        n = min(range(len(stretches) - 1), key=lambda i: stretches[i + 1].start - stretches[i].end)
-        stretches[n : n + 2] = [Interval(stretches[n].start, stretches[n + 1].end)]
-    return stretches
+        inputs.release(self.read)
 
 
 def _floor(micros: Column, step: int) -> Column:

@@ -20,20 +20,20 @@ import polars as pl
 import pyarrow as pa
 from deltalake import DeltaTable
 
+from windrow.columns import BATCH, EVENT_TIME, QUARANTINED
 from windrow.config import Pipeline, RightStream, Stream
 from windrow.home import Home, Table
 from windrow.io.delta import tables
 from windrow.io.delta.locks import held
-from windrow.io.landing import gaps
 from windrow.io.ledger.table import APP_ID, Pass, last_pass, lines, path_of
 from windrow.io.registers import clocks, publications
 from windrow.io.registers.clocks import Observation
-from windrow.io.training import inputs
-from windrow.schemas import BATCH, EVENT_TIME, QUARANTINED
+from windrow.semantics.close import is_closed
 from windrow.semantics.intervals import EARLIEST, LATEST, Interval, shifted
 from windrow.semantics.ledger import CONFIG_CHANGED
 from windrow.semantics.plan import Plan
 from windrow.semantics.records import Gap
+from windrow.transforms.facts import facts_of
 
 _HARMLESS = ("OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "CREATE TABLE", "ADD COLUMNS", "FSCK")
 _TRUNCATED = timedelta(milliseconds=1)
@@ -222,13 +222,13 @@ def _stretches(pipeline: Pipeline, observed: Observation, seen: Seen, known: Pla
     """Where the clock or an accepted gap now says something else about the labels than it did."""
 
     def gaps_at(plan: Plan) -> set[Gap]:
-        return set(gaps.known_to(observed, pipeline, plan.pins, EARLIEST, LATEST))
+        return set(observed.gaps_between(EARLIEST, LATEST, pipeline=pipeline, pins=plan.pins))
 
     was, now = gaps_at(seen.known), gaps_at(known)
-    facts = [inputs.facts_of(pipeline, (plan,), ()) for plan in (seen.known, known)]
-    was_closed, is_closed = (inputs.closed_by(pipeline, plan) for plan in (seen.known, known))
+    facts = [facts_of(pipeline, (plan,), ()) for plan in (seen.known, known)]
+    before, by_now = (plan.frontier(pipeline.after, pipeline.grace) for plan in (seen.known, known))
     intervals = (Interval(start, start + pipeline.interval) for start in seen.starts)
-    closed = (one for one in intervals if not was_closed(one) and is_closed(one))
+    closed = (one for one in intervals if not is_closed(one, before) and is_closed(one, by_now))
     found = [Stretch(one.start, one.end) for one in closed]  # what was forced is closed by now
     for stream in pipeline.label_streams:
         heard = [one.heard_until[stream.name] for one in facts]

@@ -17,6 +17,7 @@ from deltalake import CommitProperties, Transaction, write_deltalake
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from windrow.columns import INTERVAL
 from windrow.home import Home, Table
 from windrow.io.delta import crash_points, tables
 from windrow.io.delta.locks import held
@@ -25,7 +26,7 @@ from windrow.io.ledger.affected_rows import Around, Looked
 from windrow.io.ledger.due import Due, due
 from windrow.io.ledger.table import APP_ID, Pass, last_pass, path_of
 from windrow.io.registers.clocks import Observation
-from windrow.schemas import INTERVAL, LATE
+from windrow.schemas import LATE
 from windrow.semantics.ledger import CONFIG_CHANGED
 from windrow.semantics.plan import Plan
 from windrow.transforms import ledger

@@ -16,6 +16,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from windrow.columns import EVENT_TIME, INTERVAL, PAIRED, PUBLICATION, ROW_ID
 from windrow.config import Pipeline
 from windrow.home import Home, Table
 from windrow.io.delta import tables
@@ -23,11 +24,13 @@ from windrow.io.delta.locks import held
 from windrow.io.delta.session import frame_of
 from windrow.io.ledger.due import Due
 from windrow.io.ledger.table import path_of
-from windrow.io.training import inputs
-from windrow.schemas import DATE, EVENT_TIME, INTERVAL, PAIRED, PUBLICATION, RECONCILED, ROW_ID
+from windrow.io.registers import clocks
+from windrow.io.training import inputs, versions
+from windrow.schemas import RECONCILED
 from windrow.semantics.intervals import Interval, at_micros
 from windrow.semantics.plan import Plan
 from windrow.transforms import ledger
+from windrow.transforms.join import join_plans
 from windrow.transforms.reconcile import DIFFERENT, differences
 
 SHOWN = 20
@@ -62,19 +65,20 @@ def compare(spark: SparkSession, home: Home, work: Due, starts: Sequence[datetim
         start: {"rows": 0, "ledger_lines": 0, "unexplained": 0} for start in starts
     }
     shown: list[Difference] = []
+    clock = clocks.observe(home)
     for drained in sorted({plan.drained for plan in plans}):
         mine = tuple(plan for plan in plans if plan.drained == drained)
-        read = inputs.inputs(spark, home, mine)
-        rebuilt = inputs.joined(home.pipeline, mine, read).where(F.col(PAIRED)).persist()
+        read = inputs.read(spark, home, mine, clock)
+        rebuilt = join_plans(home.pipeline, mine, read).where(F.col(PAIRED)).persist()
         lines = counting.where(F.col("interval").isin([plan.interval.start for plan in mine])).persist()
-        published = _published(spark, home, work, mine)
+        published = versions.intervals_at(spark, home, [p.interval.start for p in mine], work.training_version)
         found = differences(published, lines, rebuilt, home.pipeline).persist()
         for name, frame in (("rows", rebuilt), ("ledger_lines", lines), ("unexplained", found)):
             _count(counts, name, frame)
         shown += _first(found)
         for frame in (found, lines, rebuilt):
             frame.unpersist()
-        read.release()
+        inputs.release(read)
     return Compared(counts, tuple(sorted(shown, key=lambda one: (one.interval, one.row))[:SHOWN]))
 
 
@@ -95,14 +99,6 @@ def _plan(pipeline: Pipeline, work: Due, start: datetime, run: str) -> Plan:
     standing = Plan.from_json(work.standing[start]["plan"])
     interval = Interval(start, start + pipeline.interval)
     return replace(work.known, run=run, interval=interval, drained=standing.drained)
-
-
-def _published(spark: SparkSession, home: Home, work: Due, plans: Sequence[Plan]) -> DataFrame:
-    path = home.table(Table.TRAINING)
-    rows = spark.read.format("delta").option("versionAsOf", work.training_version).load(path)
-    starts = [plan.interval.start for plan in plans]
-    days = F.col(DATE).between(F.lit(starts[0].date()), F.lit(starts[-1].date()))
-    return rows.where(days & F.col(INTERVAL).isin(starts))
 
 
 def _count(counts: dict[datetime, dict[str, int]], name: str, frame: DataFrame) -> None:

@@ -1,7 +1,7 @@
-"""The `clock` table: what each landing run saw, and so the watermark. No Spark, no broker.
+"""The `clock` table: what each landing run observed, and so the watermark. Needs neither Spark nor a broker.
 
-One observation is one commit and holds every partition of every topic of the pipeline, the silent ones too:
-the newest observation alone tells the watermark, the pins and who holds the clock.
+One observation is one commit. It holds a row for every partition of every topic of the pipeline, also for partitions
+without a record, so the newest observation alone gives the watermark, the pins and the partition that holds the clock.
 """
 
 from __future__ import annotations
@@ -9,17 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from windrow.config import Pipeline
 from windrow.home import Home, Table
 from windrow.io.delta import tables
+from windrow.outcomes import NotReady
 from windrow.schemas import CLOCK
-from windrow.semantics.clock import PartitionClock, watermark
+from windrow.semantics.clock import ClockRow, PartitionClock, watermark
 from windrow.semantics.close import frontier
+from windrow.semantics.landing.gaps import AcceptedGap, gaps_of
+from windrow.semantics.records import Gap
 
 APP_ID = "windrow.clock"
-_CLOCK_FIELDS = ("topic", "epoch", "partition", "next_offset", "end_offset", "newest_at", "clock_at")
+
+
+class ClockBehind(NotReady):
+    """A plan's pins are beyond the clock: the clock table was lost. Landing restores it from the landing commits."""
 
 
 @dataclass(frozen=True)
@@ -28,12 +33,13 @@ class Observation:
 
     number: int
     topics: tuple[str, ...]
-    rows: tuple[Mapping[str, Any], ...]
+    rows: tuple[ClockRow, ...]
+    """columns of `schemas.CLOCK`; one row per partition, by topic and partition"""
 
     @property
     def clocks(self) -> tuple[PartitionClock, ...]:
-        """One value a partition, for the functions of `semantics.clock`."""
-        return tuple(partition_clock(row) for row in self.rows)
+        """One clock per partition, for the functions of `semantics.clock`."""
+        return tuple(PartitionClock.of_row(row) for row in self.rows)
 
     @property
     def pins(self) -> dict[str, int]:
@@ -43,40 +49,66 @@ class Observation:
     @property
     def watermark(self) -> datetime | None:
         """Rule 3: the least clock of all partitions of all topics; None while one has not started."""
-        seen = {row["topic"] for row in self.rows}
-        return watermark(self.clocks) if seen == set(self.topics) else None
+        topics = {row["topic"] for row in self.rows}
+        return watermark(self.clocks) if topics == set(self.topics) else None
+
+    @property
+    def gaps(self) -> tuple[AcceptedGap, ...]:
+        """Every accepted gap of the pipeline's topics."""
+        return gaps_of(self.rows)
 
     def frontier(self, pipeline: Pipeline) -> datetime | None:
-        """Rule 4: before it every window has closed."""
+        """Rule 4: every window that ends before this instant has closed; None without a watermark."""
         return frontier(self.watermark, pipeline.after, pipeline.grace)
 
-    def of_topic(self, topic: str) -> tuple[Mapping[str, Any], ...]:
+    def of_topic(self, topic: str) -> tuple[ClockRow, ...]:
         """The rows of one topic."""
         return tuple(row for row in self.rows if row["topic"] == topic)
 
+    def gaps_between(
+        self, lo: datetime, hi: datetime, *, pipeline: Pipeline, pins: Mapping[str, int]
+    ) -> tuple[Gap, ...]:
+        """Gaps that were accepted by the pins and touch event times in `[lo, hi]` (rule 13).
+
+        Raises:
+            ClockBehind: the observation is older than a pin.
+        """
+        behind = [topic for topic, pin in pins.items() if self.pins.get(topic, 0) < pin]
+        if behind:
+            raise ClockBehind(
+                f"the clock of {', '.join(behind)} is behind a plan: the clock table was lost or reset. "
+                f"`windrow land {pipeline.name}` restores it from the landing commits; then run again."
+            )
+        gaps = (
+            gap.at_pin(pins[gap.lost.topic], pipeline.out_of_orderness(gap.lost.topic), pipeline.max_skew)
+            for gap in self.gaps
+            if gap.batch <= pins.get(gap.lost.topic, 0)
+        )
+        return tuple(
+            g for g in gaps if (g.start_at is None or g.start_at <= hi) and (g.end_at is None or g.end_at >= lo)
+        )
+
 
 def observe(home: Home) -> Observation:
-    """The newest observation."""
+    """Read the newest observation. Rows of topics that the pipeline file no longer names are left out."""
     path = home.table(Table.CLOCK)
     number = tables.version_of(path, APP_ID)
-    if number < 0:  # a table that was copied without its transactions still knows its observations
+    if number < 0:  # a table that was copied without its transactions still has its observations
         number = max((row["observation"] for row in tables.read(path, ["observation"])), default=-1)
     rows = tables.read(path, filters=[("observation", "=", number)]) if number >= 0 else []
-    read = [row for row in rows if row["topic"] in home.pipeline.topics]
-    return Observation(number, home.pipeline.topics, _ordered(read))
+    return Observation(number, home.pipeline.topics, _ordered(r for r in rows if r["topic"] in home.pipeline.topics))
 
 
-def record(home: Home, number: int, rows: Iterable[Mapping[str, Any]]) -> Observation:
-    """Append an observation, exactly once per number. The caller holds the landing lock."""
-    stamped = [{**row, "observation": number} for row in rows]
-    tables.append_once(home.table(Table.CLOCK), CLOCK, stamped, app_id=APP_ID, version=number)
-    return Observation(number, home.pipeline.topics, _ordered(stamped))
+def record(home: Home, number: int, rows: Iterable[ClockRow]) -> Observation:
+    """Append an observation, exactly once per number. The caller holds the landing lock.
+
+    Raises:
+        WriteSkipped: an observation of this number or a later one is in the table.
+    """
+    numbered = [{**row, "observation": number} for row in rows]
+    tables.append_once(home.table(Table.CLOCK), CLOCK, numbered, app_id=APP_ID, version=number)
+    return Observation(number, home.pipeline.topics, _ordered(numbered))
 
 
-def _ordered(rows: Iterable[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
+def _ordered(rows: Iterable[ClockRow]) -> tuple[ClockRow, ...]:
     return tuple(sorted(rows, key=lambda row: (row["topic"], row["partition"])))
-
-
-def partition_clock(row: Mapping[str, Any]) -> PartitionClock:
-    """A row of the `clock` table as the value that `semantics.clock` reasons about."""
-    return PartitionClock(**{name: row[name] for name in _CLOCK_FIELDS})

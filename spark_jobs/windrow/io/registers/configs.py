@@ -1,6 +1,6 @@
-"""Pipeline files as they were: what a plan's config hash stands for, so that its publication can be made again.
+"""The `configs` table: pipeline files by config hash, so that an old publication can be made again. No Spark.
 
-Recorded with the first plan that is made under a file, once per hash.
+A file is recorded with the first plan that is made under it, once per hash.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ def keep(home: Home, now: datetime) -> None:
 
 
 def of_hash(home: Home, config_hash: str) -> Pipeline | None:
-    """The pipeline with this hash: as it is now, as it was, or None where it is not on record."""
+    """Pipeline with this hash, the present one or a recorded one; None where it is not on record."""
     if config_hash == home.pipeline.config_hash:
         return home.pipeline
     path = home.table(Table.CONFIGS)
     for row in tables.read(path, filters=[("config_hash", "=", config_hash)]):
         try:
             found = from_text(row["pipeline"])
-        except ValidationError:  # written by a version whose files this one does not read
+        except ValidationError:  # recorded by a version of the code whose pipeline files this one cannot read
             continue
         if found.config_hash == config_hash:
             return found
@@ -43,20 +43,20 @@ def of_hash(home: Home, config_hash: str) -> Pipeline | None:
 
 
 def to_text(pipeline: Pipeline) -> str:
-    """The file's fields as JSON, in the words of a pipeline file."""
-    return json.dumps(_words(pipeline.model_dump(by_alias=True)), separators=(",", ":"))
+    """Fields of the file as JSON, spelled as in a pipeline file."""
+    return json.dumps(_spelled(pipeline.model_dump(by_alias=True)), separators=(",", ":"))
 
 
 def from_text(text: str) -> Pipeline:
-    """The pipeline that `to_text` wrote."""
+    """Pipeline that `to_text` wrote."""
     return Pipeline.model_validate(json.loads(text), by_alias=True, by_name=False)
 
 
-def _words(value: Any) -> Any:
+def _spelled(value: Any) -> Any:
     if isinstance(value, datetime):
         return instant_text(value)
     if isinstance(value, timedelta):
         return duration_text(value)
     if isinstance(value, Mapping):
-        return {name: _words(one) for name, one in value.items()}
-    return [_words(one) for one in value] if isinstance(value, list | tuple) else value
+        return {name: _spelled(one) for name, one in value.items()}
+    return [_spelled(one) for one in value] if isinstance(value, list | tuple) else value

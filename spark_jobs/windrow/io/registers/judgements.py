@@ -1,18 +1,19 @@
-"""Judgements that were made: rows of the `quality` table, and what they mean for a plan."""
+"""The `quality` table: one row per judged measure. Which of them block is `semantics.judgement`. No Spark."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
 
 from windrow.home import Home, Table
 from windrow.io.delta import tables
 from windrow.io.delta.locks import held
 from windrow.schemas import QUALITY
 from windrow.semantics.intervals import Interval
+from windrow.semantics.judgement import Verdict, may_publish, worst
 from windrow.semantics.plan import Plan
-
-Standing = Literal["passed", "warned", "blocked"]
 
 
 def record(home: Home, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -22,34 +23,28 @@ def record(home: Home, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def of_plans(home: Home, plans: Sequence[Plan]) -> dict[str, list[dict[str, Any]]]:
-    """The last judgement of each plan that has one, by plan id."""
-    rows = tables.read(home.table(Table.QUALITY), filters=tables.of_plans("plan", plans))
-    newest = {plan: max(r["judged_at"] for r in rows if r["plan"] == plan) for plan in {r["plan"] for r in rows}}
-    return {plan: [r for r in rows if r["plan"] == plan and r["judged_at"] == at] for plan, at in newest.items()}
+    """Rows of the newest judgement of each plan that has one, by plan id."""
+    return _newest("plan", tables.read(home.table(Table.QUALITY), filters=tables.of_plans("plan", plans)))
 
 
-def blocked_intervals(home: Home, among: Sequence[Interval]) -> set[Any]:
-    """Starts of those intervals whose last judgement blocked them."""
+def verdict(rows: Iterable[Mapping[str, Any]]) -> Verdict:
+    """Verdict of one judgement's rows."""
+    return worst((row["verdict"], row["severity"]) for row in rows)
+
+
+def blocked_intervals(home: Home, among: Sequence[Interval]) -> set[datetime]:
+    """Starts of those intervals whose newest judgement blocked them."""
     if not among:
         return set()
     columns = ["interval", "severity", "verdict", "judged_at"]
-    rows = tables.read(
-        home.table(Table.QUALITY), columns=columns, filters=[("interval", "in", [i.start for i in among])]
-    )
-    newest: dict[Any, Any] = {}
+    starts = [interval.start for interval in among]
+    rows = tables.read(home.table(Table.QUALITY), columns=columns, filters=[("interval", "in", starts)])
+    return {start for start, judged in _newest("interval", rows).items() if not may_publish(verdict(judged))}
+
+
+def _newest(key: str, rows: Iterable[dict[str, Any]]) -> dict[Any, list[dict[str, Any]]]:
+    judgements: dict[Any, list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
-        newest[row["interval"]] = max(row["judged_at"], newest.get(row["interval"], row["judged_at"]))
-    return {r["interval"] for r in rows if r["judged_at"] == newest[r["interval"]] and blocks(r)}
-
-
-def blocks(row: Mapping[str, Any]) -> bool:
-    """Whether a judged measure keeps its interval from being published."""
-    return row["verdict"] == "error" or (row["verdict"] == "failed" and row["severity"] == "critical")
-
-
-def standing(rows: Sequence[Mapping[str, Any]]) -> Standing:
-    """What one judgement says: an empty one blocks."""
-    if not rows or any(blocks(row) for row in rows):
-        return "blocked"
-    failed = any(row["verdict"] == "failed" and row["severity"] == "warning" for row in rows)
-    return "warned" if failed else "passed"
+        judgements[row[key]].append(row)
+    newest = {of: max(row["judged_at"] for row in judged) for of, judged in judgements.items()}
+    return {of: [row for row in judged if row["judged_at"] == newest[of]] for of, judged in judgements.items()}

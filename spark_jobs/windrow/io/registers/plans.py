@@ -1,7 +1,7 @@
-"""Plans of runs: recorded before work starts, found again by a retry.
+"""The `plans` table: plans of runs, recorded before work starts and found again by a retry. No Spark.
 
-A run is one try of a DAG run, of a backfill or of a command; its key does not hold the try number, so a retry
-finds what was recorded. A cleared run has another key, and so new plans with new pins.
+The key of a run is the same for all its tries, so a retry finds what was recorded. A cleared run has another key, and
+so new plans with new pins.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from windrow.schemas import PLANS
 from windrow.semantics.plan import Plan
 
 
-class Asked(NamedTuple):
-    """Why a person wants something done, and who: it ends up with the publication."""
+class Request(NamedTuple):
+    """Why a person wants something published, and who it is; recorded with the publication."""
 
     reason: str
     who: str
 
 
 def of_run(home: Home, run: str) -> tuple[Plan, ...]:
-    """The recorded plans of a run, oldest interval first; none if it has recorded none."""
+    """Recorded plans of a run, oldest interval first; empty before it has recorded any."""
     rows = tables.read(home.table(Table.PLANS), filters=[("run", "=", run)])
     return tuple(sorted((Plan.from_json(row["plan"]) for row in rows), key=lambda plan: plan.interval.start))
 
 
 def last_of_interval(home: Home, start: datetime) -> Plan | None:
-    """The plan of an interval that was recorded last."""
+    """Plan of an interval that was recorded last, or None."""
     rows = tables.read(home.table(Table.PLANS), filters=[("interval", "=", start)])
     last = max(rows, key=lambda row: row["recorded_at"], default=None)
     return Plan.from_json(last["plan"]) if last else None
 
 
-def asked_for(home: Home, plans: Sequence[Plan]) -> dict[str, dict[str, Any]]:
-    """By plan id what a publication says about its origin: `kind`, and of a rebuild `reason` and `asked_by`."""
+def origins(home: Home, plans: Sequence[Plan]) -> dict[str, dict[str, Any]]:
+    """Register columns about a publication's origin, by plan id: `kind`, and for a rebuild `reason` and `asked_by`."""
     rows = tables.read(home.table(Table.PLANS), filters=tables.of_plans("plan_id", plans))
     known = {row["plan_id"]: (row.get("reason"), row.get("asked_by")) for row in rows}
     return {
@@ -49,8 +49,8 @@ def asked_for(home: Home, plans: Sequence[Plan]) -> dict[str, dict[str, Any]]:
     }
 
 
-def record(home: Home, plans: Iterable[Plan], now: datetime, asked: Asked | None = None) -> tuple[Plan, ...]:
-    """Record the plans of a run in one commit; if the run has some already, those stand."""
+def record(home: Home, plans: Iterable[Plan], now: datetime, request: Request | None = None) -> tuple[Plan, ...]:
+    """Record the plans of a run in one commit and return them; plans that the run has recorded before are kept."""
     plans = tuple(plans)
     with held(home.lock(Table.PLANS)):
         recorded = of_run(home, plans[0].run)
@@ -64,8 +64,8 @@ def record(home: Home, plans: Iterable[Plan], now: datetime, asked: Asked | None
                 "interval": plan.interval.start,
                 "plan": plan.to_json(),
                 "recorded_at": now,
-                "reason": asked.reason if asked else None,
-                "asked_by": asked.who if asked else None,
+                "reason": request.reason if request else None,
+                "asked_by": request.who if request else None,
             }
             for plan in plans
         ]

@@ -1,7 +1,7 @@
-"""The register of publications. Derived: the training table's commits are the truth, and it is repaired from them.
+"""The register of publications. It is derived from the training table's commits and repaired from them. No Spark.
 
-training commit n ──▶ register row n        killed between the two: the next reader under the lock
-(carries row n in its userMetadata)         finds n missing here and writes it
+training commit n ──▶ register row n        a process killed between the two leaves n missing here;
+(carries row n in its userMetadata)         the next one that holds the lock adds it
 """
 
 from __future__ import annotations
@@ -23,19 +23,23 @@ APP_ID = "windrow.publish"
 
 
 class TrainingBehind(NeedsPerson):
-    """The training table lacks what its register has. Trying again does not help; a person must look."""
+    """The training table lacks publications that are registered. A retry does not help: a person must look."""
 
 
 _INSTANTS = ("interval", "interval_end", "published_at")
 
 
 def registered(home: Home, columns: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """Every publication, by number; `columns`: these alone, the number among them, for who reads a long register."""
+    """Every publication, by number.
+
+    Args:
+        columns: only these, `number` among them; a register that has grown long is read faster so.
+    """
     return sorted(_read(home, columns=columns), key=lambda row: row["number"])
 
 
 def repaired(home: Home, columns: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """Every publication, after what a killed run committed and did not register was registered (rule 20)."""
+    """Every publication, including one that a killed run had committed and not registered (rule 20)."""
     if last_number(home) != _last_registered(home):
         with held(home.lock(Table.TRAINING)):
             repair(home)
@@ -43,17 +47,17 @@ def repaired(home: Home, columns: Sequence[str] = ()) -> list[dict[str, Any]]:
 
 
 def last_number(home: Home) -> int:
-    """The newest publication's number, as the training table knows it; 0 where nothing is published."""
+    """Number of the newest publication by the training table itself; 0 before the first."""
     return max(0, tables.version_of(home.table(Table.TRAINING), APP_ID))
 
 
 def standing(rows: list[dict[str, Any]]) -> dict[datetime, dict[str, Any]]:
-    """The publication that readers see, by interval start: the newest of each interval."""
+    """Publication that readers see, by interval start: the newest of each interval."""
     return {row["interval"]: row for row in sorted(rows, key=lambda row: row["number"])}
 
 
 def published(home: Home, interval: datetime) -> dict[str, Any] | None:
-    """The standing publication of one interval, or None."""
+    """Standing publication of one interval, or None."""
     return max(of_interval(home, interval), key=lambda row: row["number"], default=None)
 
 
@@ -63,12 +67,12 @@ def of_interval(home: Home, interval: datetime) -> list[dict[str, Any]]:
 
 
 def of_intervals(home: Home, starts: Sequence[datetime]) -> list[dict[str, Any]]:
-    """Every publication of some intervals."""
+    """Every publication of the intervals with these starts."""
     return _read(home, [("interval", "in", list(starts))])
 
 
 def last_version(rows: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> int | None:
-    """The training table's version before the interval got its next publication; None where this one stands.
+    """Training table's version before the interval's next publication; None where this publication stands.
 
     From its own version up to this one the table holds the publication's rows, compacted or not.
     """
@@ -81,18 +85,17 @@ def holes(pipeline: Pipeline, rows: list[dict[str, Any]], frontier: datetime | N
     if frontier is None:
         return []
     known = standing(rows)
-    # whole intervals only: the last one that ends at or before the frontier
     return [i for i in intervals_between(pipeline.start, frontier, pipeline.interval) if i.start not in known]
 
 
 def _read(home: Home, filters: Sequence[tables.Filter] = (), columns: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """Rows of the register; a column that it had not yet when a row was written is None."""
+    """Rows of the register; a column that is newer than a row is None in it."""
     rows = tables.read(home.table(Table.PUBLICATIONS), columns, filters)
     return [{**dict.fromkeys(columns or PUBLICATIONS.names), **row} for row in rows]
 
 
 def register(home: Home, row: Mapping[str, Any]) -> None:
-    """Add one publication, once. The caller holds the training lock."""
+    """Add one publication; a second row of its number is refused. The caller holds the training lock."""
     tables.append_once(
         home.table(Table.PUBLICATIONS),
         PUBLICATIONS,
@@ -103,12 +106,12 @@ def register(home: Home, row: Mapping[str, Any]) -> None:
 
 
 def repair(home: Home) -> int:
-    """Register what the training table holds and the register lacks; returns the last publication's number.
+    """Add publications that are committed and not registered; returns the newest publication's number.
 
     The caller holds the training lock.
 
     Raises:
-        TrainingBehind: the register has publications that the training table does not know of.
+        TrainingBehind: the register has publications that the training table does not know.
     """
     training = home.table(Table.TRAINING)
     last = last_number(home)
@@ -137,20 +140,21 @@ def repair(home: Home) -> int:
 
 
 def _last_registered(home: Home) -> int:
-    """The register's last publication, 0 before the first; also where it was copied without its transactions."""
+    """Number of the newest registered publication, 0 before the first."""
     register = home.table(Table.PUBLICATIONS)
     known = tables.version_of(register, APP_ID)
+    # a register that was copied without its transactions still has its rows
     return known if known >= 0 else max((row["number"] for row in tables.read(register, ["number"])), default=0)
 
 
 def to_json(row: Mapping[str, Any]) -> str:
-    """The register row as the training commit carries it."""
+    """Register row as the training commit carries it."""
     texts = {name: row[name].isoformat() for name in _INSTANTS}
     return json.dumps({**row, **texts, "windrow": "publication"}, sort_keys=True)
 
 
 def from_json(text: str) -> dict[str, Any]:
-    """The row that `to_json` wrote."""
+    """Register row that `to_json` wrote."""
     row = json.loads(text)
     del row["windrow"]
     return {**row, **{name: datetime.fromisoformat(row[name]) for name in _INSTANTS}}

@@ -29,13 +29,13 @@ from deltalake import DeltaTable
 from deltalake.transaction import AddAction, RemoveAction
 from pyspark.sql import SparkSession
 
+from windrow.columns import ARRIVED_AT, BATCH, DATE, EVENT_TIME, INTERVAL, PLAN, ROW_ORDER
 from windrow.home import Home, Table
 from windrow.io.delta import staging, tables
 from windrow.io.delta.locks import held
 from windrow.io.registers import publications
 from windrow.io.training import candidates
 from windrow.outcomes import BadInput
-from windrow.schemas import ARRIVED_AT, BATCH, DATE, EVENT_TIME, INTERVAL, PLAN, ROW_ORDER
 from windrow.semantics.balance import BalanceBroken
 from windrow.semantics.plan import Plan
 

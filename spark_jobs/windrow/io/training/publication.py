@@ -1,162 +1,61 @@
-"""Publication: a candidate becomes visible in one atomic commit that replaces exactly its interval.
+"""The commit that makes a publication visible: it replaces exactly the rows of one interval, or nothing.
 
-    lock ─▶ look again (fence) ─▶ number n+1 ─▶ one commit to training ─▶ read it back ─▶ register ─▶ unlock
+    files that go, files that come ─▶ one commit to training ─▶ read it back ─▶ register
 
-The number is the transaction version of the training table, so it only grows, also when an older interval is
-rebuilt. A plan that knows of an older publication than the standing one is refused.
+The publication number is the transaction version of the training table, so it only grows, also when an older interval
+is rebuilt.
 
-A commit only names the files that come and go: the candidate's own, or those that one Spark job has written for many
-intervals before the lock is taken (see `staging`). Where that cannot be (the table's schema grows, or compaction has
-put several intervals into one file), Spark writes and replaces the interval itself. The session is a function
-throughout: mostly nobody calls it.
+Own files: a commit only names files. The files of a candidate are those of the training table, so they are linked
+under it and added as they are, if the candidate carries the number that is being published. Otherwise files are
+written anew for many plans before the lock is taken (see `staging`). Spark replaces the rows under the lock only where
+naming files is not enough: the table's schema grows, or compaction has put several intervals into one file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any
 
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame
 from pyspark.sql.types import DateType, StructField, StructType
 
+from windrow.columns import DATE, EVENT_TIME, INTERVAL
 from windrow.home import Home, Table
 from windrow.io.delta import crash_points, staging, tables
-from windrow.io.delta.locks import held
-from windrow.io.registers import plans, publications
+from windrow.io.delta.staging import Staged
+from windrow.io.registers import publications
 from windrow.io.training import candidates
-from windrow.outcomes import AnotherWriter
-from windrow.schemas import DATE, EVENT_TIME, INTERVAL, PAIRED, PLAN, PUBLICATION, TRAINING_META
 from windrow.semantics.balance import BalanceBroken
 from windrow.semantics.intervals import Interval
 from windrow.semantics.plan import Plan
-
-AT_ONCE = 100
-"""Intervals whose files one Spark job writes."""
-
-
-class Superseded(AnotherWriter):
-    """The interval was published by somebody else since this plan was made. A new plan is needed."""
-
+from windrow.transforms.training import training_columns
 
 Row = dict[str, Any]
-Session = Callable[[], SparkSession]
+"""A row of the register, by column."""
 
 
-def publish_all(
-    spark: Session,
-    home: Home,
-    planned: Sequence[Plan],
-    facts: Mapping[str, Mapping[str, Any]],
-    now: Callable[[], datetime],
-) -> Iterator[Row | Superseded]:
-    """Publish the candidates of the plans, one commit each; yields their register rows, or that somebody was faster.
+def own_files(home: Home, numbers: Mapping[Plan, int]) -> dict[str, Staged]:
+    """Return the files of those candidates that can be published as they are, by plan id.
 
     Args:
-        facts: by plan id: counts, balance, verdict, report and who overrode, as columns of `publications`.
+        numbers: the publication number that each plan is about to get.
     """
-    asked = plans.asked_for(home, planned)
-    standing = _Standing(home, [plan.interval.start for plan in planned])
-    waiting = list(planned)
-    while waiting:
-        first = publications.last_number(home) + 1
-        numbers = {plan: first + n for n, plan in enumerate(waiting[:AT_ONCE])}
-        with ExitStack() as held_files:
-            staged = _staged(spark, home, numbers, facts, held_files)
-            for plan, number in numbers.items():
-                known = {**facts[plan.id], **asked[plan.id]}
-                try:
-                    row = _publish(spark, home, plan, known, now, standing, staged.get(plan.id))
-                except Superseded as refused:
-                    waiting.remove(plan)
-                    yield refused
-                    break
-                waiting.remove(plan)
-                yield row
-                if row["number"] != number:  # somebody else published in between: the rest has other numbers
-                    break
-
-
-def _staged(
-    spark: Session,
-    home: Home,
-    numbers: Mapping[Plan, int],
-    facts: Mapping[str, Mapping[str, Any]],
-    held_files: ExitStack,
-) -> dict[str, staging.Staged]:
-    """The files of those plans that have rows, by plan id."""
-    filled = {plan: number for plan, number in numbers.items() if facts[plan.id]["rows"]}
-    found = _own_files(home, filled)
-    if others := {plan: number for plan, number in filled.items() if plan.id not in found}:
-        root = home.places.home / "staging" / home.pipeline.name
-        rows = _rows(spark(), home, others)
-        found |= held_files.enter_context(staging.staged(rows, others, root))
-    return found
-
-
-def _own_files(home: Home, numbers: Mapping[Plan, int]) -> dict[str, staging.Staged]:
-    """The files of those candidates that can be published as they are, by plan id."""
     files, columns = candidates.files_of(home, list(numbers))
-    published = {name: columns[name] for name in _columns(columns) if name in columns}
+    published = {name: columns[name] for name in training_columns(columns) if name in columns}
     own = (staging.own(plan, number, files[plan.id], published) for plan, number in numbers.items())
     return {staged.plan.id: staged for staged in own if staged}
 
 
-def _publish(
-    spark: Session,
-    home: Home,
-    plan: Plan,
-    facts: Mapping[str, Any],
-    now: Callable[[], datetime],
-    known: _Standing,
-    staged: staging.Staged | None,
-) -> Row:
-    """Publish the candidate of a plan; returns its register row. A plan that is published is left alone.
-
-    Raises:
-        Superseded: the interval has a newer publication than the plan knows.
-    """
-    crash_points.point("publish.before_lock")
-    with held(home.lock(Table.TRAINING)):
-        number = publications.repair(home) + 1
-        standing = known.of(plan.interval.start, number - 1)
-        if standing is not None and standing["plan_id"] == plan.id:
-            return standing
-        found = standing["number"] if standing is not None else None
-        if found != plan.supersedes:
-            raise Superseded(
-                f"{plan.interval} has publication {found}, but plan {plan.id} was made when it had "
-                f"{plan.supersedes}: another run was faster. Nothing was written; clear the run or run the "
-                "command again for a new plan."
-            )
-        row = {
-            **facts,
-            "number": number,
-            "interval": plan.interval.start,
-            "interval_end": plan.interval.end,
-            "plan": plan.to_json(),
-            "plan_id": plan.id,
-            "run": plan.run,
-            "config_hash": plan.config_hash,
-            "published_at": now(),
-        }
-
-        if tables.opened(home.table(Table.TRAINING)) is None:
-            _create(home)
-
-        def rows() -> DataFrame:
-            return _rows(spark(), home, {plan: number})
-
-        row = commit(home, plan.interval, row, rows, staged)
-        known.add(row)
-        return row
+def write_files(home: Home, rows: DataFrame, numbers: Mapping[Plan, int]) -> AbstractContextManager[dict[str, Staged]]:
+    """Write training rows of plans to files of their own, in one job; by plan id, for the body of the `with`."""
+    return staging.staged(rows, numbers, home.places.home / "staging" / home.pipeline.name)
 
 
-class _Standing:
-    """The standing publications of some intervals, read again whenever a number is out that is not known here."""
+class Standing:
+    """Standing publications of intervals, read again only when another process has published in between."""
 
     def __init__(self, home: Home, starts: Sequence[datetime]) -> None:
         self._read = lambda: publications.standing(publications.of_intervals(home, starts))
@@ -164,14 +63,38 @@ class _Standing:
         self._last: int | None = None
 
     def of(self, start: datetime, last: int) -> Row | None:
-        """The one of an interval, where the newest of all has the number `last`. The caller holds the lock."""
+        """Standing publication of an interval; `last` is the newest number of all. The caller holds the lock."""
         if last != self._last:
             self._rows, self._last = self._read(), last
         return self._rows.get(start)
 
     def add(self, row: Row) -> None:
-        """What this process has published itself."""
+        """Note a publication of this process."""
         self._rows[row["interval"]], self._last = row, row["number"]
+
+
+def create_if_missing(home: Home) -> None:
+    """Create an empty training table: partitioned by UTC date, with statistics of the columns that readers filter by.
+
+    The caller holds the lock.
+    """
+    if tables.opened(home.table(Table.TRAINING)) is not None:
+        return
+    candidate = tables.opened(home.table(Table.CANDIDATES))
+    assert candidate is not None, "its rows are about to be published"
+    known = {field.name: field for field in tables.spark_schema(candidate)}
+    fields = [known.get(name, StructField(name, DateType())) for name in training_columns(known)]
+    key = [key for key in home.pipeline.left.key if _has_statistics(home.pipeline.left.columns[key])]
+    DeltaTable.create(
+        home.table(Table.TRAINING),
+        Schema.from_json(StructType(fields).json()),
+        partition_by=[DATE],
+        configuration={
+            "delta.enableDeletionVectors": "false",
+            "delta.dataSkippingStatsColumns": ",".join((INTERVAL, EVENT_TIME, *key)),
+            "delta.checkpointInterval": "10",
+        },
+    )
 
 
 def commit(
@@ -179,15 +102,18 @@ def commit(
     interval: Interval,
     row: Row,
     rows: Callable[[], DataFrame],
-    staged: staging.Staged | None = None,
+    staged: Staged | None = None,
 ) -> Row:
-    """Make a publication visible in one commit, and register it. The caller holds the lock and has looked again.
+    """Make a publication visible in one commit and register it; returns the register row.
+
+    The caller holds the lock and has compared the interval's standing publication with the plan's.
 
     Args:
-        row: of the register, without the training table's version; carried by the commit.
-        rows: the training rows, numbered; asked for where `staged` cannot be used.
+        row: register row without the training table's version; the commit carries it.
+        rows: returns the numbered training rows; called only where `staged` cannot be used.
+
     Raises:
-        BalanceBroken: there are not as many staged rows as the register is to say. Nothing was committed.
+        BalanceBroken: the number of staged rows is not the registered one. Nothing was committed.
     """
     path = home.table(Table.TRAINING)
     crash_points.point("publish.before_commit")
@@ -200,29 +126,12 @@ def commit(
     return row
 
 
-def _rows(spark: SparkSession, home: Home, numbers: Mapping[Plan, int]) -> DataFrame:
-    """The training rows of some candidates, with their publication numbers."""
-    by_plan = F.create_map(*[F.lit(x) for plan, number in numbers.items() for x in (plan.id, number)])
-    staged = candidates.of_plans(spark, home, [plan.id for plan in numbers]).where(F.col(PAIRED))
-    added = {
-        PUBLICATION: F.element_at(by_plan, F.col(PLAN)).cast("bigint"),
-        DATE: F.to_date(INTERVAL),
-    }
-    return staged.select(*[added.get(c, F.col(c)).alias(c) for c in _columns(staged.columns)])
-
-
-def _columns(candidate: Iterable[str]) -> list[str]:
-    """The training table's columns, in its order, by those of a candidate."""
-    payload = [c for c in candidate if c not in (*TRAINING_META, PLAN, PAIRED) and not c.startswith("_all_")]
-    return [*payload, *TRAINING_META]
-
-
-def _swap_files(table: DeltaTable, path: str, interval: Interval, row: Row, staged: staging.Staged | None) -> bool:
-    """Commit the staged files in place of those of the interval; False where Spark must do it."""
+def _swap_files(table: DeltaTable, path: str, interval: Interval, row: Row, staged: Staged | None) -> bool:
+    """Commit the staged files in place of those of the interval; False where Spark must replace the rows."""
     if (staged.number if staged else 0) != (row["number"] if row["rows"] else 0):
         return False
-    going = staging.removals(table, interval, row["published_at"])
-    if going is None or (staged and not staging.fits(table, staged.columns)):
+    removed = staging.removals(table, interval, row["published_at"])
+    if removed is None or (staged and not staging.fits(table, staged.columns)):
         return False
     if staged and staged.rows != row["rows"]:
         raise BalanceBroken(
@@ -230,9 +139,9 @@ def _swap_files(table: DeltaTable, path: str, interval: Interval, row: Row, stag
             "Nothing was published; run again, and report this if it stays."
         )
     columns = table.metadata().configuration.get("delta.dataSkippingStatsColumns", INTERVAL).split(",")
-    coming = staging.additions(path, staged, columns) if staged else []
+    added = staging.additions(path, staged, columns) if staged else []
     table.create_write_transaction(
-        [*coming, *going],
+        [*added, *removed],
         mode="append",
         schema=table.schema(),
         partition_by=[DATE],
@@ -260,7 +169,7 @@ def _replace_rows(path: str, interval: Interval, row: Row, rows: DataFrame) -> N
 
 
 def _read_back(path: str, row: Row) -> int:
-    """The version that the commit made; looked up, because Delta skips known versions in silence."""
+    """Version that the commit made; it is looked up because Delta skips a known transaction without an error."""
     last = next(tables.commits(path), None)
     found = publications.from_json(last.message) if last else {}
     if last is None or (found["number"], found["plan_id"]) != (row["number"], row["plan_id"]):
@@ -274,22 +183,3 @@ def _read_back(path: str, row: Row) -> int:
 def _has_statistics(kind: str) -> bool:
     """Whether Delta keeps a minimum and a maximum for a column of this type."""
     return kind in ("string", "tinyint", "smallint", "int", "bigint", "date", "timestamp") or kind.startswith("decimal")
-
-
-def _create(home: Home) -> None:
-    """An empty table first: partitioned by UTC date, with statistics where readers filter."""
-    candidate = tables.opened(home.table(Table.CANDIDATES))
-    assert candidate is not None, "its rows are about to be published"
-    known = {field.name: field for field in tables.spark_schema(candidate)}
-    fields = [known.get(name, StructField(name, DateType())) for name in _columns(known)]
-    key = [key for key in home.pipeline.left.key if _has_statistics(home.pipeline.left.columns[key])]
-    DeltaTable.create(
-        home.table(Table.TRAINING),
-        Schema.from_json(StructType(fields).json()),
-        partition_by=[DATE],
-        configuration={
-            "delta.enableDeletionVectors": "false",
-            "delta.dataSkippingStatsColumns": ",".join((INTERVAL, EVENT_TIME, *key)),
-            "delta.checkpointInterval": "10",
-        },
-    )

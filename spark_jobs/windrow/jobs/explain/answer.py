@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from windrow.columns import ARRIVED_AT, BATCH, EVENT_TIME, INTERVAL, OBSERVED_UNTIL, PUBLICATION, REASON, ROW_ID, STATE
 from windrow.config import Pipeline, RightStream
 from windrow.home import Table
 from windrow.io.delta import lookup, tables
@@ -25,7 +26,6 @@ from windrow.jobs.explain.outcome import last_plan, outcome_of
 from windrow.jobs.explain.question import Question, find
 from windrow.jobs.explain.words import miss_words, row_text, state_words
 from windrow.jobs.run import Context
-from windrow.schemas import ARRIVED_AT, BATCH, EVENT_TIME, INTERVAL, OBSERVED_UNTIL, PUBLICATION, REASON, ROW_ID, STATE
 from windrow.semantics.clock import PartitionClock, holder, watermark
 from windrow.semantics.close import closes_at, frontier
 from windrow.semantics.explain import Verdict, row_at, verdicts, winner_of

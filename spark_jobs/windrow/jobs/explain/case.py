@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 
 from windrow.config import LeftStream, Pipeline, RightStream, Stream
 from windrow.config.conditions import predicate
-from windrow.io.landing import gaps
 from windrow.io.landing.landed_rows import LandedRows, Row, record_of
+from windrow.io.registers import clocks
 from windrow.jobs.run import Context
 from windrow.semantics.clock import PartitionClock
 from windrow.semantics.intervals import Interval, interval_of, shifted
@@ -99,6 +99,6 @@ def gaps_at(ctx: Context, case: Case, pins: Mapping[str, int]) -> tuple[Gap, ...
         return ()
     lo, hi = shifted(case.interval.start, -ctx.pipeline.before), shifted(case.interval.end, ctx.pipeline.after)
     try:
-        return gaps.as_of(ctx.home, pins, lo, hi)
-    except gaps.ClockBehind:
+        return clocks.observe(ctx.home).gaps_between(lo, hi, pipeline=ctx.pipeline, pins=pins)
+    except clocks.ClockBehind:
         return ()

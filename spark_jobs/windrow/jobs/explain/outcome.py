@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from windrow.columns import PUBLICATION
 from windrow.io.landing.landed_rows import Row
 from windrow.io.registers import clocks, judgements, plans
 from windrow.jobs.explain.case import Case
 from windrow.jobs.explain.words import row_text
 from windrow.jobs.run import Context
-from windrow.schemas import PUBLICATION
 from windrow.semantics.clock import holder
 from windrow.semantics.close import closes_at, is_closed
 from windrow.semantics.explain import winner_of
+from windrow.semantics.judgement import blocks
 from windrow.semantics.plan import Plan
 from windrow.semantics.records import JoinSpec
 from windrow.semantics.reference import JoinedRow, passes
@@ -73,7 +74,7 @@ def _unpublished(ctx: Context, case: Case, seen: clocks.Observation) -> tuple[st
         )
     plan = last_plan(ctx, case)
     judged = judgements.of_plans(ctx.home, [plan]).get(plan.id, []) if plan else []
-    failed = [row for row in judged if judgements.blocks(row)]
+    failed = [row for row in judged if blocks(row["verdict"], row["severity"])]
     if failed:
         names = ", ".join(f"{row['expectation']}({row['metric']})" for row in failed)
         return "blocked", f"its candidate is blocked by {names}; the report: {failed[0]['report']}"

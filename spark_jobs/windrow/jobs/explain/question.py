@@ -14,11 +14,11 @@ from datetime import datetime, timedelta
 
 import pyarrow as pa
 
+from windrow.columns import EVENT_TIME
 from windrow.io.landing.landed_rows import LandedRows, Row, row_id_of
 from windrow.io.registers import clocks
 from windrow.jobs.explain.words import row_text
 from windrow.jobs.run import BadRequest, Context
-from windrow.schemas import EVENT_TIME
 from windrow.semantics.intervals import shifted
 
 _ROW_ID = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)(/(?P<epoch>\d{1,9}))?/(?P<partition>\d{1,9})/(?P<offset>\d{1,18})")

@@ -1,7 +1,7 @@
-"""Plots of the lag report as inline SVG: text stays text, the same figures give the same bytes, nothing is fetched.
+"""Plots of the lag report as inline SVG: text stays text, equal figures give equal bytes, and nothing is loaded.
 
-Colours are Okabe and Ito's (told apart with any colour vision), and every line also has its own mark. Axes carry
-units; each plot has a title and a description for those who listen to it.
+Colours are Okabe and Ito's (distinct with any colour vision), and every line also has its own mark. Axes carry units;
+each plot has a title and a description for screen readers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, PercentFormatter
 
 from windrow.semantics.clock import PartitionClock
-from windrow.semantics.lag.observed import Sighting, by_partition, name_of
+from windrow.semantics.lag.observed import ClockReading, by_partition, name_of
 from windrow.semantics.lag.recall import Curve
 
 BLACK, ORANGE, SKY, GREEN, BLUE, RED, PURPLE, GREY = (
@@ -57,20 +57,20 @@ class Plot:
 
 
 def short(seconds: float) -> str:
-    """A length as an axis says it: `90 s` as `1.5 min`."""
+    """A duration in one unit, for an axis: `1.5 min`."""
     size, unit = next(((size, unit) for size, unit in _UNITS if abs(seconds) >= size), (1, "s"))
     return f"{seconds / size:.3g} {unit}"
 
 
 def delays(name: str, curve: Curve, window: timedelta, title: str) -> Plot:
-    """How long after their row labels come, with the window drawn in; the axis ends where nearly all have come."""
+    """Shares of the labels by their delay, and the window; the axis ends where nearly all have come."""
     with _drawing(name, title, _described(curve, window), height=2.6) as (figure, done):
         axes: Axes = figure.subplots()
         step = curve.step.total_seconds()
         until = min(curve.widest, max(window * 1.25, curve.quantile(0.999) * 1.1))
         width = max(1, math.ceil(until / curve.step / 60))  # about 60 bars
         bars: dict[int, float] = {}
-        for i, share in curve.filled:
+        for i, share in curve.bin_shares:
             if curve.step * i <= until:
                 bars[max(0, i - 1) // width] = bars.get(max(0, i - 1) // width, 0.0) + share
         axes.bar(
@@ -85,14 +85,14 @@ def delays(name: str, curve: Curve, window: timedelta, title: str) -> Plot:
 
 
 def recall(name: str, curve: Curve, window: timedelta, wanted: Sequence[float], title: str) -> Plot:
-    """The share of labels inside a window, over the length of the window, with its 95 % band."""
+    """The share of labels inside a window over the length of the window, with its 95 % band."""
     with _drawing(name, title, _described(curve, window), height=2.9) as (figure, done):
         axes: Axes = figure.subplots()
         every = max(1, len(curve.points) // 250)
         chosen = sorted({*range(1, len(curve.points), every), len(curve.points) - 1})
         x = [(curve.step * i).total_seconds() for i in chosen]
         points = [curve.points[i] for i in chosen]
-        floor = _nines(1 - 0.5 / curve.labels)  # what the data can tell from everything
+        floor = _nines(1 - 0.5 / curve.labels)  # higher shares are within half a label of all
         axes.fill_between(
             x, [min(floor, _nines(p.low)) for p in points], [min(floor, _nines(p.high)) for p in points],
             color=SKY, alpha=0.4, lw=0, label="95 % interval",
@@ -111,18 +111,24 @@ def recall(name: str, curve: Curve, window: timedelta, wanted: Sequence[float], 
 
 
 def _nines(share: float) -> float:
-    """Where a share stands on an axis on which 90 %, 99 % and 99.9 % are one step apart."""
+    """Position of a share on an axis on which 90 %, 99 % and 99.9 % are one step apart."""
     return -math.log10(max(1e-9, 1 - share))
 
 
 Series = Mapping[str, Sequence[tuple[float, float]]]
-"""Line's name → (lag in seconds, value)."""
+"""Name of a line → (lag in seconds, value)."""
 
 
 def against_lag(
     name: str, panels: Mapping[str, Series], unit: str, title: str, description: str, *, in_time: bool = False
 ) -> Plot:
-    """A panel a side, a line a policy, over the injected lag."""
+    """One panel per side, one line per policy, over the injected lag.
+
+    Args:
+        panels: side → its lines.
+        unit: label of the vertical axis.
+        in_time: whether the values are seconds; else they are shares.
+    """
     down, across = -(-len(panels) // 2), min(2, len(panels))
     with _drawing(name, title, description, height=0.7 + 2.2 * down) as (figure, done):
         grid = figure.subplots(down, across, sharey=True, squeeze=False)
@@ -150,9 +156,9 @@ def against_lag(
 
 
 def _line(axes: Axes, number: int, name: str, lags: Sequence[float], values: Sequence[tuple[float, float]]) -> Line2D:
-    """A clock's line. Lags stand evenly: 1 min, 10 min and 1 h are all to be seen."""
+    """The line of a clock. Lags are evenly spaced, so that 1 min, 10 min and 1 h can all be seen."""
     colour, mark = LINES[number % len(LINES)]
-    first = number == 0  # our own clock on top of those that it agrees with, and still to be told apart
+    first = number == 0  # Windrow's clock is drawn on top of clocks that agree with it, and smaller
     (line,) = axes.plot(
         [lags.index(lag) for lag, _ in values], [value for _, value in values],
         color=colour, marker=mark, label=name, clip_on=False, zorder=4 if first else 3,
@@ -161,16 +167,16 @@ def _line(axes: Axes, number: int, name: str, lags: Sequence[float], values: Seq
     return line
 
 
-def observed(sightings: Sequence[Sighting], title: str, description: str) -> Plot:
-    """Over time: the watermark's distance from the wall clock with who held it, and each partition's lag."""
+def observed(readings: Sequence[ClockReading], title: str, description: str) -> Plot:
+    """Over time: how far the watermark was behind and which partition held it, and each partition's lag."""
     with _drawing("observed", title, description, height=5.4) as (figure, done):
         upper, middle, lower = figure.subplots(3, 1, sharex=True, height_ratios=(3, 2, 2))
-        at = [sighting.at for sighting in sightings]
-        colour = _colours(sightings)
-        for begin, end, who in _stretches(sightings):
+        at = [reading.at for reading in readings]
+        colour = _colours(readings)
+        for begin, end, who in _stretches(readings):
             upper.axvspan(begin, end, color=colour.get(who, GREY), alpha=0.3, lw=0)
-        upper.plot(at, [_secs(s.behind) for s in sightings], color=BLACK, lw=1.6, drawstyle="steps-post")
-        for name, clocks in _by_partition(sightings).items():
+        upper.plot(at, [_secs(s.behind) for s in readings], color=BLACK, lw=1.6, drawstyle="steps-post")
+        for name, clocks in _by_partition(readings).items():
             line = {"color": colour.get(name, GREY), "lw": 1.4, "where": "post", "zorder": 3 if name in colour else 2}
             seen = [at[n] for n in clocks]
             ages = [at[n] - c.newest_at if c.newest_at else None for n, c in clocks.items()]
@@ -191,17 +197,17 @@ def observed(sightings: Sequence[Sighting], title: str, description: str) -> Plo
     return done[0]
 
 
-def _colours(sightings: Sequence[Sighting]) -> dict[str, str]:
-    """A colour for each of those that held the watermark longest or had most records waiting."""
-    ranked = [line.name for line in by_partition(sightings)]
+def _colours(readings: Sequence[ClockReading]) -> dict[str, str]:
+    """A colour for each partition that held the watermark longest or had most records waiting."""
+    ranked = [lag.name for lag in by_partition(readings)]
     return {name: shade for name, (shade, _) in zip(ranked, LINES, strict=False)}
 
 
-def _by_partition(sightings: Sequence[Sighting]) -> dict[str, dict[int, PartitionClock]]:
-    """Partition → number of the sighting → its clock then."""
+def _by_partition(readings: Sequence[ClockReading]) -> dict[str, dict[int, PartitionClock]]:
+    """Partition → number of the reading → its clock then."""
     found: dict[str, dict[int, PartitionClock]] = {}
-    for n, sighting in enumerate(sightings):
-        for clock in sighting.clocks:
+    for n, reading in enumerate(readings):
+        for clock in reading.clocks:
             found.setdefault(name_of(clock), {})[n] = clock
     return found
 
@@ -210,12 +216,12 @@ def _secs(length: timedelta | None) -> float:
     return math.nan if length is None else length.total_seconds()
 
 
-def _stretches(sightings: Sequence[Sighting]) -> Iterator[tuple[datetime, datetime, str]]:
-    """Runs of sightings with one holder."""
+def _stretches(readings: Sequence[ClockReading]) -> Iterator[tuple[datetime, datetime, str]]:
+    """Runs of readings with one holder."""
     begin = 0
-    for i in range(1, len(sightings)):
-        if sightings[i].held_by != sightings[begin].held_by or i == len(sightings) - 1:
-            yield sightings[begin].at, sightings[i].at, sightings[begin].held_by
+    for i in range(1, len(readings)):
+        if readings[i].held_by != readings[begin].held_by or i == len(readings) - 1:
+            yield readings[begin].at, readings[i].at, readings[begin].held_by
             begin = i
 
 

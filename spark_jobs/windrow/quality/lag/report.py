@@ -1,25 +1,25 @@
-"""The lag report: one page that a person understands in a minute, and that stands alone.
+"""The lag report: one page that a person understands in a minute.
 
     <reports>/lag_impact/<start>_<end>-<arguments>/index.html
 
-Nothing is fetched: the plots are SVG in the page, there is no script. It shows counts, shares and lengths of time,
-never a row, a key or a value. Written again: replaced.
+It shows counts, shares and durations as sentences, plots (SVG in the page) and tables, never a row, a key or a value. A
+repeated analysis replaces its page.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
-from html import escape
+from datetime import timedelta
 from pathlib import Path
+from typing import Any, NamedTuple
 
+from markupsafe import Markup
+
+from windrow.files import write_whole
+from windrow.quality import html
 from windrow.quality.lag import plots
-from windrow.quality.lag.findings import (
-    Disorder,
-    Findings,
-    Line,
-    StreamFindings,
+from windrow.quality.lag.findings import Disorder, Findings, ImpactRow, StreamFindings
+from windrow.quality.lag.sentences import (
     by_clock,
     caught,
     impact,
@@ -31,227 +31,173 @@ from windrow.quality.lag.findings import (
     wait_title,
     watermark,
 )
-from windrow.quality.lengths import long
-from windrow.semantics.lag.advice import Advice, Valued
-from windrow.semantics.lag.observed import Sighting, by_partition, thinned
+from windrow.semantics.lag.advice import Advice, Assessment
+from windrow.semantics.lag.observed import ClockReading, by_partition, thinned
+from windrow.text import rounded_duration
 
 DRAWN = 1_500
-"""Landing runs that the plot of observed lag shows; of more, as many, evenly taken."""
-
-_CSS = """
-body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:58rem;padding:0 1rem;color:#1b1f24;background:#fff}
-h1{font-size:1.5rem;margin-bottom:.2rem}h2{font-size:1.12rem;margin:2.4rem 0 .3rem;line-height:1.35}
-p.meta,figcaption,small{color:#57606a}figure{margin:.6rem 0}figcaption{font-size:.9rem}
-svg{width:100%;height:auto;display:block}
-.short{background:#f6f8fa;border-left:4px solid #0072B2;padding:.6rem 1rem .6rem 2rem;margin:1rem 0}
-.short li{margin:.35rem 0}.note{background:#fff8e6;border-left:4px solid #E69F00;padding:.4rem 1rem;margin:.6rem 0}
-.wide{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.92rem}
-th,td{text-align:left;padding:.3rem .6rem;border-bottom:1px solid #ddd;vertical-align:top}
-th{vertical-align:bottom;font-weight:600}td.n,th.n{font-variant-numeric:tabular-nums;text-align:right}td{white-space:nowrap}
-summary{cursor:pointer;font-weight:600;margin-top:2rem}
-"""
+"""Most landing runs in the plot of observed lag; of more, this many are evenly chosen."""
 
 
-def write(found: Findings, folder: Path) -> Path:
+class Figure(NamedTuple):
+    """A plot under the sentence that it shows."""
+
+    title: str
+    svg: Markup
+
+
+class Table(NamedTuple):
+    """A table whose first `texts` columns are texts, the others numbers."""
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    texts: int = 1
+
+
+def write(findings: Findings, folder: Path) -> Path:
     """Write the page of an analysis into its folder; returns its path."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "index.html"
-    written = folder / f".index.html.{os.getpid()}"
-    written.write_text(page(found), encoding="utf-8")
-    os.replace(written, path)  # whole or not at all
+    write_whole(path, page(findings))
     return path
 
 
-def page(found: Findings) -> str:
-    """The whole page."""
-    title = f"Lag impact of {found.pipeline}"
-    part = "" if found.sample >= 1 else f" A sample of {percent(found.sample)} of the keys."
-    notes = "".join(f'<p class="note">{escape(note)}</p>' for note in found.notes)
-    short = "".join(f"<li>{escape(said)}</li>" for said in sentences(found))
-    body = (
-        f"<h1>{escape(title)}</h1>"
-        f'<p class="meta">{found.rows:,} rows served from {_instant(found.start)} to {_instant(found.end)}, '
-        f"analysed {_instant(found.analysed_at)}.{part}</p>{notes}"
-        f'<ul class="short">{short}</ul>'
-        f"{''.join(_stream(stream) for stream in found.streams)}"
-        f"{_impact(found.lines)}{_observed(found.sightings)}{_disorder(found.disorder)}"
-        f"{_scenarios(found.lines)}{_METHOD}"
-    )
-    return (
-        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{_CSS}</style></head><body>{body}</body></html>\n"
+def page(findings: Findings) -> str:
+    """Return the page of an analysis."""
+    return html.render(
+        "lag.html",
+        title=f"Lag impact of {findings.pipeline}",
+        findings=findings,
+        sample="" if findings.sample >= 1 else percent(findings.sample),
+        sentences=sentences(findings),
+        streams=[_stream(stream) for stream in findings.streams],
+        **_impact(findings.scenarios),
+        **_observed(findings.readings),
+        jumps=jumps(findings.disorder),
+        disorder=_disorder(findings.disorder),
+        scenarios=_scenarios(findings.scenarios),
     )
 
 
-def _stream(stream: StreamFindings) -> str:
+def _stream(stream: StreamFindings) -> dict[str, Any]:
     if stream.delays is None:
-        return f"<h2>{escape(caught(stream))}</h2>"
+        return {"title": caught(stream), "recall": None}
     curve, window = stream.delays, stream.current.window
+    half, most = rounded_duration(curve.quantile(0.5)), rounded_duration(curve.quantile(0.99))
+    when = f"Half of {stream.name} come within {half} of their row, 99 % within {most}"
     wanted = [advice.wanted for advice in stream.advice]
-    half, most = curve.quantile(0.5), curve.quantile(0.99)
-    when = f"Half of {stream.name} come within {long(half)} of their row, 99 % within {long(most)}"
-    counted = (
-        f"{curve.labels:,} labels, each at the nearest row before it. "
-        f"{stream.orphans:,} labels of this time have no row within {long(curve.widest)}."
-    )
-    return (
-        _figure(plots.recall(f"recall-{stream.name}", curve, window, wanted, caught(stream)),
-                "The line is the estimate, the band its 95 % interval. Upwards, 90 %, 99 %, 99.9 %: each step misses "
-                "ten times fewer labels.")
-        + _advice(stream.advice, stream.now)
-        + _figure(plots.delays(f"delays-{stream.name}", curve, window, f"{when}."), counted)
-        + _windows(stream)
-    )  # fmt: skip
+    windows = [
+        [rounded_duration(w), percent(e.share), f"{percent(e.low)} to {percent(e.high)}"] for w, e in stream.windows
+    ]
+    return {
+        "recall": _figure(plots.recall(f"recall-{stream.name}", curve, window, wanted, caught(stream))),
+        "advice": _advice(stream.advice, stream.assessment),
+        "reasons": [f"{one.wanted * 100:.6g} %: {one.reason}." for one in stream.advice if one.reason],
+        "delays": _figure(plots.delays(f"delays-{stream.name}", curve, window, f"{when}.")),
+        "counted": f"{curve.labels:,} labels, each at the nearest row before it. {stream.orphans:,} labels of this "
+        f"time have no row within {rounded_duration(curve.widest)}.",
+        "windows": Table(["window", "labels inside", "95 % interval"], windows, texts=0),
+    }
 
 
-def _advice(advice: Sequence[Advice], now: Valued | None) -> str:
-    rows = [["what is set now", *_valued(now)]] if now else []
+def _advice(advice: Sequence[Advice], current: Assessment | None) -> Table:
+    rows = [["current settings", *_assessment_cells(current)]] if current else []
     for one in advice:
         goal = f"{one.wanted * 100:.6g} %"
-        rows.append([f"{goal}, best estimate", *_valued(one.smallest)])
-        rows += [[f"{goal}, sure at 95 %", *_valued(one.safe)]] if one.smallest else []
-    head = ["for a recall of", "window", "grace + out-of-orderness", "catches", "a row waits", "open rows"]
-    whys = "".join(f"<p><small>{one.wanted * 100:.6g} %: {escape(one.why)}.</small></p>" for one in advice if one.why)
-    return _table(head, rows, numbers=range(1, 6)) + whys
+        rows.append([f"{goal}, best estimate", *_assessment_cells(one.smallest)])
+        rows += [[f"{goal}, sure at 95 %", *_assessment_cells(one.safe)]] if one.smallest else []
+    return Table(["for a recall of", "window", "grace + out-of-orderness", "catches", "a row waits", "open rows"], rows)
 
 
-def _valued(valued: Valued | None) -> list[str]:
-    if valued is None:
+def _assessment_cells(assessment: Assessment | None) -> list[str]:
+    if assessment is None:
         return ["cannot be known", "", "", "", ""]
-    chosen, share = valued.settings, valued.recall
+    chosen, share = assessment.settings, assessment.recall
     return [
-        long(chosen.window),
-        long(chosen.slack),
+        rounded_duration(chosen.window),
+        rounded_duration(chosen.slack),
         f"{percent(share.share)} ({percent(share.low)} to {percent(share.high)})",
-        long(chosen.wait),
-        f"{valued.open_rows:,.0f}",
+        rounded_duration(chosen.wait),
+        f"{assessment.open_rows:,.0f}",
     ]
 
 
-def _windows(stream: StreamFindings) -> str:
-    if not stream.windows:
-        return ""
-    rows = [[long(w), percent(e.share), f"{percent(e.low)} to {percent(e.high)}"] for w, e in stream.windows]
-    return _table(["window", "labels inside", "95 % interval"], rows, numbers=range(3))
-
-
-def _impact(lines: Sequence[Line]) -> str:
-    places = lagging(lines)
+def _impact(scenarios: Sequence[ImpactRow]) -> dict[str, Figure | None]:
+    places = lagging(scenarios)
     if not places:
-        return ""
-    said = " ".join(impact(lines))
-    lost = {place: by_clock(lines, place, "lost") for place in places}
-    wait = {place: by_clock(lines, place, "wait_p50_s") for place in places}
-    unlabelled = all(line["recall"] is None for line in lines)
-    first = "" if unlabelled else _figure(
-        plots.against_lag("lost", lost, "labels lost", lost_title(lines), said),
-        "Lag is added to every record. Each line is another clock that decides when rows close; window, grace and rows "
-        "are the same.",
-    )  # fmt: skip
-    return first + _figure(
-        plots.against_lag("wait", wait, "served to closed", wait_title(lines), said, in_time=True),
-        "Median time from serving a row until it closes, of the rows that closed. A clock that closes a row before "
-        "the row itself has arrived counts as 0.",
-    )
+        return {"lost": None, "wait": None}
+    summary = " ".join(impact(scenarios))
+    lost = {place: by_clock(scenarios, place, "lost") for place in places}
+    wait = {place: by_clock(scenarios, place, "wait_p50_s") for place in places}
+    unlabelled = all(row["recall"] is None for row in scenarios)
+    return {
+        "lost": None
+        if unlabelled
+        else _figure(plots.against_lag("lost", lost, "labels lost", lost_title(scenarios), summary)),
+        "wait": _figure(
+            plots.against_lag("wait", wait, "served to closed", wait_title(scenarios), summary, in_time=True)
+        ),
+    }
 
 
-def _observed(sightings: Sequence[Sighting]) -> str:
-    said = watermark(sightings)
-    if len(sightings) < 2:
-        return f"<h2>{escape(said)}</h2>"
+def _observed(readings: Sequence[ClockReading]) -> dict[str, Any]:
+    summary = watermark(readings)
+    if len(readings) < 2:
+        return {"watermark": summary, "observed": None}
     rows = [
         [p.name, percent(p.held), f"{p.most_records:,}", _length(p.usual_behind), _length(p.most_behind)]
-        for p in by_partition(sightings)
+        for p in by_partition(readings)
     ]
     head = ["partition", "held the watermark", "most records waiting", "behind (median)", "behind (most)"]
-    drawn = thinned(sightings, DRAWN)
-    return _figure(
-        plots.observed(drawn, said, said),
-        "From the clock table, at each landing run. Behind is the landing host's clock less the watermark, and less "
-        "the newest landed event of a partition: one that has nothing new falls behind too, without records waiting.",
-    ) + _table(head, rows, numbers=range(1, 5))
+    return {
+        "observed": _figure(plots.observed(thinned(readings, DRAWN), summary, summary)),
+        "partitions": Table(head, rows),
+    }
 
 
-def _disorder(disorder: Sequence[Disorder]) -> str:
+def _disorder(disorder: Iterable[Disorder]) -> Table:
     rows = [
-        [d.partition, f"{d.events:,}", percent(d.in_order), long(d.p50), long(d.p99), long(d.p999), long(d.most),
-         long(d.allowed)]
+        [d.partition, f"{d.events:,}", percent(d.in_order), *map(_length, (d.p50, d.p99, d.p999, d.most, d.allowed))]
         for d in sorted(disorder, key=lambda d: (d.allowed - d.most, d.partition))
-    ]  # fmt: skip
-    head = ["partition", "records", "in order", "50 %", "99 %", "99.9 %", "most", "out-of-orderness"]
-    return (
-        f"<h2>{escape(jumps(disorder))}</h2><p>Time jumps: how far behind the newest event of its partition a record "
-        f"was when it arrived. Quantiles are approximate.</p>{_table(head, rows, numbers=range(1, 8))}"
-    )
+    ]
+    return Table(["partition", "records", "in order", "50 %", "99 %", "99.9 %", "most", "out-of-orderness"], rows)
 
 
-def _scenarios(lines: Sequence[Line]) -> str:
+def _scenarios(scenarios: Sequence[ImpactRow]) -> Table:
     head = ["lag", "on", "clock", "window", "grace", "labels lost", "recall", "rows missing", "closed too early",
             "states flipped", "rows later", "later (most)", "still open", "open (peak)"]  # fmt: skip
     rows = [
-        [_lag(line), _where(line), line["policy"].replace("_", " "), _secs(line["after_s"]), _secs(line["grace_s"]),
-         f"{line['labels_lost']:,}", "-" if line["recall"] is None else percent(line["recall"]),
-         *(f"{line[n]:,}" for n in ("rows_missing", "rows_closed_too_early", "states_flipped")),
-         "-" if line["rows_delayed"] is None else f"{line['rows_delayed']:,}", _secs(line["delay_max_s"]),
-         f"{line['rows_open']:,}", f"{line['open_rows_peak']:,}"]
-        for line in lines
+        [_lag(row), _where(row), row["policy"].replace("_", " "), _secs(row["after_s"]), _secs(row["grace_s"]),
+         f"{row['labels_lost']:,}", "-" if row["recall"] is None else percent(row["recall"]),
+         *(f"{row[n]:,}" for n in ("rows_missing", "rows_closed_too_early", "states_flipped")),
+         "-" if row["rows_delayed"] is None else f"{row['rows_delayed']:,}", _secs(row["delay_max_s"]),
+         f"{row['rows_open']:,}", f"{row['open_rows_peak']:,}"]
+        for row in scenarios
     ]  # fmt: skip
-    return (
-        f"<details><summary>All {len(rows)} scenarios (table lag_impact)</summary>"
-        f"{_table(head, rows, numbers=range(3, len(head)))}</details>"
-    )
+    return Table(head, rows, texts=3)
 
 
-def _lag(line: Line) -> str:
-    if line["lag"] == "none":
+def _lag(row: ImpactRow) -> str:
+    if row["lag"] == "none":
         return "none"
-    pace = f", ×{line['lag_rate']}" if line["lag_rate"] else ""
+    pace = f", ×{row['lag_rate']}" if row["lag_rate"] else ""
     words = {"constant": "", "pause": "pause of ", "drain": "backlog of "}
-    return f"{words[line['lag']]}{_secs(line['lag_s'])}{pace}"
+    return f"{words[row['lag']]}{_secs(row['lag_s'])}{pace}"
 
 
-def _where(line: Line) -> str:
-    if line["side"] is None:
+def _where(row: ImpactRow) -> str:
+    if row["side"] is None:
         return "-"
-    return line["side"] if line["partitions"] == "all" else f"{line['side']}, partitions {line['partitions']}"
+    return row["side"] if row["partitions"] == "all" else f"{row['side']}, partitions {row['partitions']}"
 
 
-def _figure(plot: plots.Plot, caption: str) -> str:
-    return f"<h2>{escape(plot.title)}</h2><figure>{plot.svg}<figcaption>{escape(caption)}</figcaption></figure>"
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: Iterable[int]) -> str:
-    right = set(numbers)
-
-    def cells(tag: str, values: Sequence[str]) -> str:
-        kind = [' class="n"' if i in right else "" for i in range(len(values))]
-        return "".join(f"<{tag}{k}>{escape(v)}</{tag}>" for k, v in zip(kind, values, strict=True))
-
-    body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
-    return f'<div class="wide"><table><tr>{cells("th", head)}</tr>{body}</table></div>'
+def _figure(plot: plots.Plot) -> Figure:
+    return Figure(plot.title, Markup(plot.svg))
 
 
 def _secs(seconds: float | None) -> str:
-    return "-" if seconds is None else long(timedelta(seconds=seconds))
+    return "-" if seconds is None else rounded_duration(timedelta(seconds=seconds))
 
 
 def _length(length: timedelta | None) -> str:
-    return "-" if length is None else long(length)
-
-
-def _instant(at: datetime) -> str:
-    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
-
-
-_METHOD = """<details><summary>How this was worked out</summary>
-<p>Labels that come late are missing from young rows, so a plain histogram of delays would advise windows that are too
-short. Recall is the product limit for data truncated on the right (Lagakos, Barraj and De Gruttola, Biometrika 75,
-1988; Kalbfleisch and Lawless, JASA 84, 1989) with a variance of Greenwood's form, and Wilson's interval at the
-effective sample size (Dorey and Korn, Statistics in Medicine 6, 1987). It assumes that delays do not depend on when a
-row was served, and that labels are independent. Shares are of the labels within the widest time that can be judged.</p>
-<p>A label is in time at least where it is no further behind its partition's newest event than out-of-orderness, grace
-and what is left of its window; the same estimate is used for that. Open rows are rate times wait, with half an interval
-added (Little's law).</p>
-<p>Injected lag: a record arrives at its time on the broker plus the lag; rows close as each clock says. Where a topic's
-records carry their producer's time, that time is what the analysis starts from.</p></details>"""
+    return "-" if length is None else rounded_duration(length)

@@ -1,1 +1,1 @@
-"""What consumer lag would do to rows and labels, event by event: the slow, obvious simulation."""
+"""What consumer lag would do to rows and labels: the slow, obvious simulation, and the statistics of label delays."""

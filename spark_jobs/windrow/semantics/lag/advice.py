@@ -2,17 +2,17 @@
 
     served        label                    window ends     + grace        published
       |-------------x---------------------------|-------------|---------------|
-      |<-- delay -->|<-------- spare ---------->|<--- slack = grace and out-of-orderness --->|
+      |<-- delay -->|<-------- spare ---------->|<--- slack = grace + out-of-orderness --->|
 
-A label is lost from the first publication when its delay is longer than the window, or when it lands after its
-row was closed. A label that is `d` behind the newest event of its partition when it lands finds that
-partition's clock no further than its own time plus d less the out-of-orderness; it is in time at least where
-`d <= spare + slack`. That is a bound: another partition that holds the clock back, or the rest of the interval,
-only gives more time. So grace and out-of-orderness of the label topic matter by their sum alone: it is the share of
-labels for which the clock's promise (rule 2, grace included) holds.
+A label misses the first publication if its delay is longer than the window, or if it lands after its row has closed.
+When a label lands `d` behind the newest event of its partition, that partition's clock is no further than the label's
+time + d - out-of-orderness. So the label is certainly in time if `d <= spare + slack`. That is a bound: another
+partition that holds the clock back, or the rest of the interval, only gives it more time. Grace and out-of-orderness of
+the label topic therefore matter by their sum alone. The share of labels with `d <= slack` is the share for which the
+clock keeps its promise (rule 2, grace included).
 
-Costs are the row's: it waits for window and slack (and on average half an interval), and by Little's law
-(Operations Research 9, 1961) rate times wait rows are open at a time.
+The cost is that rows wait for window and slack, and on average for half an interval. By Little's law (Operations
+Research 9, 1961), rate times wait is the number of rows that are open at a time.
 """
 
 from __future__ import annotations
@@ -24,58 +24,69 @@ from math import ceil
 
 from windrow.semantics.intervals import MICROSECOND
 from windrow.semantics.lag.recall import Curve, Estimate, Z
+from windrow.text import shown_duration
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What a label stream is given: its window's `after`, and grace plus the topic's out-of-orderness."""
+class WindowSettings:
+    """Settings of a label stream: `after` of its window, and slack (grace plus the topic's out-of-orderness)."""
 
     window: timedelta
     slack: timedelta
 
     @property
     def wait(self) -> timedelta:
-        """From serving to closing, for the last row of an interval, where landing keeps up."""
+        """Time from serving to closing for the last row of an interval, where landing keeps up."""
         return self.window + self.slack
 
 
 @dataclass(frozen=True)
-class Valued:
-    """Settings, what they catch and what they cost."""
+class Assessment:
+    """Settings, the recall that they reach, and their cost: rows that are open at a time."""
 
-    settings: Settings
+    settings: WindowSettings
     recall: Estimate
     open_rows: float
 
 
 @dataclass(frozen=True)
 class Advice:
-    """The smallest settings for a wanted recall, by the estimate and by its lower limit; or why they are unknown."""
+    """The smallest settings for a wanted recall; None where they are unknown, and `reason` says why."""
 
     wanted: float
-    smallest: Valued | None
-    safe: Valued | None
-    """The smallest settings whose 95 % interval lies wholly at or above the wanted recall."""
-    why: str = ""
+    smallest: Assessment | None
+    """The smallest settings whose estimated recall is at least the wanted one."""
+    safe: Assessment | None
+    """The smallest settings whose 95 % interval of recall lies at or above the wanted one."""
+    reason: str = ""
 
 
 @dataclass(frozen=True)
-class Traffic:
-    """What costs are counted in."""
+class CostModel:
+    """What the cost of settings depends on: how many rows are served, and how long intervals are."""
 
     rows_per_second: float
     interval: timedelta
 
-    def value(self, settings: Settings, recall: Estimate) -> Valued:
-        """Settings with their cost."""
+    def assess(self, settings: WindowSettings, recall: Estimate) -> Assessment:
+        """Add the cost to settings and their recall.
+
+        >>> settings = WindowSettings(window=timedelta(seconds=50), slack=timedelta(seconds=5))
+        >>> CostModel(2.0, timedelta(seconds=10)).assess(settings, Estimate(0.9, 100)).open_rows
+        120.0
+        """
         wait = settings.wait + self.interval / 2
-        return Valued(settings, recall, self.rows_per_second * wait.total_seconds())
+        return Assessment(settings, recall, self.rows_per_second * wait.total_seconds())
 
 
-def recall(delays: Curve, disorder: Curve, settings: Settings) -> Estimate:
-    """The share of labels (of those within the widest delay) that come inside the window and before it closes.
+def recall_of(delays: Curve, disorder: Curve, settings: WindowSettings) -> Estimate:
+    """Estimate the share of labels that come inside the window and land before their row closes.
 
-    Delay and disorder are taken as independent of each other.
+    Delay and disorder are taken as independent. The share is of the labels within `delays.widest`.
+
+    Args:
+        delays: time from a row to its label.
+        disorder: how far behind the newest event of its partition a label lands.
     """
     last = min(settings.window // delays.step, len(delays.points) - 1)
     if last < 0:
@@ -83,59 +94,63 @@ def recall(delays: Curve, disorder: Curve, settings: Settings) -> Estimate:
     inside = delays.points[last]
     if inside.share == 0:
         return inside
-    grid, room = disorder.step // MICROSECOND, settings.wait // MICROSECOND
-    step, beyond = delays.step // MICROSECOND, len(disorder.points) - 1
-    caught = sum(
-        share * disorder.points[min((room - step * i) // grid, beyond)].share for i, share in delays.filled if i <= last
+    # A label with delay i * step has wait - delay left until its row closes; the curve of disorder gives the share of
+    # such labels that land by then. In whole microseconds, so that bounds of bins are met exactly.
+    grid, wait = disorder.step // MICROSECOND, settings.wait // MICROSECOND
+    step, final = delays.step // MICROSECOND, len(disorder.points) - 1
+    in_time = sum(
+        share * disorder.points[min((wait - step * i) // grid, final)].share
+        for i, share in delays.bin_shares
+        if i <= last
     )
-    return inside.times(Estimate(min(1.0, caught / inside.share), disorder.at(settings.slack).weight))
+    return inside.times(Estimate(min(1.0, in_time / inside.share), disorder.at(settings.slack).weight))
 
 
-def advise(delays: Curve, disorder: Curve, traffic: Traffic, wanted: float) -> Advice:
-    """The least slack with which the clock keeps its promise to the wanted share of the labels, and then the least
+def advise(delays: Curve, disorder: Curve, cost: CostModel, wanted: float) -> Advice:
+    """Find the least slack with which the clock keeps its promise to the wanted share of the labels, and then the least
     window that reaches the wanted recall.
 
-    A window helps late labels as much as slack of the same length does, so the shortest wait of all would be one
-    without slack: on a clock that promises nothing. Where much still comes in the last quarter of what can be judged,
-    more comes beyond it, and nothing is advised.
+    Slack is chosen first because a longer window helps late labels as much as slack of the same length does: the
+    shortest wait of all would have no slack, and a clock that promises nothing. Where many labels come in the last
+    quarter of the range that can be judged, more come beyond it, and no settings are advised.
     """
     if not 0 < wanted < 1:
         raise ValueError(f"a wanted recall lies between 0 and 1, not at {wanted}")
     for curve, what in ((delays, "labels come"), (disorder, "labels land")):
         if curve.tail > (1 - wanted) / 2:
-            why = (
-                f"{curve.tail:.2%} of the {what} in the last quarter of the {_said(curve.widest)} that can be judged: "
-                f"more come later, and {wanted:.4g} of all of them cannot be placed. Look wider, or at an older range"
+            reason = (
+                f"{curve.tail:.2%} of the {what} in the last quarter of the {shown_duration(curve.widest, exact=True)} "
+                f"that can be judged, so more come later and {wanted:.4g} of all of them cannot be located. Judge "
+                "wider windows, or take an older range"
             )
-            return Advice(wanted, None, None, why)
-    smallest = _least(delays, disorder, lambda found: found.share >= wanted)
-    safe = _least(delays, disorder, lambda found: found.low >= wanted)
+            return Advice(wanted, None, None, reason)
+    smallest = _least(delays, disorder, lambda recall: recall.share >= wanted)
+    safe = _least(delays, disorder, lambda recall: recall.low >= wanted)
     return Advice(
         wanted,
-        traffic.value(*smallest) if smallest else None,
-        traffic.value(*safe) if safe else None,
-        "" if safe else _too_few(delays, disorder, wanted),
+        cost.assess(*smallest) if smallest else None,
+        cost.assess(*safe) if safe else None,
+        "" if safe else _too_few_labels(delays, disorder, wanted),
     )
 
 
-def _least(delays: Curve, disorder: Curve, enough: Callable[[Estimate], bool]) -> tuple[Settings, Estimate] | None:
-    """First the slack, then the window that is needed with it. Recall only grows with either."""
-    slack = next((disorder.step * i for i, share in enumerate(disorder.points) if enough(share)), None)
+def _least(
+    delays: Curve, disorder: Curve, is_enough: Callable[[Estimate], bool]
+) -> tuple[WindowSettings, Estimate] | None:
+    """The least slack, and the least window with it. The first hit is the least, as recall only grows with either."""
+    slack = next((disorder.step * i for i, share in enumerate(disorder.points) if is_enough(share)), None)
     if slack is None:
         return None
     for i, inside in enumerate(delays.points[: len(delays.points) * 3 // 4 + 1]):
-        if enough(inside) and enough(found := recall(delays, disorder, chosen := Settings(delays.step * i, slack))):
-            return chosen, found
+        settings = WindowSettings(delays.step * i, slack)
+        if is_enough(inside) and is_enough(recall := recall_of(delays, disorder, settings)):
+            return settings, recall
     return None
 
 
-def _too_few(delays: Curve, disorder: Curve, wanted: float) -> str:
-    needed = ceil(Z * Z * wanted / (1 - wanted))
+def _too_few_labels(delays: Curve, disorder: Curve, wanted: float) -> str:
+    needed = ceil(Z * Z * wanted / (1 - wanted))  # from here on Wilson's lower limit of a full share is above `wanted`
     return (
         f"{min(delays.labels, disorder.labels):,} labels are too few to be sure of {wanted:.4g}: "
         f"at least {needed:,} are needed"
     )
-
-
-def _said(length: timedelta) -> str:
-    return str(length).removesuffix("0" * 3) if length.microseconds else str(length)

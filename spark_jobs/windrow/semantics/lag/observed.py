@@ -1,4 +1,4 @@
-"""Observed lag: how far the watermark was behind the clock on the wall, and which partition held it, over time.
+"""Observed lag: how far the watermark was behind the wall clock, and which partition held it, over time.
 
 ----+------------------------+-----------------+----> time
    w_p of the slowest     newest event      landed at
@@ -9,24 +9,25 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from windrow.semantics.clock import PartitionClock, holder, watermark
+from windrow.semantics.clock import PartitionClock, holder, topic_clock, watermark
+from windrow.semantics.close import frontier
 
 
 @dataclass(frozen=True)
-class Sighting:
-    """What one landing run saw: every partition of the pipeline at `at`, the landing host's clock."""
+class ClockReading:
+    """Every partition of the pipeline as one landing run left it, at `at` by the clock of the landing host."""
 
     at: datetime
     clocks: tuple[PartitionClock, ...]
 
     @property
     def behind(self) -> timedelta | None:
-        """How far the watermark is behind `at`; None where there is no watermark yet."""
+        """How far the watermark is behind `at`; None without a watermark."""
         mark = watermark(self.clocks)
         return None if mark is None else self.at - mark
 
@@ -44,7 +45,7 @@ class Sighting:
 
 @dataclass(frozen=True)
 class PartitionLag:
-    """One partition over a stretch of time."""
+    """The lag of one partition over a stretch of time."""
 
     name: str
     held: float
@@ -52,7 +53,7 @@ class PartitionLag:
     most_records: int
     """Most records that waited for landing."""
     usual_behind: timedelta | None
-    """Median of the time between its newest landed event and the landing host's clock."""
+    """Median time between its newest landed event and the clock of the landing host."""
     most_behind: timedelta | None
 
 
@@ -61,57 +62,78 @@ def name_of(clock: PartitionClock) -> str:
     return f"{clock.topic}/{clock.partition}"
 
 
-def thinned(sightings: Sequence[Sighting], most: int) -> list[Sighting]:
-    """At most `most` sightings, evenly taken, the first and the last among them."""
-    if len(sightings) <= most:
-        return list(sightings)
-    last = len(sightings) - 1
-    return [sightings[round(i * last / (most - 1))] for i in range(most)]
+def readings_of(rows: Iterable[Mapping[str, object]]) -> list[ClockReading]:
+    """Rows of the `clock` table as readings, in the order of their observations."""
+    by_observation: dict[int, list[Mapping[str, object]]] = defaultdict(list)
+    for row in rows:
+        by_observation[row["observation"]].append(row)  # type: ignore[index]
+    return [_reading(by_observation[number]) for number in sorted(by_observation)]
 
 
-def shares_held(sightings: Sequence[Sighting]) -> dict[str, float]:
-    """Who held the watermark for which share of the time, most first. A sighting counts until the next one."""
+def until_closed(
+    readings: Sequence[ClockReading], end: datetime, after: timedelta, grace: timedelta
+) -> list[ClockReading]:
+    """The readings up to the first one that closes every window of rows before `end`; all where none does."""
+    for n, reading in enumerate(readings):
+        closed_to = frontier(watermark(reading.clocks), after, grace)
+        if closed_to is not None and closed_to >= end:
+            return list(readings[: n + 1])
+    return list(readings)
+
+
+def complete_until(clocks: Iterable[PartitionClock], topics: Collection[str]) -> datetime | None:
+    """Event time before which every record of the topics has landed: their least clock; None without one."""
+    clocks = list(clocks)
+    of_topics = [topic_clock(clock for clock in clocks if clock.topic == topic) for topic in topics]
+    return None if None in of_topics else min(filter(None, of_topics), default=None)
+
+
+def thinned(readings: Sequence[ClockReading], most: int) -> list[ClockReading]:
+    """At most `most` readings, evenly chosen, with the first and the last."""
+    if len(readings) <= most:
+        return list(readings)
+    last = len(readings) - 1
+    return [readings[round(i * last / (most - 1))] for i in range(most)]
+
+
+def shares_held(readings: Sequence[ClockReading]) -> dict[str, float]:
+    """Partition → share of the time in which it held the watermark, the largest first.
+
+    A reading counts until the next one.
+    """
     seconds: dict[str, float] = defaultdict(float)
-    for this, following in pairwise(sightings):
-        seconds[this.held_by] += (following.at - this.at).total_seconds()
+    for reading, following in pairwise(readings):
+        seconds[reading.held_by] += (following.at - reading.at).total_seconds()
     total = sum(seconds.values())
-    if not total:  # one sighting, or all at one instant
-        return {sightings[-1].held_by: 1.0} if sightings else {}
+    if not total:  # one reading, or all at one instant
+        return {readings[-1].held_by: 1.0} if readings else {}
     return {name: s / total for name, s in sorted(seconds.items(), key=lambda item: (-item[1], item[0]))}
 
 
-def by_partition(sightings: Sequence[Sighting]) -> list[PartitionLag]:
-    """One line a partition, the one that held the watermark longest first, then the one that fell furthest behind."""
-    held = shares_held(sightings)
+def by_partition(readings: Sequence[ClockReading]) -> list[PartitionLag]:
+    """One value per partition, by share of the time in which it held the watermark, then by records waiting."""
+    held = shares_held(readings)
     records: dict[str, int] = defaultdict(int)
     behind: dict[str, list[timedelta]] = defaultdict(list)
-    for sighting in sightings:
-        for clock in sighting.clocks:
+    for reading in readings:
+        for clock in reading.clocks:
             name = name_of(clock)
             records[name] = max(records[name], clock.lag)
-            behind[name] += [sighting.at - clock.newest_at] if clock.newest_at else []
-    lines = [PartitionLag(n, held.get(n, 0.0), records[n], _median(behind[n]), _most(behind[n])) for n in records]
-    return sorted(lines, key=lambda line: (-line.held, -line.most_records, line.name))
+            behind[name] += [reading.at - clock.newest_at] if clock.newest_at else []
+    lags = [PartitionLag(n, held.get(n, 0.0), records[n], _median(behind[n]), _longest(behind[n])) for n in records]
+    return sorted(lags, key=lambda lag: (-lag.held, -lag.most_records, lag.name))
 
 
-def sightings(rows: Iterable[Mapping[str, object]]) -> list[Sighting]:
-    """Rows of the `clock` table as sightings, in the order of their observations."""
-    found: dict[int, list[Mapping[str, object]]] = defaultdict(list)
-    for row in rows:
-        found[row["observation"]].append(row)  # type: ignore[index]
-    return [_sighting(found[number]) for number in sorted(found)]
-
-
-def _sighting(rows: Sequence[Mapping[str, object]]) -> Sighting:
+def _reading(rows: Sequence[Mapping[str, object]]) -> ClockReading:
     fields = ("topic", "epoch", "partition", "next_offset", "end_offset", "newest_at", "clock_at")
     clocks = (PartitionClock(**{name: row[name] for name in fields}) for row in rows)  # type: ignore[arg-type]
     at = max(row["landed_at"] for row in rows)  # type: ignore[type-var]
-    return Sighting(at, tuple(sorted(clocks, key=lambda c: c.identity)))  # type: ignore[arg-type]
+    return ClockReading(at, tuple(sorted(clocks, key=lambda c: c.identity)))  # type: ignore[arg-type]
 
 
 def _median(values: Sequence[timedelta]) -> timedelta | None:
     return sorted(values)[len(values) // 2] if values else None
 
 
-def _most(values: Sequence[timedelta]) -> timedelta | None:
+def _longest(values: Sequence[timedelta]) -> timedelta | None:
     return max(values, default=None)

@@ -1,19 +1,20 @@
-"""Recall: which share of the labels come within a given time, from data in which the youngest are still missing.
+"""Recall: the share of the labels that come within a given time, from data in which the youngest are still missing.
 
-    row      seen until (the label topic's clock)
+    row      observed until (the label topic's clock)
      |<------- horizon ------->|
     -+----x--------x-----------+----o------> time since the row was served
-          labels that can have landed    a label that nobody has seen yet, of a row that is not old enough
+          labels that have landed   a label that has not landed yet, because its row is too young
 
-A delay is only seen where it is shorter than its row's horizon: the sample is truncated on the right, and
-young rows show short delays only. A plain histogram would therefore advise windows that are too short. The
-estimate is the product limit in reversed time (Lagakos, Barraj & De Gruttola, Biometrika 75, 1988; for reporting
-delays Kalbfleisch & Lawless, JASA 84, 1989): of the labels that would have been seen at delay u, which share
-came at u and not earlier. Its variance is of Greenwood's form; intervals are Wilson's (JASA 22, 1927) at the
-effective sample size (Dorey & Korn, Statistics in Medicine 6, 1987), which stay honest where nothing was missed.
+A delay is only observed if it is shorter than its row's horizon: the sample is truncated on the right, and young rows
+show short delays only. A plain histogram would therefore advise windows that are too short. The estimate is the
+product limit (Kaplan & Meier, JASA 53, 1958) in reversed time (Lagakos, Barraj & De Gruttola, Biometrika 75, 1988; for
+reporting delays Kalbfleisch & Lawless, JASA 84, 1989): of the labels that would have been observed at delay u, the
+share that came at u and not earlier. Its variance has Greenwood's form. The intervals are Wilson's (JASA 22, 1927) at
+the effective sample size (Dorey & Korn, Statistics in Medicine 6, 1987); unlike Greenwood's own they have a width even
+where no label was missed.
 
-What lies beyond the widest time looked at cannot be known from these data: shares are of the labels within it.
-Assumed: a row's delays do not depend on when it was served, and labels are independent of each other.
+Nothing is known about labels beyond the longest delay that can be judged: all shares are of the labels within it.
+Assumed: the delay of a label does not depend on when its row was served, and labels are independent of each other.
 """
 
 from __future__ import annotations
@@ -26,63 +27,64 @@ from itertools import accumulate, pairwise
 from math import sqrt
 
 Z = 1.959964
-"""Quantile of the normal distribution for intervals that hold 95 % of the time."""
+"""Quantile of the normal distribution for 95 % intervals."""
 
-LEAST = 30
-"""Labels that must have been able to come as late as a delay, before anything is said about it."""
+MIN_AT_RISK = 30
+"""Labels that must have been observable at a delay before the delay is judged."""
 
 
-class CannotBeKnown(ValueError):
-    """The data do not hold the answer; the message says why, and what would help."""
+class TooFewLabels(ValueError):
+    """The data do not hold the answer; the message says what would help."""
 
 
 @dataclass(frozen=True)
-class Delays:
-    """Counted delays. Bin 0 holds delays of zero and below, bin i those in `(step * (i - 1), step * i]`."""
+class DelayCounts:
+    """Labels by delay. Bin 0 holds delays of zero and below, bin i those in `(step * (i - 1), step * i]`."""
 
     step: timedelta
     bins: int
     counts: Mapping[tuple[int, int], int]
-    """(bin, bins before its horizon) → labels. A bin is seen whole where it is below the second number."""
+    """(bin, horizon) → labels. The horizon is a number of bins: the bins below it were observed in full."""
 
     def __post_init__(self) -> None:
         if self.step <= timedelta(0) or self.bins < 1:
             raise ValueError(f"delays need a positive step and at least one bin, not {self.step} and {self.bins}")
-        if any(n < 0 or not 0 <= bin_ <= self.bins or seen < 0 for (bin_, seen), n in self.counts.items()):
+        if any(n < 0 or not 0 <= bin_ <= self.bins or horizon < 0 for (bin_, horizon), n in self.counts.items()):
             raise ValueError(f"a bin lies outside 0 to {self.bins}, or a count is negative")
 
     @property
     def labels(self) -> int:
-        """Labels that count: those whose own bin was seen whole."""
-        return sum(n for (bin_, seen), n in self.counts.items() if bin_ < seen)
-
-    @property
-    def unripe(self) -> int:
-        """Labels that came just before their row's horizon and are left out, because their bin is only part seen."""
-        return sum(n for (bin_, seen), n in self.counts.items() if bin_ >= seen)
+        """Labels that count: those whose own bin was observed in full."""
+        return sum(n for (bin_, horizon), n in self.counts.items() if bin_ < horizon)
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A share with its 95 % interval. `weight` is the sample size that a plain proportion would need for it."""
+    """A share with its 95 % interval. `weight` is the sample size at which a plain proportion is as precise."""
 
     share: float
     weight: float
 
     @property
     def low(self) -> float:
+        """Lower end of the 95 % interval."""
         return _wilson(self.share, self.weight)[0]
 
     @property
     def high(self) -> float:
+        """Upper end of the 95 % interval."""
         return _wilson(self.share, self.weight)[1]
 
     def times(self, other: Estimate) -> Estimate:
-        """Both of two independent things, by the delta method."""
+        """Share of two independent events together; its variance by the delta method.
+
+        >>> Estimate(0.5, 100).times(Estimate(0.5, 100))
+        Estimate(share=0.25, weight=150.0)
+        """
         share = self.share * other.share
-        spread = self.share**2 * other._variance + other.share**2 * self._variance
+        variance = self.share**2 * other._variance + other.share**2 * self._variance
         least = min(self.weight, other.weight)
-        return Estimate(share, share * (1 - share) / spread if spread > 0 else least)
+        return Estimate(share, share * (1 - share) / variance if variance > 0 else least)
 
     @property
     def _variance(self) -> float:
@@ -95,7 +97,7 @@ class Curve:
 
     step: timedelta
     points: tuple[Estimate, ...]
-    """The share at or below `step * i`."""
+    """Point i is the share at or below `step * i`."""
     labels: int
 
     @property
@@ -104,68 +106,83 @@ class Curve:
         return self.step * (len(self.points) - 1)
 
     def at(self, within: timedelta) -> Estimate:
-        """The share within a delay: that of the grid point at or before it; everything from the widest on."""
+        """The share within a delay: the grid point at or before it; the last point from `widest` on."""
         return self.points[max(0, min(within // self.step, len(self.points) - 1))]
 
     @cached_property
-    def filled(self) -> tuple[tuple[int, float], ...]:
-        """Bins that hold labels, with their share; the shares add up to 1."""
+    def bin_shares(self) -> tuple[tuple[int, float], ...]:
+        """(bin, share) of the bins that hold labels; the shares add up to 1."""
         shares = [0.0, *(point.share for point in self.points)]
         return tuple((i, b - a) for i, (a, b) in enumerate(pairwise(shares)) if b > a)
 
     @property
     def tail(self) -> float:
-        """The share that comes in the last quarter of what can be judged: where it is large, more lies beyond."""
+        """The share in the last quarter of the range. Where it is large, more labels come beyond the range."""
         return 1 - self.at(self.widest * 3 / 4).share
 
     def quantile(self, share: float) -> timedelta:
-        """The least grid delay within which at least this share comes."""
+        """The shortest delay of the grid within which at least this share comes."""
         return self.step * next(i for i, p in enumerate(self.points) if p.share >= share)
 
 
-def estimate(delays: Delays, least: int = LEAST) -> Curve:
-    """The distribution of delays, cleared of truncation.
+def estimate(delays: DelayCounts, min_at_risk: int = MIN_AT_RISK) -> Curve:
+    """Estimate the distribution of delays, corrected for truncation.
+
+    Three labels came in the first minute and two in the second; one of the three has a row that is too young to have
+    a label in the second. A plain histogram would put 0.6 of the labels into the first minute:
+
+    >>> minute = timedelta(minutes=1)
+    >>> curve = estimate(DelayCounts(minute, 2, {(1, 2): 1, (1, 3): 2, (2, 3): 2}), min_at_risk=1)
+    >>> [round(point.share, 2) for point in curve.points]
+    [0.0, 0.5, 1.0]
 
     Raises:
-        CannotBeKnown: fewer than `least` labels could have come as late as even the second bin.
+        TooFewLabels: fewer than `min_at_risk` labels could have come as late as even the second bin.
     """
-    came, able = _risk_sets(delays)
-    judged = [i for i in range(delays.bins + 1) if able[i] >= least]
-    last = max(judged, default=0)
+    came, at_risk = _risk_sets(delays)
+    last = max((i for i in range(delays.bins + 1) if at_risk[i] >= min_at_risk), default=0)
     if last < 1:
-        raise CannotBeKnown(
-            f"{delays.labels} labels are old enough to be counted, and at least {least} are needed; "
+        raise TooFewLabels(
+            f"{delays.labels} labels are old enough to be counted, and at least {min_at_risk} are needed; "
             "take a longer or an older range"
         )
     points = [Estimate(1.0, float("inf"))]
-    share, spread, weakest = 1.0, 0.0, float("inf")
-    for i in range(last, 0, -1):  # the product limit runs from the longest delay to the shortest
-        weakest = min(weakest, able[i])
-        if able[i] == came[i]:
+    share, greenwood, smallest_set = 1.0, 0.0, float("inf")
+    for i in range(last, 0, -1):  # in reversed time: the product limit starts at the longest delay
+        smallest_set = min(smallest_set, at_risk[i])
+        if at_risk[i] == came[i]:
             share = 0.0
         elif share:
-            share *= 1 - came[i] / able[i]
-            spread += came[i] / (able[i] * (able[i] - came[i]))
-        weight = (1 - share) / (share * spread) if share and spread else weakest
+            share *= 1 - came[i] / at_risk[i]
+            greenwood += came[i] / (at_risk[i] * (at_risk[i] - came[i]))
+        # The sample size at which a plain proportion has this variance. A share of 0 or 1 has a variance of zero; then
+        # the smallest risk set so far says how much is known.
+        weight = (1 - share) / (share * greenwood) if share and greenwood else smallest_set
         points.append(Estimate(share, weight))
     return Curve(delays.step, tuple(reversed(points)), delays.labels)
 
 
-def _risk_sets(delays: Delays) -> tuple[list[int], list[int]]:
-    """Of each bin: labels that came in it, and labels that came in it or earlier and could have come in it."""
+def _risk_sets(delays: DelayCounts) -> tuple[list[int], list[int]]:
+    """For each bin: labels that came in it, and its risk set.
+
+    In reversed time the risk set of bin i holds the labels that came in bin i or earlier and whose row was old enough
+    to show a label in bin i. A label that came in bin b of a row with horizon h is thus in the sets b to h - 1: it is
+    added at b, removed at h, and running sums give the sizes of all sets in one pass.
+    """
     size = delays.bins + 1
     came = [0] * size
-    enters, leaves = [0] * (size + 1), [0] * (size + 1)
-    for (bin_, seen), n in delays.counts.items():
-        if bin_ < seen:
+    enter, leave = [0] * (size + 1), [0] * (size + 1)
+    for (bin_, horizon), n in delays.counts.items():
+        if bin_ < horizon:  # a bin that was observed in part would count short delays only
             came[bin_] += n
-            enters[bin_] += n
-            leaves[min(seen, size)] += n
-    able = list(accumulate(a - b for a, b in zip(enters, leaves, strict=True)))
-    return came, able[:size]
+            enter[bin_] += n
+            leave[min(horizon, size)] += n
+    at_risk = list(accumulate(a - b for a, b in zip(enter, leave, strict=True)))
+    return came, at_risk[:size]
 
 
 def _wilson(share: float, weight: float) -> tuple[float, float]:
+    """Wilson's 95 % interval of a share."""
     if weight == float("inf"):
         return share, share
     if weight <= 0:

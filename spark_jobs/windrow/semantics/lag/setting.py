@@ -1,4 +1,4 @@
-"""What a lag analysis is about: the events of a range of time, and what the pipeline says of them."""
+"""What a lag analysis works on: the events of a stretch of time, and the pipeline's rules about them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from windrow.semantics.intervals import EPOCH, MICROSECOND, Interval, interval_of, shifted
-from windrow.semantics.lag.scenario import ZERO, Lag, Scenario, Unusable
+from windrow.semantics.lag.scenario import ZERO, Lag, LagScenario, NotAnalysable
 from windrow.semantics.match import Key
 from windrow.semantics.records import RowId
 
-Place = tuple[str, int, int]
+PartitionId = tuple[str, int, int]
 """topic, epoch, partition"""
 
 
@@ -19,8 +19,11 @@ Place = tuple[str, int, int]
 class Event:
     """A landed record with a trusted event time: it moves clocks, and may be a left row or a label.
 
-    record_at: its time on the broker. keys: by the stream that it is a row of (its `where` selects it, and it is
-    no producer's retry), its key there; None where a key column is null. Empty for what only moves clocks.
+    Args:
+        record_at: its time on the broker.
+        keys: stream → key, for each stream that has the record as a row: the stream's `where` selects it, and it is
+            not a producer's retry. The key is None where a key column is null. Empty for a record that only moves
+            clocks.
     """
 
     row_id: RowId
@@ -29,7 +32,8 @@ class Event:
     keys: Mapping[str, Key | None] = field(default_factory=dict)
 
     @property
-    def place(self) -> Place:
+    def partition_id(self) -> PartitionId:
+        """The partition that the record was read from."""
         return (self.row_id.topic, self.row_id.epoch, self.row_id.partition)
 
 
@@ -43,55 +47,69 @@ class LabelStream:
 
 
 @dataclass(frozen=True)
-class Setting:
-    """The pipeline as the analysis sees it.
+class LagSetting:
+    """The pipeline's rules, as the analysis needs them.
 
-    places: every partition that has an event; a partition that is not named here holds nobody. sides: the topics
-    of `left`, of `right`, and of each stream by its name. after: what closing waits for, the largest `after` of
-    all right streams. interval: None where rows close one by one (`l.t + after + grace < W`), or the length of the
-    intervals that they close with.
+    Args:
+        left: name of the left stream.
+        partition_ids: every partition that has an event; no other partition holds a clock.
+        sides: topics of `left`, of `right`, and of each stream by its name.
+        out_of_orderness: by topic.
+        after: how long closing waits, the largest `after` of all right streams.
+        interval: length of the intervals that rows close with; None where rows close one by one
+            (`l.t + after + grace < W`).
     """
 
     left: str
     labels: tuple[LabelStream, ...]
-    places: tuple[Place, ...]
+    partition_ids: tuple[PartitionId, ...]
     sides: Mapping[str, tuple[str, ...]]
     out_of_orderness: Mapping[str, timedelta]
     after: timedelta
     grace: timedelta = ZERO
     interval: timedelta | None = None
 
-    def under(self, scenario: Scenario) -> Setting:
-        """With what the scenario replaces."""
-        labels, after, disorder = self.labels, self.after, dict(self.out_of_orderness)
+    def under(self, scenario: LagScenario) -> LagSetting:
+        """The setting with the values that the scenario replaces."""
+        labels, after, out_of_orderness = self.labels, self.after, dict(self.out_of_orderness)
         if scenario.before is not None:
             labels = tuple(replace(stream, before=scenario.before) for stream in labels)
         if scenario.after is not None:
             labels = tuple(replace(stream, after=scenario.after) for stream in labels)
             after = scenario.after
         if scenario.out_of_orderness is not None:
-            disorder = dict.fromkeys(disorder, scenario.out_of_orderness)
-        grace = self.grace if scenario.grace is None else scenario.grace
+            out_of_orderness = dict.fromkeys(out_of_orderness, scenario.out_of_orderness)
         return replace(
-            self, labels=labels, after=after, out_of_orderness=disorder, grace=grace, interval=scenario.interval
+            self,
+            labels=labels,
+            after=after,
+            out_of_orderness=out_of_orderness,
+            grace=self.grace if scenario.grace is None else scenario.grace,
+            interval=scenario.interval,
         )
 
-    def unit(self, event_at: datetime) -> Interval:
-        """What a left row closes with: its interval, or the one microsecond that it stands in."""
+    def closing_unit(self, event_at: datetime) -> Interval:
+        """What a left row closes with: its interval or, row by row, its own microsecond."""
         if self.interval is not None:
             return interval_of(event_at, EPOCH, self.interval)
         return Interval(event_at, shifted(event_at, MICROSECOND))
 
-    def lagging(self, lag: Lag | None) -> frozenset[Place]:
-        """The partitions that a lag is injected on."""
+    def lagging(self, lag: Lag | None) -> frozenset[PartitionId]:
+        """The partitions that a lag is injected on.
+
+        Raises:
+            NotAnalysable: the lag hits no partition that has an event.
+        """
         if lag is None:
             return frozenset()
-        topics = {topic for topic, _, _ in self.places} if lag.side == "both" else self.sides.get(lag.side, (lag.side,))
-        hit = frozenset(p for p in self.places if p[0] in topics and (not lag.partitions or p[2] in lag.partitions))
+        every_topic = {topic for topic, _, _ in self.partition_ids}
+        topics = every_topic if lag.side == "both" else self.sides.get(lag.side, (lag.side,))
+        numbers = lag.partitions
+        hit = frozenset(p for p in self.partition_ids if p[0] in topics and (not numbers or p[2] in numbers))
         if not hit:
-            where = f"partitions {list(lag.partitions)} of {lag.side}" if lag.partitions else lag.side
-            known = ", ".join(f"{topic}/{partition}" for topic, _, partition in self.places) or "none"
-            raise Unusable(
+            where = f"partitions {list(numbers)} of {lag.side}" if numbers else lag.side
+            known = ", ".join(f"{topic}/{partition}" for topic, _, partition in self.partition_ids) or "none"
+            raise NotAnalysable(
                 f"nothing would lag: {where} has no event here. A side is left, right, both, a stream or a topic; "
                 f"partitions with events are {known}"
             )

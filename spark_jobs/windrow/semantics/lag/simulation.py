@@ -1,11 +1,11 @@
-"""A lag scenario, event by event: slow, obvious, and the oracle that the Spark version must agree with exactly.
+"""A lag scenario, event by event: slow and obvious, the oracle that the Spark version must agree with exactly.
 
     events ──lag──▶ in order of arrival ──┬─ a left row: opens, or is missing if its window has closed
-    (ties in row order)                   ├─ a label: waits for all rows that it could meet
-                                          └─ then the clock is looked at, and what has closed leaves
+    (ties in row order)                   ├─ a label: is kept for all rows that it could match
+                                          └─ then the clock is read, and the rows that it closes leave
 
-The order at one arrival is the product's: land, then advance the clock, then close. So the event that moves the
-clock is itself in time.
+The order at one arrival is that of Windrow: land, then advance the clock, then close. So the event that moves the clock
+is itself in time.
 """
 
 from __future__ import annotations
@@ -17,29 +17,23 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from windrow.semantics.close import frontier, is_closed
-from windrow.semantics.intervals import EPOCH, Interval, utc
+from windrow.semantics.intervals import EPOCH, MICROSECOND, Interval, utc
 from windrow.semantics.labels import label_state
 from windrow.semantics.lag.clocks import clock_of
-from windrow.semantics.lag.scenario import (
-    LOOK_EVERY,
-    MICROSECOND,
-    ZERO,
-    Outcome,
-    Scenario,
-    Spread,
-    rounded,
-    spread,
-)
-from windrow.semantics.lag.setting import Event, Setting
+from windrow.semantics.lag.outcome import COUNT_OPEN_EVERY, LagOutcome, Spread, rounded_up, spread_of
+from windrow.semantics.lag.scenario import ZERO, LagScenario
+from windrow.semantics.lag.setting import Event, LagSetting
 from windrow.semantics.match import Key, matches
 from windrow.semantics.records import RowId
 
 Arrival = tuple[datetime, Event]
+Labels = dict[tuple[str, Key], list[Event]]
+"""(stream, key) → labels"""
 
 
 @dataclass(frozen=True)
-class Fate:
-    """What became of a left row. `left_at`: when it left; None where it is missing or still open."""
+class RowOutcome:
+    """How one left row ended. `left_at` is None where the row is missing or still open."""
 
     event: Event
     is_missing: bool
@@ -48,72 +42,72 @@ class Fate:
     lost: int
 
 
-def simulate(events: Iterable[Event], scenario: Scenario, setting: Setting) -> Outcome:
-    """The outcome for the left rows among the events.
+def simulate(events: Iterable[Event], scenario: LagScenario, setting: LagSetting) -> LagOutcome:
+    """Return the outcome for the left rows among the events.
 
     Raises:
-        Unusable: the lag hits nothing.
+        NotAnalysable: the lag hits nothing.
     """
     events = list(events)
     rules = setting.under(scenario)
     lagged = _Run(events, scenario, rules)
     calm = lagged if scenario.lag is None else _Run(events, replace(scenario, lag=None), rules)
-    usual = {fate.event.row_id: fate.left_at for fate in calm.fates}
-    return _outcome(lagged.fates, usual, lagged.peak)
+    left_without_lag = {row.event.row_id: row.left_at for row in calm.rows}
+    return _outcome(lagged.rows, left_without_lag, lagged.peak)
 
 
-def arrivals(events: Iterable[Event], scenario: Scenario, setting: Setting) -> list[Arrival]:
-    """In the order in which a consumer sees them."""
+def arrivals(events: Iterable[Event], scenario: LagScenario, setting: LagSetting) -> list[Arrival]:
+    """(arrival, event) in the order in which a consumer receives them."""
     lag, lagging = scenario.lag, setting.lagging(scenario.lag)
 
     def arrival(event: Event) -> datetime:
-        return lag.arrival(event.record_at) if lag and event.place in lagging else utc(event.record_at)
+        return lag.arrival(event.record_at) if lag and event.partition_id in lagging else utc(event.record_at)
 
-    seen = [(arrival(event), event) for event in events]
-    return sorted(seen, key=lambda a: (a[0], a[1].event_at, a[1].row_id))
+    arrived = [(arrival(event), event) for event in events]
+    return sorted(arrived, key=lambda a: (a[0], a[1].event_at, a[1].row_id))
 
 
 class _Run:
-    """All arrivals of a scenario, once."""
+    """One pass over all arrivals of a scenario; `rows` holds the outcome of every left row."""
 
-    def __init__(self, events: list[Event], scenario: Scenario, rules: Setting) -> None:
+    def __init__(self, events: list[Event], scenario: LagScenario, rules: LagSetting) -> None:
         self.rules = rules
-        self.fates: list[Fate] = []
+        self.rows: list[RowOutcome] = []
         self.peak = 0
         self.frontier: datetime | None = None
         self.open: list[tuple[Interval, datetime, RowId, Event]] = []
-        self.landed: dict[tuple[str, Key], list[Event]] = defaultdict(list)
-        self.all = self._labels(events)
-        seen = arrivals(events, scenario, rules)
-        if seen:
-            self._go(seen, scenario)
+        self.landed: Labels = defaultdict(list)
+        self.all_labels: Labels = defaultdict(list)
+        for event in events:
+            self._add_label(event, self.all_labels)
+        in_order = arrivals(events, scenario, rules)
+        if in_order:
+            self._replay(in_order, scenario)
 
-    def _go(self, seen: list[Arrival], scenario: Scenario) -> None:
-        clock = clock_of(scenario.policy, self.rules, seen[0][0])
-        last = seen[0][0]
-        for now, event in seen:
-            for tick in _grid(last, now, scenario.policy.tick):
-                self._look(last, tick)
-                self._close(tick, clock.look(tick, None))
+    def _replay(self, in_order: list[Arrival], scenario: LagScenario) -> None:
+        clock = clock_of(scenario.policy, self.rules, in_order[0][0])
+        last = in_order[0][0]
+        for now, event in in_order:
+            for tick in _ticks(last, now, scenario.policy.tick):
+                self._count_open(last, tick)
+                self._close(tick, clock.read(tick, None))
                 last = tick
-            self._look(last, now)
+            self._count_open(last, now)
             self._land(event)
-            self._close(now, clock.look(now, event))
+            self._close(now, clock.read(now, event))
             last = now
         self.peak = max(self.peak, len(self.open))
         for _, _, _, event in self.open:
-            self.fates.append(Fate(event, False, None, self._met(event, self.all), 0))
+            self.rows.append(RowOutcome(event, False, None, self._matched(event, self.all_labels), 0))
 
     def _land(self, event: Event) -> None:
-        for name, key in event.keys.items():
-            if name != self.rules.left and key is not None:
-                self.landed[name, key].append(event)
+        self._add_label(event, self.landed)
         if self.rules.left not in event.keys:
             return
-        unit = self.rules.unit(event.event_at)
+        unit = self.rules.closing_unit(event.event_at)
         if is_closed(unit, self.frontier):
-            lost = self._met(event, self.all)
-            self.fates.append(Fate(event, True, None, lost, lost))
+            lost = self._matched(event, self.all_labels)
+            self.rows.append(RowOutcome(event, True, None, lost, lost))
         else:
             heapq.heappush(self.open, (unit, event.event_at, event.row_id, event))
 
@@ -121,23 +115,20 @@ class _Run:
         self.frontier = frontier(watermark, self.rules.after, self.rules.grace)
         while self.open and is_closed(self.open[0][0], self.frontier):
             event = heapq.heappop(self.open)[-1]
-            labels = self._met(event, self.all)
-            self.fates.append(Fate(event, False, now, labels, labels - self._met(event, self.landed)))
+            labels = self._matched(event, self.all_labels)
+            self.rows.append(RowOutcome(event, False, now, labels, labels - self._matched(event, self.landed)))
 
-    def _look(self, last: datetime, now: datetime) -> None:
-        """Count the open rows if a full minute has come since: what happened before it is done."""
-        if (last - EPOCH) // LOOK_EVERY != (now - EPOCH) // LOOK_EVERY:
+    def _count_open(self, last: datetime, now: datetime) -> None:
+        """Count the open rows if a full minute lies in (last, now]: all that happened before it has been applied."""
+        if (last - EPOCH) // COUNT_OPEN_EVERY != (now - EPOCH) // COUNT_OPEN_EVERY:
             self.peak = max(self.peak, len(self.open))
 
-    def _labels(self, events: list[Event]) -> dict[tuple[str, Key], list[Event]]:
-        found: dict[tuple[str, Key], list[Event]] = defaultdict(list)
-        for event in events:
-            for name, key in event.keys.items():
-                if name != self.rules.left and key is not None:
-                    found[name, key].append(event)
-        return found
+    def _add_label(self, event: Event, labels: Labels) -> None:
+        for name, key in event.keys.items():
+            if name != self.rules.left and key is not None:
+                labels[name, key].append(event)
 
-    def _met(self, row: Event, labels: dict[tuple[str, Key], list[Event]]) -> int:
+    def _matched(self, row: Event, labels: Labels) -> int:
         key = row.keys[self.rules.left]
         return sum(
             matches(row.event_at, label.event_at, stream.before, stream.after)
@@ -147,8 +138,8 @@ class _Run:
         )
 
 
-def _grid(last: datetime, now: datetime, tick: timedelta | None) -> Iterator[datetime]:
-    """Ticks in `(last, now]`."""
+def _ticks(last: datetime, now: datetime, tick: timedelta | None) -> Iterator[datetime]:
+    """Instants of the UTC grid of `tick` in (last, now]."""
     if tick is None:
         return
     at = EPOCH + ((last - EPOCH) // tick + 1) * tick
@@ -157,33 +148,33 @@ def _grid(last: datetime, now: datetime, tick: timedelta | None) -> Iterator[dat
         at += tick
 
 
-def _outcome(fates: list[Fate], usual: dict[RowId, datetime | None], peak: int) -> Outcome:
-    missing = [f for f in fates if f.is_missing]
-    gone = [f for f in fates if f.left_at is not None]
-    early = [f for f in gone if f.lost]
-    pairs = [(f.left_at, usual[f.event.row_id]) for f in gone]
-    later = [at - before for at, before in pairs if at is not None and before is not None]
-    waits = [max(ZERO, f.left_at - utc(f.event.event_at)) for f in gone if f.left_at is not None]
-    return Outcome(
-        rows_total=len(fates),
+def _outcome(rows: list[RowOutcome], left_without_lag: dict[RowId, datetime | None], peak: int) -> LagOutcome:
+    missing = [row for row in rows if row.is_missing]
+    left = [row for row in rows if row.left_at is not None]
+    left_too_early = [row for row in left if row.lost]
+    pairs = [(row.left_at, left_without_lag[row.event.row_id]) for row in left]
+    later_by = [at - calm for at, calm in pairs if at is not None and calm is not None]
+    waits = [max(ZERO, row.left_at - utc(row.event.event_at)) for row in left if row.left_at is not None]
+    return LagOutcome(
+        rows_total=len(rows),
         rows_missing=len(missing),
-        rows_closed_too_early=len(missing) + len(early),
-        rows_open=len(fates) - len(missing) - len(gone),
-        labels_total=sum(f.labels for f in fates),
-        labels_lost=sum(f.lost for f in fates),
-        states_flipped=dict(Counter(flip for f in fates if (flip := _states(f))[0] != flip[1])),
-        delay=_spread([d for d in later if d > ZERO]) if later else None,
+        rows_closed_too_early=len(missing) + len(left_too_early),
+        rows_open=len(rows) - len(missing) - len(left),
+        labels_total=sum(row.labels for row in rows),
+        labels_lost=sum(row.lost for row in rows),
+        states_flipped=dict(Counter(flip for row in rows if (flip := _states(row))[0] != flip[1])),
+        delay=_spread([d for d in later_by if d > ZERO]) if later_by else None,
         wait=_spread(waits) if waits else None,
         open_rows_peak=peak,
     )
 
 
-def _states(fate: Fate) -> tuple[str, str]:
-    """With all labels, and as it left."""
-    whole = label_state(has_label=fate.labels > 0).state
-    return (whole, "missing" if fate.is_missing else label_state(has_label=fate.labels > fate.lost).state)
+def _states(row: RowOutcome) -> tuple[str, str]:
+    """State with all labels, and state as the row left."""
+    full = label_state(has_label=row.labels > 0).state
+    return (full, "missing" if row.is_missing else label_state(has_label=row.labels > row.lost).state)
 
 
 def _spread(durations: list[timedelta]) -> Spread:
     micros = [d // MICROSECOND for d in durations]
-    return spread(Counter(rounded(m) for m in micros), max(micros, default=0), sum(micros))
+    return spread_of(Counter(rounded_up(m) for m in micros), max(micros, default=0), sum(micros))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from windrow.semantics.clock import IdlePolicy, PartitionClock, advance, topic_clock, watermark
+from windrow.semantics.clock import IdlePolicy, PartitionClock, Progress, advance, topic_clock, watermark
 from windrow.semantics.intervals import shifted
 from windrow.semantics.match import key_of
 from windrow.semantics.records import Gap, JoinSpec, Left, Record, Right, RowId
@@ -147,13 +147,13 @@ class Landings:
             after.append(
                 advance(
                     known.get(here),
-                    topic=topic,
-                    epoch=self.epoch[topic],
-                    partition=partition[1],
-                    next_offset=self.position[partition],
-                    end_offset=self.position[partition] + unseen.get(partition, 0),
-                    newest_at=max((r.event_at for r in mine if r.event_at is not None), default=None),
-                    landed_at=now,
+                    Progress(
+                        *here,
+                        next_offset=self.position[partition],
+                        end_offset=self.position[partition] + unseen.get(partition, 0),
+                        newest_at=max((r.event_at for r in mine if r.event_at is not None), default=None),
+                        landed_at=now,
+                    ),
                     out_of_orderness=self.rules.out_of_orderness[topic],
                     idle=self.rules.idle,
                     topic_clock=topic_clock(before),

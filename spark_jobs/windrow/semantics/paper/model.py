@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from windrow.semantics.clock import PartitionClock, drain, holder, watermark
+from windrow.semantics.clock import PartitionClock, drain, holder
 from windrow.semantics.close import frontier, is_closed
 from windrow.semantics.intervals import Interval, interval_of, intervals_between, utc
 from windrow.semantics.ledger import Line, Newer, ledger
@@ -141,7 +141,8 @@ class Model(Landings):
     def joined(self, plan: Plan) -> Joined:
         """The reference join of a plan: a function of its pins, whatever has landed since."""
         landed, spec = self._as_of(plan.pins, plan.drained)
-        return reference_join(landed, replace(spec, forced=self._is_forced(plan)), plan.interval, plan.pins)
+        forced = plan.is_forced(self.rules.spec.after, self.rules.spec.grace)
+        return reference_join(landed, replace(spec, forced=forced), plan.interval, plan.pins)
 
     def spec_at(self, pins: Mapping[str, int], drained: bool = False) -> JoinSpec:
         """The rules, with event clocks and gaps as known at the pins."""
@@ -176,11 +177,6 @@ class Model(Landings):
             spec = replace(self.rules.spec, event_clocks=clocks, gaps=self.gaps_at(landed, pins), drained=drained)
             self._at[known] = (landed, spec)
         return self._at[known]
-
-    def _is_forced(self, plan: Plan) -> bool:
-        """Whether a person closed the interval: the clock in the plan had not closed it."""
-        by_clock = frontier(watermark(plan.watermark), self.rules.spec.after, self.rules.spec.grace)
-        return not plan.drained and not is_closed(plan.interval, by_clock)
 
     def _closed(self, drained: bool) -> Iterable[Interval]:
         spec = self.rules.spec

@@ -1,45 +1,55 @@
-"""Which lags, clocks and closings a set of lag scenarios needs, each once: plain values that travel to workers.
+"""The distinct lags, clocks and closings of a set of lag scenarios: plain values that travel to workers.
 
     60 scenarios ──▶ a few lags (orders of arrival) × a few clocks (policy, out-of-orderness)
                      × closings (how far behind a row's time its window closes, and with which interval)
 
-All times are microseconds since 1970.
+All times are microseconds since 1970, all durations microseconds.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import cached_property
 
+from windrow.config import Pipeline
 from windrow.semantics.clock import PartitionClock, current
-from windrow.semantics.intervals import MICROSECOND, micros
-from windrow.semantics.lag.scenario import Lag, Policy, Scenario
-from windrow.semantics.lag.setting import Setting
+from windrow.semantics.intervals import MICROSECOND, micros, shifted
+from windrow.semantics.lag.scenario import ZERO, Lag, LagScenario, Policy
+from windrow.semantics.lag.setting import LabelStream, LagSetting, PartitionId
 
 NONE = -(2**62)
-"""Minus infinity: no clock yet. Everything below `NO_TIME` is none."""
+"""Minus infinity, for "no clock yet". Subtracting an out-of-orderness from it stays below `NO_TIME`."""
 NO_TIME = -(2**61)
+"""Every value below this one means "no clock yet"."""
+
+EVENTS_PER_BUCKET = 200_000
+ROWS_PER_CHUNK = 50_000
+READ_AFTER_CLOSE = timedelta(hours=1)
+"""Event time that is read after the last window can have closed: the events that close it lie there."""
 
 
 @dataclass(frozen=True)
 class ClockPlan:
-    """One clock over all partitions. `disorder`: by the partition's index."""
+    """One clock over all partitions. `out_of_orderness`: microseconds, by the partition's index."""
 
     policy: Policy
-    disorder: tuple[int, ...]
+    out_of_orderness: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Closing:
-    """When a row's window has closed: with W beyond the end of its unit plus `reach`. interval: see `Setting`."""
+    """When a row's window has closed: with W beyond the end of its interval plus `wait` (`after` plus grace)."""
 
-    reach: int
+    wait: int
     interval: int
+    """Length of the interval that the row closes with; 1 where rows close one by one."""
 
 
 @dataclass(frozen=True)
-class Line:
-    """A scenario in indexes. windows: by label stream, before and after."""
+class IndexedScenario:
+    """A scenario as indexes into the plan's lags and clocks. `windows`: (before, after) by label stream."""
 
     lag: int
     clock: int
@@ -51,76 +61,133 @@ class Line:
 class LagPlan:
     """A family of scenarios over the left rows of `[begin, end)`.
 
-    bucket: how much arrival time one task scans. chunk: how much left event time one task judges.
+    Args:
+        bucket: length of arrival time that one task scans.
+        chunk: length of left event time whose rows one task judges.
     """
 
-    setting: Setting
-    scenarios: tuple[Scenario, ...]
+    setting: LagSetting
+    scenarios: tuple[LagScenario, ...]
     begin: int
     end: int
     bucket: int
     chunk: int
 
     @cached_property
-    def places(self) -> tuple[tuple[str, int, int], ...]:
+    def partition_ids(self) -> tuple[PartitionId, ...]:
         """Partitions by their index, in row order."""
-        return tuple(sorted(self.setting.places))
+        return tuple(sorted(self.setting.partition_ids))
 
     @cached_property
     def topic_of(self) -> tuple[str, ...]:
-        return tuple(topic for topic, _, _ in self.places)
+        """Topic by partition index."""
+        return tuple(topic for topic, _, _ in self.partition_ids)
 
     @cached_property
     def holds(self) -> tuple[bool, ...]:
-        """Whether a partition is of its topic's newest epoch."""
-        holding = {p.identity for p in current(PartitionClock(*place, 0, 0, None, None) for place in self.places)}
-        return tuple(place in holding for place in self.places)
+        """By partition index: whether it is of its topic's newest epoch, and so can hold the clock."""
+        holding = {p.identity for p in current(PartitionClock(*key, 0, 0, None, None) for key in self.partition_ids)}
+        return tuple(key in holding for key in self.partition_ids)
 
     @cached_property
     def lags(self) -> tuple[Lag | None, ...]:
-        """No lag is the first: every delay is measured against it."""
+        """Distinct lags. The first is None (no lag), which every delay is measured against."""
         return tuple(dict.fromkeys([None, *(scenario.lag for scenario in self.scenarios)]))
 
     def lagging(self, lag: int) -> tuple[bool, ...]:
-        """By partition: whether the lag is on it."""
+        """By partition index: whether the lag is injected there."""
         hit = self.setting.lagging(self.lags[lag])
-        return tuple(place in hit for place in self.places)
+        return tuple(key in hit for key in self.partition_ids)
 
     @cached_property
     def clocks(self) -> tuple[ClockPlan, ...]:
+        """Distinct clocks."""
         return tuple(dict.fromkeys(self._clock(scenario) for scenario in self.scenarios))
 
     @cached_property
-    def lines(self) -> tuple[Line, ...]:
-        """The scenarios, in their order."""
-        return tuple(self._line(scenario) for scenario in self.scenarios)
+    def indexed(self) -> tuple[IndexedScenario, ...]:
+        """The scenarios in their order, as indexes."""
+        return tuple(self._indexed(scenario) for scenario in self.scenarios)
 
     @cached_property
-    def wanted(self) -> frozenset[tuple[int, int]]:
-        """Lag and clock: the pairs that a scenario looks at, as it is or for comparison."""
-        return frozenset((lag, line.clock) for line in self.lines for lag in (0, line.lag))
+    def used_clocks(self) -> frozenset[tuple[int, int]]:
+        """The (lag, clock) pairs that some scenario needs, under its own lag or without any for comparison."""
+        return frozenset((lag, one.clock) for one in self.indexed for lag in (0, one.lag))
 
     def reaches(self, clock: int) -> tuple[tuple[int, int], ...]:
-        """How far beyond the times of a chunk's rows the clock is asked for: from, to (both in)."""
-        asked = {line.closing for line in self.lines if line.clock == clock}
-        return tuple(sorted((c.reach, c.reach + c.interval - 1) for c in asked))
+        """For each closing of a clock, how far after a row's time its closing time can lie: (from, to), both in."""
+        closings = {one.closing for one in self.indexed if one.clock == clock}
+        return tuple(sorted((c.wait, c.wait + c.interval - 1) for c in closings))
 
     @cached_property
     def widest(self) -> tuple[tuple[int, int], ...]:
-        """By label stream, before and after: the labels that any scenario may match."""
+        """(before, after) by label stream: the labels that any scenario may match."""
         return tuple(
-            (max(line.windows[s][0] for line in self.lines), max(line.windows[s][1] for line in self.lines))
+            (max(one.windows[s][0] for one in self.indexed), max(one.windows[s][1] for one in self.indexed))
             for s in range(len(self.setting.labels))
         )
 
-    def _clock(self, scenario: Scenario) -> ClockPlan:
-        disorder = self.setting.under(scenario).out_of_orderness
-        slack = scenario.policy.kind not in ("fastest_side", "wall")
-        return ClockPlan(scenario.policy, tuple(micros(disorder[t]) if slack else 0 for t in self.topic_of))
+    def _clock(self, scenario: LagScenario) -> ClockPlan:
+        allowed = self.setting.under(scenario).out_of_orderness
+        is_used = scenario.policy.kind not in ("fastest_side", "wall")
+        return ClockPlan(scenario.policy, tuple(micros(allowed[t]) if is_used else 0 for t in self.topic_of))
 
-    def _line(self, scenario: Scenario) -> Line:
+    def _indexed(self, scenario: LagScenario) -> IndexedScenario:
         rules = self.setting.under(scenario)
         closing = Closing(micros(rules.after + rules.grace), micros(rules.interval or MICROSECOND))
         windows = tuple((micros(stream.before), micros(stream.after)) for stream in rules.labels)
         clock = self.clocks.index(self._clock(scenario))
-        return Line(self.lags.index(scenario.lag), clock, closing, windows)
+        return IndexedScenario(self.lags.index(scenario.lag), clock, closing, windows)
+
+
+def setting_of(pipeline: Pipeline, partition_ids: Sequence[PartitionId]) -> LagSetting:
+    """The pipeline's rules as the analysis needs them, over the partitions that have an event."""
+    right = tuple(sorted({topic for stream in pipeline.right for topic in stream.topics}))
+    return LagSetting(
+        left=pipeline.left.name,
+        labels=tuple(LabelStream(s.name, s.window.before, s.window.after) for s in pipeline.label_streams),
+        partition_ids=tuple(sorted(partition_ids)),
+        sides={**{s.name: s.topics for s in pipeline.streams}, "left": pipeline.left.topics, "right": right},
+        out_of_orderness={topic: pipeline.out_of_orderness(topic) for topic in pipeline.topics},
+        after=pipeline.after,
+        grace=pipeline.grace,
+    )
+
+
+def span_of_events(
+    pipeline: Pipeline, scenarios: Sequence[LagScenario], begin: datetime, end: datetime
+) -> tuple[datetime, datetime]:
+    """Event times, both in, of the events that the clocks need for left rows of [begin, end).
+
+    From the first label that could match a row until `READ_AFTER_CLOSE` after the last window can have closed.
+    """
+    rules = [setting_of(pipeline, ()).under(scenario) for scenario in scenarios]
+    before = max((stream.before for r in rules for stream in r.labels), default=ZERO)
+    wait = max(r.after + r.grace + max(r.out_of_orderness.values()) + (r.interval or ZERO) for r in rules)
+    return shifted(begin, -before), shifted(end, wait + READ_AFTER_CLOSE)
+
+
+def plan_of(
+    pipeline: Pipeline,
+    scenarios: Sequence[LagScenario],
+    begin: datetime,
+    end: datetime,
+    events: Mapping[PartitionId, int],
+) -> LagPlan:
+    """Plan the distinct scenarios over the left rows of [begin, end).
+
+    Buckets and chunks are cut to `EVENTS_PER_BUCKET` and `ROWS_PER_CHUNK` on average.
+
+    Args:
+        events: number of events by partition.
+    """
+    span = micros(end) - micros(begin)
+    left = sum(count for (topic, _, _), count in events.items() if topic in pipeline.left.topics)
+    return LagPlan(
+        setting_of(pipeline, tuple(events)),
+        tuple(dict.fromkeys(scenarios)),
+        micros(begin),
+        micros(end),
+        bucket=max(1, span * EVENTS_PER_BUCKET // max(1, sum(events.values()))),
+        chunk=max(1, span * ROWS_PER_CHUNK // max(1, left)),
+    )

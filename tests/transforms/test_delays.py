@@ -1,4 +1,4 @@
-"""Delays and disorder, counted by Spark as a person would count them one by one."""
+"""DelayCounts and disorder, counted by Spark as a person would count them one by one."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any, NamedTuple
 import pytest
 
 from windrow.transforms.lag.delays import (
-    Grid,
     disorder_by_partition,
     disorder_counts,
     label_delays,
     sampled,
     with_disorder,
 )
+from windrow.transforms.lag.grids import Grid
 
 pytestmark = pytest.mark.spark
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
-BEGIN, END, HEARD = (START + n * SECOND for n in (100, 900, 950))
+BEGIN, END, COMPLETE = (START + n * SECOND for n in (100, 900, 950))
 GRID = Grid(7 * SECOND, 20)
 
 
@@ -79,11 +79,11 @@ def test_each_label_counts_once_at_its_nearest_row_and_bounds_belong_to_the_shor
         begin=BEGIN,
         end=END,
         before=before * SECOND,
-        heard_until=HEARD,
+        complete_until=COMPLETE,
         grid=GRID,
     ).collect()
     expected = one_by_one(left, labels, before)
-    assert {(row["bin"], row["seen"]): row["labels"] for row in found} == expected
+    assert {(row["bin"], row["horizon"]): row["labels"] for row in found} == expected
     assert min(seen for (bin_, seen) in expected if bin_ >= 0) < 21  # some rows were young
     assert expected[-1, 0] > 0  # and some labels had no row
 
@@ -121,7 +121,7 @@ def test_disorder_is_how_far_behind_the_newest_event_of_its_partition_an_event_a
         for late, at in behind["a", p]:
             shown = sum(10 * i <= (newest["a", p] - at) / SECOND for i in range(7))
             expected[min(6, -int(-late // 10)), shown] += 1
-    assert {(row["bin"], row["seen"]): row["labels"] for row in found} == expected
+    assert {(row["bin"], row["horizon"]): row["labels"] for row in found} == expected
     rows.unpersist()
 
 

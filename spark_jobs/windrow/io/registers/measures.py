@@ -1,0 +1,34 @@
+"""The `measures` table: numbers about candidates, which the gate judges. No Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from windrow.home import Home, Table
+from windrow.io.delta import tables
+from windrow.schemas import MEASURES
+from windrow.semantics.plan import Plan
+
+
+def record(home: Home, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Append measures in one commit. The caller holds the lock of the candidates."""
+    tables.append_once(home.table(Table.MEASURES), MEASURES, rows)
+
+
+def are_recorded(home: Home, plans: Sequence[Plan]) -> bool:
+    """Whether every one of these plans has measures; they are recorded after its candidate was written."""
+    return {row["plan"] for row in of_plans(home, plans)} >= {plan.id for plan in plans}
+
+
+def of_plans(home: Home, plans: Sequence[Plan]) -> list[dict[str, Any]]:
+    """Rows of these plans, one per plan and measure."""
+    return tables.read(home.table(Table.MEASURES), filters=tables.of_plans("plan", plans)) if plans else []
+
+
+def by_plan(home: Home, plans: Sequence[Plan]) -> dict[str, dict[str, float | None]]:
+    """Plan id → name of the measure → value; a plan without measures has none."""
+    numbers: dict[str, dict[str, float | None]] = {plan.id: {} for plan in plans}
+    for row in of_plans(home, plans):
+        numbers[row["plan"]][row["name"]] = row["value"]
+    return numbers

@@ -1,0 +1,31 @@
+"""rebuild: publish closed intervals again with all that has landed by now, from one join (rule 16)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from windrow.io.registers.plans import Request
+from windrow.jobs.planning import recorded_plans
+from windrow.jobs.run import Context
+from windrow.jobs.survey import plan_range
+from windrow.jobs.train import Each, Round, carry_out
+
+
+def rebuild(
+    ctx: Context, run: str, begin: datetime, end: datetime, each: Each, request: Request | None = None
+) -> Round:
+    """Publish every interval of `[begin, end)` again with new pins.
+
+    Raises:
+        WindowStillOpen, BadRequest: see `survey`.
+    """
+    return carry_out(ctx, plan_range(ctx, run, begin, end, request, everything=True), each)
+
+
+def resume(ctx: Context, run: str, each: Each) -> Round:
+    """Carry out the recorded plans of a run; publications that it has made before it was interrupted stand.
+
+    Raises:
+        BadRequest: the run has recorded no plan.
+    """
+    return carry_out(ctx, recorded_plans(ctx, run, first="plan"), each)

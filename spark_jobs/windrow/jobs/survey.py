@@ -1,0 +1,176 @@
+"""Survey of a range: what a rebuild would replace, publish for the first time and leave alone, and why. No Spark.
+
+range ─▶ survey: one line per interval ─▶ record_survey: plans for those that are replaced or published
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from importlib.metadata import version
+from typing import Any, Literal
+
+from windrow.io.ledger import table as ledger_table
+from windrow.io.registers import judgements, plans, publications
+from windrow.io.registers.clocks import Observation
+from windrow.io.registers.plans import Request
+from windrow.jobs.planning import Known, interval_at, record, why_open
+from windrow.jobs.run import BadRequest, Context, WindowStillOpen
+from windrow.outcomes import NothingToDo
+from windrow.semantics.close import is_closed
+from windrow.semantics.intervals import Interval, intervals_between, on_grid
+from windrow.semantics.plan import Plan
+
+Action = Literal["replace", "publish", "leave"]
+
+
+@dataclass(frozen=True)
+class SurveyLine:
+    """What a rebuild does to one interval, and why."""
+
+    interval: Interval
+    action: Action
+    why: str
+    publication: int | None
+    """number of the standing one"""
+    rows: int | None
+    newer: Mapping[str, int]
+    """topic → batches landed since its pin"""
+    changes: Mapping[str, int]
+    """kind of change → lines of the late ledger, as far as it has been extended"""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, with the field names that programs know."""
+        fields = {**vars(self), "interval": self.interval.start}
+        return {"deed": fields.pop("action"), **fields}
+
+
+@dataclass(frozen=True)
+class Survey:
+    """The lines of a range, and the clock and register that they were found with."""
+
+    lines: tuple[SurveyLine, ...]
+    clock: Observation
+    register: list[dict[str, Any]]
+
+    @property
+    def chosen(self) -> list[Interval]:
+        """Intervals that are replaced or published."""
+        return [line.interval for line in self.lines if line.action != "leave"]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Number of intervals by action."""
+        return dict(Counter(line.action for line in self.lines))
+
+
+def survey(ctx: Context, begin: datetime, end: datetime, *, everything: bool = False) -> Survey:
+    """Survey every interval of `[begin, end)`; with `everything` none is left alone.
+
+    Raises:
+        WindowStillOpen: the range ends after the frontier.
+        BadRequest: its bounds are not interval bounds.
+    """
+    first, last = _bounds(ctx, begin, end)
+    known = Known(ctx, columns=())
+    register, clock = known.register, known.clock
+    if not is_closed(last, clock.frontier(ctx.pipeline)):
+        raise WindowStillOpen(f"the range reaches past what is closed: {why_open(ctx, last, clock)}")
+    intervals = list(intervals_between(first.start, last.end, ctx.pipeline.interval))
+    standing = publications.standing(register)
+    changes = ledger_table.summary(ctx.home, [i.start for i in intervals])
+    blocked = judgements.blocked_intervals(ctx.home, [i for i in intervals if i.start not in standing])
+    lines = []
+    for interval in intervals:
+        row = standing.get(interval.start)
+        plan = Plan.from_json(row["plan"]) if row else None
+        newer = _newer_batches(plan, clock.pins) if plan else {}
+        if row is None or plan is None:
+            why = "its last candidate was blocked" if interval.start in blocked else "it has no publication"
+            action: Action = "publish"
+        else:
+            action, why = _replace_or_leave(ctx, row, plan, newer, everything)
+        number, rows = (row["number"], row["rows"]) if row else (None, None)
+        lines.append(SurveyLine(interval, action, why, number, rows, newer, changes.get(interval.start, {})))
+    return Survey(tuple(lines), clock, register)
+
+
+def plan_range(
+    ctx: Context,
+    run: str,
+    begin: datetime,
+    end: datetime,
+    request: Request | None = None,
+    *,
+    everything: bool = False,
+) -> tuple[Plan, ...]:
+    """Record plans for `[begin, end)` with new pins (rule 16); a retry gets the recorded ones.
+
+    Raises:
+        WindowStillOpen, BadRequest: see `survey`.
+        NothingToDo: a rebuild would change no interval of the range.
+    """
+    if recorded := recorded_range(ctx, run, begin, end):
+        return recorded
+    return record_survey(ctx, run, survey(ctx, begin, end, everything=everything), request)
+
+
+def recorded_range(ctx: Context, run: str, begin: datetime, end: datetime) -> tuple[Plan, ...]:
+    """Return the plans that the run has recorded for the range; empty before it has recorded any.
+
+    Raises:
+        BadRequest: its plans are of another range.
+    """
+    recorded = plans.of_run(ctx.home, run)
+    if recorded and not (begin <= recorded[0].interval.start and recorded[-1].interval.end <= end):
+        raise BadRequest(
+            f"run {run!r} has plans from {recorded[0].interval.start} to {recorded[-1].interval.end}; another range is "
+            "another run"
+        )
+    return recorded
+
+
+def record_survey(ctx: Context, run: str, found: Survey, request: Request | None) -> tuple[Plan, ...]:
+    """Record plans for the chosen intervals of a survey.
+
+    Raises:
+        NothingToDo: it has chosen none.
+    """
+    if not found.chosen:
+        raise NothingToDo(
+            f"all {len(found.lines)} intervals stand as a rebuild would make them: {found.lines[0].why}. --all makes "
+            "them again"
+        )
+    return record(ctx, run, found.chosen, found.clock, found.register, drained=False, request=request)
+
+
+def _bounds(ctx: Context, begin: datetime, end: datetime) -> tuple[Interval, Interval]:
+    if end <= begin:
+        raise BadRequest(f"the range ends at {end}, at or before it begins at {begin}")
+    first = interval_at(ctx, begin)
+    if not on_grid(end, ctx.pipeline.interval):
+        raise BadRequest(f"no interval of {ctx.pipeline.name} ends at {end}: they are {ctx.pipeline.interval} long")
+    return first, interval_at(ctx, end - ctx.pipeline.interval)
+
+
+def _newer_batches(plan: Plan, pins: Mapping[str, int]) -> dict[str, int]:
+    newer = {topic: pin - plan.pins.get(topic, 0) for topic, pin in pins.items()}
+    return {topic: count for topic, count in newer.items() if count > 0}
+
+
+def _replace_or_leave(
+    ctx: Context, row: Mapping[str, Any], plan: Plan, newer: Mapping[str, int], everything: bool
+) -> tuple[Action, str]:
+    code = version("windrow")
+    reasons = [
+        *(f"{topic}: {n} batches newer" for topic, n in newer.items()),
+        *(["the pipeline file was another"] if plan.config_hash != ctx.pipeline.config_hash else []),
+        *([f"made by version {row['code_version']}, now {code}"] if row["code_version"] != code else []),
+        *(["the end of the stream was declared"] if plan.drained else []),
+    ]
+    if reasons:
+        return "replace", "; ".join(reasons)
+    same = "published at these very pins, file and version"
+    return ("replace", f"{same}, made again on request") if everything else ("leave", same)

@@ -1,0 +1,89 @@
+"""A landing batch: the offsets of one topic that one commit brings into its landing table.
+
+   begin            start              until            end
+----+-----------------+------------------+---------------+----> offsets of a partition
+    | landed before   | this batch       | left for the  |
+    | (or deleted)    | [start, until)   | next batch    |
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from windrow.semantics.clock import Progress
+from windrow.semantics.landing.gaps import AcceptedGap
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Readable offsets [begin, end) of a partition at the moment when the broker was asked."""
+
+    number: int
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic as the broker knows it. Another id under the same name is another topic."""
+
+    name: str
+    id: str
+    partitions: tuple[Partition, ...]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One landing commit, as the commit itself records it."""
+
+    topic: str
+    topic_id: str
+    epoch: int
+    """counts the topics that had this name, from 0"""
+    number: int
+    """counts the commits of the landing table, from 1"""
+    landed_at: datetime
+    ranges: Mapping[int, tuple[int, int, int]]
+    """partition → (first offset, offset after the last, end offset of the partition)"""
+    gaps: tuple[AcceptedGap, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to commit: no offsets, and no gap to accept."""
+        return not self.gaps and self.size == 0
+
+    @property
+    def size(self) -> int:
+        """Number of offsets in the batch. Not every offset is a record: transaction markers take offsets too."""
+        return sum(until - start for start, until, _ in self.ranges.values())
+
+    def progress(self, partition: int, newest_at: datetime | None) -> Progress:
+        """How far a partition is landed after the batch.
+
+        Args:
+            newest_at: newest trusted event time of the partition in the batch.
+        """
+        _, until, end = self.ranges[partition]
+        return Progress(self.topic, self.epoch, partition, until, end, newest_at, self.landed_at)
+
+    def to_json(self) -> str:
+        """The batch as the message of its commit."""
+        gaps = [gap.to_dict() for gap in self.gaps]
+        return json.dumps({**vars(self), "landed_at": self.landed_at.isoformat(), "gaps": gaps, "windrow": "landing"})
+
+    @classmethod
+    def from_json(cls, text: str) -> Batch:
+        """The batch that `to_json` wrote."""
+        fields = json.loads(text)
+        fields.pop("windrow")
+        return cls(
+            **{
+                **fields,
+                "landed_at": datetime.fromisoformat(fields["landed_at"]),
+                "ranges": {int(p): tuple(r) for p, r in fields["ranges"].items()},
+                "gaps": tuple(AcceptedGap.from_dict(gap) for gap in fields.get("gaps", ())),
+            }
+        )

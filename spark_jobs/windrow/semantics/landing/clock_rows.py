@@ -1,0 +1,123 @@
+"""Rows of the `clock` table after a landing batch, from the rows before it and from what the batch holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from windrow.semantics.balance import BalanceBroken
+from windrow.semantics.clock import ClockRow, IdlePolicy, PartitionClock, advance, topic_clock
+from windrow.semantics.landing.batch import Batch
+from windrow.semantics.landing.gaps import AcceptedGap, gaps_of, gaps_text
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a batch holds of one partition."""
+
+    landed: int = 0
+    quarantined: int = 0
+    before_start: int = 0
+    """good left rows with an event time before the pipeline's start"""
+    newest_at: datetime | None = None
+    """newest trusted event time"""
+    first_at: datetime | None = None
+    """event time of the first good record that has one"""
+
+
+NO_ROWS = Counts()
+
+
+def check_delivered(batch: Batch, counts: Mapping[int, Counts], delivered: int | None) -> None:
+    """Check that a committed batch holds one row per record that Kafka delivered.
+
+    Args:
+        delivered: number of records; None where the commit does not record it, then there is nothing to check.
+
+    Raises:
+        BalanceBroken: it holds more rows, or fewer.
+    """
+    stored = sum(one.landed + one.quarantined for one in counts.values())
+    if delivered is not None and stored != delivered:
+        raise BalanceBroken(
+            f"landing table of {batch.topic}: batch {batch.number} holds {stored} rows, but {delivered} records were "
+            "delivered. The batch is committed and must not be trusted: keep the table, and report this with its "
+            "commit log."
+        )
+
+
+def clock_rows(
+    batch: Batch,
+    previous: Sequence[ClockRow],
+    counts: Mapping[int, Counts],
+    *,
+    out_of_orderness: timedelta,
+    idle: IdlePolicy,
+) -> tuple[ClockRow, ...]:
+    """The topic's clock after a batch: rules 2, 5 and 6.
+
+    Args:
+        batch: the batch, also an empty one: idling may move the clock.
+        previous: the topic's rows before the batch, possibly of an earlier epoch.
+        counts: what the batch holds, by partition; a partition without a row in the batch may be missing.
+        out_of_orderness: of the topic.
+
+    Returns:
+        One row per partition, without the number of the observation. `read` to `before_start` are totals since the
+        first offset of the epoch.
+    """
+    number = batch.number - 1 if batch.is_empty else batch.number
+    gaps = _gaps_after(batch, previous, counts)
+    clock_before = topic_clock(PartitionClock.of_row(row) for row in previous)
+    same = {row["partition"]: row for row in previous if row["topic_id"] == batch.topic_id}
+    rows = []
+    for partition in batch.ranges:
+        last, count = same.get(partition), counts.get(partition, NO_ROWS)
+        clock = advance(
+            PartitionClock.of_row(last) if last else None,
+            batch.progress(partition, count.newest_at),
+            out_of_orderness=out_of_orderness,
+            idle=idle,
+            topic_clock=clock_before,
+        )
+        rows.append(
+            {
+                **vars(clock),
+                "topic_id": batch.topic_id,
+                "batch": number,
+                "idle": clock.clock_at is not None and clock.clock_at != clock.event_clock(out_of_orderness),
+                "landed_at": batch.landed_at,
+                **_totals(batch, partition, count, last),
+                "gap": gaps_text(gaps.get(partition, ())),
+            }
+        )
+    return tuple(rows)
+
+
+def _totals(batch: Batch, partition: int, count: Counts, last: ClockRow | None) -> dict[str, Any]:
+    start, until, _ = batch.ranges[partition]
+    grown = {
+        "read": until - start,
+        "landed": count.landed,
+        "quarantined": count.quarantined,
+        "skipped": until - start - count.landed - count.quarantined,  # aborted records and transaction markers
+        "before_start": count.before_start,
+    }
+    return {name: value + (last[name] if last else 0) for name, value in grown.items()}
+
+
+def _gaps_after(
+    batch: Batch, previous: Sequence[ClockRow], counts: Mapping[int, Counts]
+) -> dict[int, list[AcceptedGap]]:
+    """Every accepted gap of the topic, by the partition whose row carries it on."""
+    carried: dict[int, list[AcceptedGap]] = {}
+    for gap in (*gaps_of(previous), *batch.gaps):
+        first_at = counts.get(gap.lost.partition, NO_ROWS).first_at
+        if gap.next_after is None and gap.epoch == batch.epoch and first_at is not None:
+            gap = gap.ended(batch.number, first_at)
+        # A topic that was created again may have fewer partitions: its first one then carries the gaps of the others.
+        partition = gap.lost.partition if gap.lost.partition in batch.ranges else min(batch.ranges)
+        carried.setdefault(partition, []).append(gap)
+    return carried

@@ -1,0 +1,134 @@
+"""Gaps: offsets that the broker deleted before they were landed, and that a person gave up (rule 13).
+
+    offset            4          5 … 9           10          who accepted the gap, when and why is part of the
+    event time     newest       unknown         next         landing commit; the clock table repeats it, so that
+                   before                       after        planning reads no landing table
+
+          newest before                           next after
+    -----------+--------------------------------------+-----------> event time
+     |<------->|                                      |<------->|
+      out-of-   the lost events were in here:          out-of-
+      orderness       [start_at, end_at]               orderness
+
+A lost event cannot have been further ahead than `max_skew` of the moment at which the gap was accepted. That bound ends
+a gap after which nothing has landed yet. Both bounds depend only on rows landed up to a pin, so a rebuild at the same
+pin computes the same gap.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from windrow.outcomes import BadInput
+from windrow.semantics.clock import ClockRow
+from windrow.semantics.records import Gap
+
+_INSTANTS = ("newest_before", "next_after", "accepted_at")
+_RANGE = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)/(?P<partition>\d+):(?P<start>\d+)-(?P<until>\d+)")
+
+
+class NoSuchGap(BadInput):
+    """The range to be given up is not lost. A retry does not help."""
+
+
+@dataclass(frozen=True)
+class Lost:
+    """Offsets `[start, until)` of a partition that nobody can read any more."""
+
+    topic: str
+    partition: int
+    start: int
+    until: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.partition}:{self.start}-{self.until}"
+
+    @classmethod
+    def parse(cls, text: str) -> Lost:
+        """Parse `topic/partition:start-until`, the form that a failed landing prints.
+
+        >>> Lost.parse("feed.served/0:5-10")
+        Lost(topic='feed.served', partition=0, start=5, until=10)
+
+        Raises:
+            NoSuchGap: the text has another form, or the range is empty.
+        """
+        found = _RANGE.fullmatch(text)
+        if found is None or int(found["start"]) >= int(found["until"]):
+            raise NoSuchGap(f"{text!r} is not a lost range such as feed.served/0:5-10; the failed landing prints it")
+        return cls(found["topic"], int(found["partition"]), int(found["start"]), int(found["until"]))
+
+
+@dataclass(frozen=True)
+class GivenUp:
+    """Lost ranges that a person gives up, for the record."""
+
+    lost: tuple[Lost, ...] = ()
+    who: str = ""
+    why: str = ""
+
+
+NOTHING = GivenUp()
+
+
+@dataclass(frozen=True)
+class AcceptedGap:
+    """A lost range that a person gave up.
+
+    `batch` is the batch that recorded it. `next_after` is the event time of the first good record behind the gap, and
+    `next_batch` the batch that landed it; both are None until there is one.
+    """
+
+    lost: Lost
+    epoch: int
+    batch: int
+    newest_before: datetime | None
+    accepted_at: datetime
+    who: str
+    why: str
+    next_after: datetime | None = None
+    next_batch: int | None = None
+
+    def ended(self, batch: int, event_at: datetime) -> AcceptedGap:
+        """The gap with the first good record behind it."""
+        return replace(self, next_after=event_at, next_batch=batch)
+
+    def at_pin(self, pin: int, out_of_orderness: timedelta, max_skew: timedelta) -> Gap:
+        """The event times that the lost records may have had, from what had landed up to a batch.
+
+        Args:
+            pin: the last batch that counts; a record behind the gap that landed later does not end it.
+            out_of_orderness: of the gap's topic.
+        """
+        end_at = self.accepted_at + max_skew
+        if self.next_after is not None and self.next_batch is not None and self.next_batch <= pin:
+            end_at = min(end_at, self.next_after + out_of_orderness)
+        start_at = None if self.newest_before is None else self.newest_before - out_of_orderness
+        return Gap(self.lost.topic, start_at, end_at)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The gap as plain JSON values."""
+        texts = {name: at.isoformat() if (at := getattr(self, name)) else None for name in _INSTANTS}
+        return {**vars(self), "lost": vars(self.lost), **texts}
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any]) -> AcceptedGap:
+        """The gap that `to_dict` wrote."""
+        instants = {name: datetime.fromisoformat(raw[name]) if raw[name] else None for name in _INSTANTS}
+        return cls(**{**raw, "lost": Lost(**raw["lost"]), **instants})
+
+
+def gaps_of(rows: Iterable[ClockRow]) -> tuple[AcceptedGap, ...]:
+    """The accepted gaps in the `gap` column of rows of the `clock` table."""
+    return tuple(AcceptedGap.from_dict(gap) for row in rows if row["gap"] for gap in json.loads(row["gap"]))
+
+
+def gaps_text(gaps: Iterable[AcceptedGap]) -> str | None:
+    """Gaps as the `gap` column of the `clock` table holds them; None if there is no gap."""
+    texts = [gap.to_dict() for gap in gaps]
+    return json.dumps(texts, sort_keys=True) if texts else None

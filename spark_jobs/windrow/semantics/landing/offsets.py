@@ -1,0 +1,125 @@
+"""Which offsets a landing run takes next, and which are lost.
+
+    position is known and readable            ─▶ a batch from the position on
+    position before the broker's first offset ─▶ lost: landing fails until a person gives the range up (rule 13)
+    position after the broker's end offset    ─▶ the broker lost records that are landed here: landing fails for good
+    no position                               ─▶ a batch from the earliest offset, never from the latest
+
+The position of a partition is `next_offset` in its newest row of the `clock` table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from windrow.outcomes import NeedsPerson
+from windrow.semantics.clock import ClockRow
+from windrow.semantics.landing.batch import Batch, Topic
+from windrow.semantics.landing.gaps import AcceptedGap, GivenUp, Lost, NoSuchGap, gaps_of
+
+RECORDS_PER_PARTITION = 2_000_000
+"""Most offsets of one partition in a batch: a backlog is landed in steps, so that a failure loses one step only."""
+
+
+class OffsetsGone(NeedsPerson):
+    """The broker deleted offsets before they were landed. A retry does not help; a person decides."""
+
+
+def next_batch(topic: Topic, landed_at: datetime, previous: Sequence[ClockRow], given_up: GivenUp) -> Batch:
+    """The batch to land next; empty when nothing new is readable.
+
+    Args:
+        topic: the topic as the broker knows it now.
+        landed_at: time of the landing run.
+        previous: the topic's rows of the clock; none before its first batch.
+        given_up: lost ranges that a person gives up.
+
+    Raises:
+        OffsetsGone: offsets are lost that nobody gave up.
+    """
+    epoch, number = 0, 1
+    same = [row for row in previous if row["topic_id"] == topic.id]
+    if previous:
+        # A topic that was deleted and created again has another id: its offsets begin anew, in another epoch.
+        epoch = previous[0]["epoch"] + (not same)
+        number = previous[0]["batch"] + 1
+    gaps = _accepted(lost_ranges(topic, previous), given_up, previous, number, landed_at)
+    positions = {row["partition"]: row["next_offset"] for row in same}
+    ranges = {}
+    for p in topic.partitions:
+        # Where the first offset is beyond the position, what lies between has just been accepted as a gap.
+        start = max(positions.get(p.number, p.begin), p.begin)
+        ranges[p.number] = (start, min(p.end, start + RECORDS_PER_PARTITION), p.end)
+    return Batch(topic.name, topic.id, epoch, number, landed_at, ranges, gaps)
+
+
+def lost_ranges(topic: Topic, previous: Iterable[ClockRow]) -> list[Lost]:
+    """Offsets that were still to be landed and that the broker has deleted.
+
+    Raises:
+        OffsetsGone: the broker's log ends before the position.
+    """
+    partitions = {p.number: p for p in topic.partitions}
+    lost = []
+    for row in previous:
+        number, position = row["partition"], row["next_offset"]
+        if row["topic_id"] != topic.id:  # the topic was deleted, and with it what was still to be landed
+            if row["end_offset"] > position:
+                lost.append(Lost(topic.name, number, position, row["end_offset"]))
+        elif position < partitions[number].begin:
+            lost.append(Lost(topic.name, number, position, partitions[number].begin))
+        elif position > partitions[number].end:
+            raise OffsetsGone(
+                f"topic {topic.name} partition {number}: the next offset to land is {position}, but the broker's log "
+                f"ends at {partitions[number].end}: the broker lost records that are landed here, and would give "
+                "their offsets to others. Nothing was landed. Create the topic anew; its rows then have an epoch of "
+                "their own."
+            )
+    return lost
+
+
+def _accepted(
+    lost: Sequence[Lost], given_up: GivenUp, previous: Iterable[ClockRow], number: int, landed_at: datetime
+) -> tuple[AcceptedGap, ...]:
+    if missing := [one for one in lost if one not in given_up.lost]:
+        ranges = "; ".join(f"topic {x.topic} partition {x.partition}: offsets [{x.start}, {x.until})" for x in missing)
+        accept = " ".join(f"--accept-gap {one}" for one in missing)
+        raise OffsetsGone(
+            f"{ranges} are gone from the broker and were never landed. Nothing was landed. Lengthen the topic's "
+            "retention. If they cannot come back, a person gives them up, on record, and rows whose labels may be "
+            f"among them become unknown: `windrow land NAME {accept} --reason '…'`."
+        )
+    rows = {row["partition"]: row for row in previous}
+    return tuple(
+        AcceptedGap(
+            one,
+            epoch=rows[one.partition]["epoch"],
+            batch=number,
+            newest_before=rows[one.partition]["newest_at"],
+            accepted_at=landed_at,
+            who=given_up.who,
+            why=given_up.why,
+        )
+        for one in lost
+    )
+
+
+def refuse_not_lost(given_up: GivenUp, topics: Iterable[Topic], previous: Sequence[ClockRow]) -> None:
+    """Refuse to give up a range that is not lost.
+
+    A range that was given up before is accepted, so that a command can be repeated.
+
+    Args:
+        topics: the pipeline's topics as the broker knows them now.
+        previous: all rows of the clock.
+
+    Raises:
+        NoSuchGap: a range is neither lost now nor was given up before.
+    """
+    lost = [one for topic in topics for one in lost_ranges(topic, [r for r in previous if r["topic"] == topic.name])]
+    accepted = [gap.lost for gap in gaps_of(previous)]
+    for one in given_up.lost:
+        if one not in lost and one not in accepted:
+            ranges = ", ".join(map(str, lost)) or "none"
+            raise NoSuchGap(f"{one} is not lost, so nothing was given up or landed; lost ranges: {ranges}")

@@ -1,0 +1,37 @@
+"""Publications: the numbers they get, and the fence that keeps an outdated plan from replacing newer rows.
+
+training table at number 6       plan A ─▶ 7       foreseen when candidates are written; the commit decides
+                                 plan B ─▶ 8
+
+plan made when its interval had publication 5       still 5 ─▶ published       now 6 ─▶ Superseded
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from windrow.outcomes import AnotherWriter
+from windrow.semantics.plan import Plan
+
+
+class Superseded(AnotherWriter):
+    """The interval was published by another run after this plan was made. A new plan is needed."""
+
+
+def foreseen_numbers(plans: Iterable[Plan], last: int) -> dict[Plan, int]:
+    """Publication number that each plan gets if no other run publishes first; `last` is the newest number so far."""
+    return {plan: number for number, plan in enumerate(plans, last + 1)}
+
+
+def refuse_superseded(plan: Plan, standing: int | None) -> None:
+    """Check that the interval's standing publication is the one that the plan knew.
+
+    Raises:
+        Superseded: it has another one.
+    """
+    if standing != plan.supersedes:
+        raise Superseded(
+            f"{plan.interval} has publication {standing}, but plan {plan.id} was made when it had "
+            f"{plan.supersedes}: another run was faster. Nothing was written; clear the run or run the "
+            "command again for a new plan."
+        )

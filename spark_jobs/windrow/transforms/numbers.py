@@ -1,0 +1,80 @@
+"""The measures of a candidate: numbers that the gate judges, from the counts of `transforms.measure`. No Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from windrow.config import Pipeline
+from windrow.semantics.balance import RIGHT_COUNTS, Balance, LeftBalance, RightBalance, rate
+from windrow.semantics.plan import Plan
+
+Counts = Mapping[str, Mapping[Any, Mapping[str, Any]]]
+"""Name of an aggregate of `measure.aggregates` → plan id or interval start → column → count."""
+
+_OF_ROWS = (
+    "positive", "negative", "unknown", "rows_outside_interval", "labels_outside_window", "labels_out_of_order",
+    "null_arrays", "state_contradictions", "null_event_time", "null_row_id",
+)  # fmt: skip
+
+
+def measure_rows(
+    pipeline: Pipeline,
+    plans: Sequence[Plan],
+    counts: Counts,
+    nulls: Mapping[str, Mapping[str, int]],
+    of_run: Mapping[str, float | None],
+) -> list[dict[str, Any]]:
+    """Rows of the `measures` table, one per plan and measure.
+
+    Args:
+        nulls: by plan id, nulls of the left columns that did not need to be counted.
+        of_run: measures that all plans share: the landing balance, schema differences.
+    """
+    return [
+        {"plan": plan.id, "interval": plan.interval.start, "name": name, "value": None if v is None else float(v)}
+        for plan in plans
+        for name, v in {**_of_plan(pipeline, plan, counts, nulls.get(plan.id, {})), **of_run}.items()
+    ]
+
+
+def _of_plan(pipeline: Pipeline, plan: Plan, counts: Counts, nulls: Mapping[str, int]) -> dict[str, float | None]:
+    start = plan.interval.start
+
+    def count(aggregate: str, name: str) -> int:
+        return int(counts.get(aggregate, {}).get(start, {}).get(name, 0))
+
+    rows = {**{f"nulls.{name}": n for name, n in nulls.items()}, **counts["rows"].get(plan.id, {})}
+    left = LeftBalance(
+        landed=count("left", "left_landed"),
+        emitted=rows.get("rows", 0),
+        duplicate=count("left", "left_duplicate"),
+        unpaired=rows.get("left_unpaired", 0),
+    )
+    names = [stream.name for stream in pipeline.right]
+    right = {name: RightBalance(**{c: count(f"right.{name}", c) for c in RIGHT_COUNTS}) for name in names}
+    return {
+        **_of_rows(pipeline, rows),
+        "duplicate_row_ids": counts["repeated"].get(plan.id, {}).get("duplicate_row_ids", 0),
+        **Balance(left, right).measures(),
+        "left_filtered": count("left", "left_filtered"),
+        "left_conflict": count(f"conflict.{pipeline.left.name}", "conflict"),
+        **{f"{name}.conflict": count(f"conflict.{name}", "conflict") for name in names},
+    }
+
+
+def _of_rows(pipeline: Pipeline, counts: Mapping[str, int]) -> dict[str, float | None]:
+    """Counts and rates over the rows of one candidate; a rate over no rows is None."""
+    rows = counts.get("rows", 0)
+    reasons = [name for name in counts if name.startswith("unknown.")]
+    known = counts.get("positive", 0) + counts.get("negative", 0)
+    nulls = {f"null_rate.{c}": rate(counts.get(f"nulls.{c}", 0), rows) for c in pipeline.left.columns}
+    payload = [nulls[f"null_rate.{c}"] for c in pipeline.left.columns if c not in pipeline.left.key]
+    return {
+        **{name: counts.get(name, 0) for name in (*_OF_ROWS, *reasons)},
+        "label_rate": rate(counts.get("positive", 0), known),
+        "unknown_rate": rate(counts.get("unknown", 0), rows),
+        "left_key_null_rate": rate(counts.get("left_keyless", 0), rows),
+        **nulls,
+        "null_rate_max": max((r for r in payload if r is not None), default=None),
+    }

@@ -1,0 +1,57 @@
+"""Label states on Spark: what is known about the labels of each row (rule 10).
+
+The same decision as `semantics.labels.label_state`, and its drawing of time holds here too.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from windrow.columns import EVENT_TIME, INTERVAL, REASON, STATE
+from windrow.config import Pipeline, RightStream
+from windrow.semantics.records import Gap
+from windrow.transforms.conditions import any_of
+from windrow.transforms.facts import Facts
+
+
+def with_state(rows: DataFrame, pipeline: Pipeline, facts: Facts) -> DataFrame:
+    """Add `label_state` and `label_reason` to rows that have their matches.
+
+    Args:
+        rows: with an array and a boolean `_doubt_<stream>` (a quarantined label may be missing) of each label stream.
+    """
+    labels = pipeline.label_streams
+    has_label = any_of([F.size(s.name) > 0 for s in labels])
+    keyless = any_of([F.col(k).isNull() for k in pipeline.left.key])
+    quarantined = any_of([F.col(f"_doubt_{s.name}") for s in labels])
+    silent = any_of([_is_silent(s, facts) for s in labels if s.silence == "unknown"])
+    lost = any_of([_overlaps(gap, s) for s in labels for gap in facts.gaps if gap.topic in s.topics])
+    # in order of precedence: the first reason that applies is the one that the row gets
+    doubt = (
+        F.when(keyless, "null_key")
+        .when(lost, "offset_gap")
+        .when(any_of([F.col(INTERVAL) == F.lit(start) for start in sorted(facts.forced)]), "forced")
+        .when(quarantined, "label_quarantined")
+        .when(silent, "drained" if facts.drained else "side_silent")
+    )
+    state = (
+        F.when(has_label, "positive").when(doubt.isNotNull() & (doubt != "drained"), "unknown").otherwise("negative")
+    )
+    return rows.withColumn(STATE, state).withColumn(REASON, doubt)
+
+
+def _is_silent(stream: RightStream, facts: Facts) -> Column:
+    """Whether no partition has an event later than the window's end."""
+    heard = facts.heard_until[stream.name]
+    if heard is None:
+        return F.lit(True)
+    return F.col(EVENT_TIME) >= F.lit(heard) - F.lit(stream.window.after)
+
+
+def _overlaps(gap: Gap, stream: RightStream) -> Column:
+    """Whether the row's window and the gap share an instant; a missing bound of the gap has no limit."""
+    at = F.col(EVENT_TIME)
+    has_begun = F.lit(True) if gap.start_at is None else at + F.lit(stream.window.after) >= F.lit(gap.start_at)
+    has_ended = F.lit(False) if gap.end_at is None else at - F.lit(stream.window.before) > F.lit(gap.end_at)
+    return has_begun & ~has_ended
