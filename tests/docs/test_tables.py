@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from windrow import schemas
+from windrow import columns, schemas
 from windrow.home import Table
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/TABLES.md"
@@ -26,14 +26,14 @@ SMALL = {name.lower(): schema for name, schema in vars(schemas).items() if isins
 """The tables whose columns are the same for every pipeline."""
 
 TYPES = {
-    **schemas.TRAINING_TYPES,
-    schemas.RECORD_AT: "timestamp",
-    schemas.QUARANTINED: "string",
-    schemas.RAW: "binary",
-    schemas.PUBLICATION: "bigint",
-    schemas.DATE: "date",
-    schemas.PLAN: "string",
-    schemas.PAIRED: "boolean",
+    **columns.TRAINING_TYPES,
+    columns.RECORD_AT: "timestamp",
+    columns.QUARANTINED: "string",
+    columns.RAW: "binary",
+    columns.PUBLICATION: "bigint",
+    columns.DATE: "date",
+    columns.PLAN: "string",
+    columns.PAIRED: "boolean",
 }
 
 Columns = list[tuple[str, str]]
@@ -80,11 +80,11 @@ def test_a_small_table_is_documented_as_it_is_written(page: dict[str, list[Colum
 def test_the_fixed_columns_of_the_large_tables_are_documented_as_they_are_written(
     page: dict[str, list[Columns]],
 ) -> None:
-    assert page["landing"] == [of_names((*schemas.LANDING_META, schemas.RAW))]
-    training = (schemas.STATE, schemas.REASON, *schemas.TRAINING_META)
-    elements = of_names(schemas.ELEMENT_META, schemas.ELEMENT_TYPES)
+    assert page["landing"] == [of_names((*columns.LANDING_META, columns.RAW))]
+    training = (columns.STATE, columns.REASON, *columns.TRAINING_META)
+    elements = of_names(columns.ELEMENT_META, columns.ELEMENT_TYPES)
     assert page["training"] == [of_names(training), elements]
-    assert page["candidates"] == [[*of_names((schemas.PLAN, schemas.PAIRED)), ("_all_<stream>", "array<struct>")]]
+    assert page["candidates"] == [[*of_names((columns.PLAN, columns.PAIRED)), ("_all_<stream>", "array<struct>")]]
 
 
 def test_every_table_is_documented_and_no_other(page: dict[str, list[Columns]]) -> None:
