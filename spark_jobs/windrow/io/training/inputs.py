@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from windrow.columns import BATCH, EVENT_TIME, QUARANTINED, RECORD_AT
+from windrow.columns import BATCH, EVENT_TIME, LANDING_TYPES, QUARANTINED, RAW, RECORD_AT
 from windrow.config import Pipeline, RightStream, Stream
 from windrow.home import Home
 from windrow.io.delta import lookup, scan
@@ -24,10 +24,7 @@ from windrow.transforms.conditions import any_of
 from windrow.transforms.join import doubtful_rows
 from windrow.transforms.streams import Inputs, StreamRows, divided_by, rows_of, without_repeats
 
-_META_DDL = (
-    "_event_time timestamp, _topic string, _epoch int, _partition int, _offset bigint, _batch bigint, "
-    "_arrived_at timestamp, _record_at timestamp, _quarantined string, _raw binary"
-)
+_META_DDL = ", ".join(f"{name} {kind}" for name, kind in {**LANDING_TYPES, RAW: "binary"}.items())
 
 
 def read(spark: SparkSession, home: Home, plans: Sequence[Plan], clock: Observation) -> Inputs:
