@@ -20,10 +20,9 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from windrow import platform
-from windrow.cli.show import PUBLICATION, console, instant
-from windrow.cli.show import rows as show_rows
+from windrow.cli.show import PUBLICATION, console, print_table
 from windrow.config import Pipeline, load
-from windrow.home import Home
+from windrow.home import Home, Table
 from windrow.io.landing import broker
 from windrow.io.registers import clocks, publications
 from windrow.outcomes import NeedsPerson
@@ -31,6 +30,7 @@ from windrow.places import Places
 from windrow.semantics.intervals import interval_of
 from windrow.simulate import open_bandit, producer
 from windrow.simulate.truth import Truth
+from windrow.text import shown_duration, shown_instant
 
 PATIENCE = timedelta(minutes=15)
 """How long nothing may happen before the demo gives up."""
@@ -54,9 +54,17 @@ class Demo:
         """What must come out, known from the input alone."""
         return open_bandit.truth(self.moved, self.wheel)
 
+    @property
+    def home(self) -> Home:
+        """The pipeline with its places."""
+        return Home(self.pipeline, self.places)
+
 
 def demo() -> None:
-    """Run the main job on real data through Airflow, and check every figure. Takes some minutes."""
+    """Run the main job on real data through Airflow, and check every figure. Takes about five minutes.
+
+    It starts Kafka and Airflow where they do not run. An interrupted demo is continued.
+    """
     places = Places.from_env(os.environ)
     console.print(open_bandit.NOTE, style="dim")
     wheel = open_bandit.fetch(places.cache)
@@ -65,7 +73,7 @@ def demo() -> None:
     platform.up(places, console.print, only=("airflow",))
     _watch(prepared)
     wrong = list(_differences(prepared))
-    _show(prepared)
+    _print_results(prepared)
     if wrong:
         raise FigureOff("these figures are off:\n" + "\n".join(f"  {line}" for line in wrong))
     console.print("\nevery figure is what the truth of the input says", style="bold")
@@ -89,7 +97,7 @@ def _prepare(places: Places, wheel: Path) -> Demo:
             producer.create_topics(places.kafka, moved.topics)
             console.print(f"producing {sum(expected.values()):,} records to {', '.join(moved.topics)} …")
             producer.produce(places.kafka, open_bandit.messages(moved, wheel))
-        console.print(f"input: {sum(expected.values()):,} records, event time from {instant(moved.start)}")
+        console.print(f"input: {sum(expected.values()):,} records, event time from {shown_instant(moved.start)}")
         return prepared
 
 
@@ -125,43 +133,54 @@ def _ends(bootstrap: str, moved: open_bandit.Moved) -> dict[tuple[str, int], int
 
 
 def _watch(demo: Demo) -> None:
-    """Let the scheduler work; tell every step. Raises when a run fails or nothing happens any more."""
-    api = platform.Airflow(demo.places).api
-    land, training = f"{demo.pipeline.name}.land", f"{demo.pipeline.name}.training"
-    _until(lambda: {land, training} <= {dag["dag_id"] for dag in api.dags()}, "Airflow reads the DAGs")
-    for dag_id in (land, training):
-        api.unpause(dag_id)
-    if not clocks.observe(Home(demo.pipeline, demo.places)).rows:
-        api.trigger(land)
-    console.print(f"{land} and {training} are unpaused; the scheduler works (about 5 minutes on two cores) …")
+    """Let the scheduler work until every interval is published; print each step.
+
+    Raises:
+        RuntimeError: a run failed, or nothing has happened for `PATIENCE`.
+    """
+    airflow = platform.Airflow(demo.places)
+    training = f"{demo.pipeline.name}.training"
+    _unpause(demo, airflow.api, training)
     wanted = set(demo.truth.counts.intervals)
-    last, moved_at = "", time.monotonic()
+    last, changed_at = "", time.monotonic()
     while True:
-        seen = clocks.observe(Home(demo.pipeline, demo.places))
-        done = publications.standing(publications.registered(Home(demo.pipeline, demo.places)))
-        states = _tasks(api, training)
-        line = (
-            f"landed {sum(r['landed'] for r in seen.rows):,}, watermark {instant(seen.watermark)}, "
-            f"published {len(wanted & done.keys())} of {len(wanted)} intervals, {states or 'no run yet'}"
-        )
+        published = publications.standing(publications.registered(demo.home)).keys() & wanted
+        line = _progress(demo, len(published), len(wanted), _tasks(airflow.api, training))
         if line != last:
             console.print(f"  {datetime.now(UTC):%H:%M:%S}  {line}")
-            last, moved_at = line, time.monotonic()
-        if wanted <= done.keys():
+            last, changed_at = line, time.monotonic()
+        if published == wanted:
             return
-        failed = api.dag_runs(training, state="failed")
-        if failed:
-            raise RuntimeError(
-                f"run {failed[0]['dag_run_id']} of {training} failed; its log is in Airflow: "
-                f"{platform.Airflow(demo.places).url}/dags/{training}"
-            )
-        if time.monotonic() - moved_at > PATIENCE.total_seconds():
-            raise RuntimeError(f"nothing has happened for {PATIENCE}; look at {platform.Airflow(demo.places).url}")
+        if failed := airflow.api.dag_runs(training, state="failed"):
+            run = failed[0]["dag_run_id"]
+            raise RuntimeError(f"run {run} of {training} failed; its log is in Airflow: {airflow.url}/dags/{training}")
+        if time.monotonic() - changed_at > PATIENCE.total_seconds():
+            raise RuntimeError(f"nothing has happened for {shown_duration(PATIENCE)}; look at {airflow.url}")
         time.sleep(2)
 
 
+def _unpause(demo: Demo, api: Any, training: str) -> None:
+    """Let the scheduler begin; landing is triggered, so that nobody waits for its schedule."""
+    land = f"{demo.pipeline.name}.land"
+    _until(lambda: {land, training} <= {dag["dag_id"] for dag in api.dags()}, "Airflow reads the DAGs")
+    for dag_id in (land, training):
+        api.unpause(dag_id)
+    if not clocks.observe(demo.home).rows:
+        api.trigger(land)
+    console.print(f"{land} and {training} are unpaused; the scheduler works (about 5 minutes on two cores) …")
+
+
+def _progress(demo: Demo, published: int, wanted: int, tasks: str) -> str:
+    seen = clocks.observe(demo.home)
+    landed = sum(row["landed"] for row in seen.rows)
+    return (
+        f"landed {landed:,}, watermark {shown_instant(seen.watermark)}, "
+        f"published {published} of {wanted} intervals, {tasks or 'no run yet'}"
+    )
+
+
 def _tasks(api: Any, dag_id: str) -> str:
-    """What the newest unfinished run is doing."""
+    """States of the tasks of an unfinished run; empty where there is none."""
     runs = [run for run in api.dag_runs(dag_id) if run["state"] in ("running", "queued")]
     if not runs:
         return ""
@@ -179,15 +198,15 @@ def _until(holds: Callable[[], bool], what: str, patience: float = 600.0) -> Non
 
 
 def _differences(demo: Demo) -> Iterator[str]:
-    """Every figure that is not the truth: landing counts, counts by interval, and each row with its labels."""
+    """Lines about figures that differ from the truth: landing counts, counts by interval, rows with their labels."""
     truth = demo.truth.counts
-    seen = clocks.observe(Home(demo.pipeline, demo.places))
+    seen = clocks.observe(demo.home)
     for topic in demo.moved.topics:
         for name, count in truth.landing(topic).items():
             found = sum(row[name] for row in seen.of_topic(topic))
             if found != count:
                 yield f"{topic}: {name} {found:,}, expected {count:,}"
-    standing = publications.standing(publications.registered(Home(demo.pipeline, demo.places)))
+    standing = publications.standing(publications.registered(demo.home))
     for start, one in truth.intervals.items():
         row = standing[start]
         expected = {
@@ -199,7 +218,7 @@ def _differences(demo: Demo) -> Iterator[str]:
         }
         for name, value in expected.items():
             if row[name] != value:
-                yield f"{instant(start)}: {name} {row[name]:,}, expected {value:,}"
+                yield f"{shown_instant(start)}: {name} {row[name]:,}, expected {value:,}"
     yield from _row_differences(demo)
 
 
@@ -232,57 +251,48 @@ def _clicked(state: str) -> bool | None:
 
 def _training(demo: Demo) -> pl.LazyFrame:
     """The training table as an analyst reads it: Polars over delta-rs, only intervals of the input."""
-    table = pl.scan_delta(demo.places.table(demo.pipeline.name, "training"))
+    table = pl.scan_delta(demo.home.table(Table.TRAINING))
     return table.filter(pl.col("_interval") < demo.moved.ends_at)
 
 
-def _show(demo: Demo) -> None:
-    truth, places = demo.truth.counts, demo.places
-    rows = publications.registered(Home(demo.pipeline, places))
-    standing = publications.standing(rows)
-    of_input = [standing[start] for start in sorted(truth.intervals)]
+def _print_results(demo: Demo) -> None:
+    standing = publications.standing(publications.registered(demo.home))
+    of_input = [standing[start] for start in sorted(demo.truth.counts.intervals)]
     console.print("\npublications", style="bold")
-    show_rows(of_input, PUBLICATION)
+    print_table(of_input, PUBLICATION)
+    _print_figures(demo, of_input)
+    _print_sample(demo)
+    airflow, name = platform.Airflow(demo.places), demo.pipeline.name
+    first = interval_of(demo.moved.start, demo.pipeline.start, demo.pipeline.interval)
+    console.print(f"\ntraining table   {demo.home.table(Table.TRAINING)}")
+    console.print(f"data quality     {of_input[-1]['report']}")
+    console.print(f"Airflow          {airflow.url}  user {airflow.login.user}, password {airflow.login.password}")
+    console.print(f"look further     windrow clock {name}; windrow publications {name}; windrow down")
+    console.print(f"a backfill       airflow backfill of {name}.training, for example {first}")
+
+
+def _print_figures(demo: Demo, of_input: list[dict[str, Any]]) -> None:
     console.print("\nfigures, found = expected from the input", style="bold")
-    total = truth.total
-    for name, expected in {
-        "rows": total.rows,
-        "positive": total.positive,
-        "negative": total.negative,
-        "unknown": sum(total.unknown.values()),
-    }.items():
-        console.print(
-            f"  {'rows served' if name == 'rows' else name:12} {sum(r[name] for r in of_input):>8,} = {expected:,}"
-        )
-    seen = clocks.observe(Home(demo.pipeline, places))
+    total = demo.truth.counts.total
+    unknown = sum(total.unknown.values())
+    expected = {"rows": total.rows, "positive": total.positive, "negative": total.negative, "unknown": unknown}
+    for name, count in expected.items():
+        label = "rows served" if name == "rows" else name
+        console.print(f"  {label:12} {sum(row[name] for row in of_input):>8,} = {count:,}")
+    seen = clocks.observe(demo.home)
     for topic in demo.moved.topics:
         here = {n: sum(row[n] for row in seen.of_topic(topic)) for n in ("read", "landed", "quarantined")}
         console.print(
             f"  {topic}: read {here['read']:,} = landed {here['landed']:,} + quarantined {here['quarantined']:,}"
         )
+
+
+def _print_sample(demo: Demo) -> None:
     console.print("\nsample, in served order", style="bold")
-    columns = [
-        "_event_time",
-        "impression_id",
-        "item_id",
-        "position",
-        "propensity",
-        "clicked",
-        "label_state",
-        "label_reason",
-    ]
+    columns = (
+        "_event_time", "impression_id", "item_id", "position", "propensity", "clicked", "label_state", "label_reason",
+    )  # fmt: skip
+    rows = _training(demo).sort("_event_time", "_topic", "_epoch", "_partition", "_offset")
+    sample = rows.select(columns).filter(pl.col("_event_time").is_not_null()).head(8).collect()
     with pl.Config(tbl_rows=8, tbl_cols=len(columns), tbl_hide_dataframe_shape=True, tbl_width_chars=160):
-        sample = _training(demo).sort("_event_time", "_topic", "_epoch", "_partition", "_offset")
-        console.print(
-            str(sample.select(columns).filter(pl.col("_event_time").is_not_null()).head(8).collect()),
-            markup=False,
-        )
-    airflow = platform.Airflow(places)
-    console.print(f"\ntraining table   {places.table(demo.pipeline.name, 'training')}")
-    console.print(f"data quality     {of_input[-1]['report']}")
-    console.print(f"Airflow          {airflow.url}  user {airflow.login.user}, password {airflow.login.password}")
-    console.print(
-        f"look further     windrow clock {demo.pipeline.name}; windrow publications {demo.pipeline.name}; windrow down"
-    )
-    first = interval_of(demo.moved.start, demo.pipeline.start, demo.pipeline.interval)
-    console.print(f"a backfill       airflow backfill of {demo.pipeline.name}.training, for example {first}")
+        console.print(str(sample), markup=False)

@@ -5,8 +5,6 @@ One JVM lands every topic; with `--for` it stays warm and lands again and again 
 
 from __future__ import annotations
 
-import argparse
-import getpass
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
@@ -15,17 +13,19 @@ from typing import Any
 from windrow.io.landing import land as landing
 from windrow.io.landing.gaps import Lost
 from windrow.io.landing.offsets import NOTHING, GivenUp
+from windrow.io.registers import clocks
 from windrow.io.registers.clocks import Observation
-from windrow.jobs.run import BadRequest, Context, job
+from windrow.jobs.decision import decision
+from windrow.jobs.options import EVERY, AcceptGap, LandEvery, LandFor, PipelineName, Reason, Who
+from windrow.jobs.run import Context, context, job
 from windrow.jobs.spark import spark_for
-from windrow.text import parse_duration
 
 
 def land(
     ctx: Context,
     *,
     lasting: timedelta = timedelta(0),
-    every: timedelta = timedelta(seconds=15),
+    every: timedelta = EVERY,
     given_up: GivenUp = NOTHING,
 ) -> Iterator[Observation]:
     """Land until nothing is left and the time is over; yields the clock after each round."""
@@ -63,39 +63,31 @@ def totals(seen: Observation) -> Totals:
     return {(row["topic"], row["epoch"], row["partition"]): {n: row[n] for n in _COUNTS} for row in seen.rows}
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job `land`; returns its exit code."""
+def giving_up(ranges: Sequence[str], who: str | None, why: str) -> GivenUp:
+    """Return the lost ranges that a person gives up, with who and why.
 
-    def declare(parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--for", dest="lasting", default="0s", help="keep landing this long, e.g. 10m")
-        parser.add_argument("--every", default="15s", help="how often, with --for")
-        parser.add_argument(
-            "--accept-gap", action="append", default=[], help="give up lost offsets for good: topic/0:5-10"
-        )
-        parser.add_argument("--reason", default="", help="with --accept-gap: why; recorded in the landing commit")
-        parser.add_argument("--who", default="", help="with --accept-gap: who decides")
-
-    def execute(ctx: Context, args: argparse.Namespace) -> Mapping[str, Any]:
-        from windrow.io.registers import clocks
-
-        before = totals(clocks.observe(ctx.home))
-        given_up = giving_up(args.accept_gap, args.who or getpass.getuser(), args.reason)
-        *_, last = land(ctx, lasting=duration(args.lasting), every=duration(args.every), given_up=given_up)
-        return summary(before, last)
-
-    return job(__doc__ or "", declare, execute, argv)
+    Raises:
+        BadRequest: there is no reason.
+    """
+    if not ranges:
+        return NOTHING
+    decided = decision("giving up records", why, who)
+    return GivenUp(tuple(Lost.parse(text) for text in ranges), decided.who, decided.reason)
 
 
-def giving_up(ranges: Sequence[str], who: str, why: str) -> GivenUp:
-    """Lost ranges that a person gives up, with who and why."""
-    if ranges and not why.strip():
-        raise BadRequest("giving up records needs a reason, it is recorded: --reason 'why they cannot come back'")
-    return GivenUp(tuple(Lost.parse(text) for text in ranges), who, why.strip())
+def execute(
+    pipeline: PipelineName,
+    lasting: LandFor = timedelta(0),
+    every: LandEvery = EVERY,
+    accept_gap: AcceptGap = None,
+    reason: Reason = "",
+    who: Who = None,
+) -> Mapping[str, Any]:
+    """Land, and return what has landed since the start of the run."""
+    ctx = context(pipeline)
+    before = totals(clocks.observe(ctx.home))
+    *_, last = land(ctx, lasting=lasting, every=every, given_up=giving_up(accept_gap or (), who, reason))
+    return summary(before, last)
 
 
-def duration(text: str) -> timedelta:
-    """A duration of the command line."""
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise BadRequest(str(error)) from None
+main = job(execute)

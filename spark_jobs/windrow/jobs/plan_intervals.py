@@ -6,8 +6,6 @@ out. With --dry-run nothing is recorded. A second call of the same run finds its
 
 from __future__ import annotations
 
-import argparse
-import getpass
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,14 +15,15 @@ from typing import Any, Literal
 
 from windrow.io.ledger import table as ledger_table
 from windrow.io.registers import clocks, judgements, plans, publications
+from windrow.jobs.decision import decision
+from windrow.jobs.options import DryRun, Everything, From, PipelineName, Reason, RunKey, To, Who
 from windrow.jobs.planning import interval_at, known, record, why_open
-from windrow.jobs.run import BadRequest, Context, WindowStillOpen, instant, job
+from windrow.jobs.run import BadRequest, Context, WindowStillOpen, context, job
 from windrow.outcomes import NothingToDo
 from windrow.semantics.close import is_closed
 from windrow.semantics.intervals import Interval, intervals_between, on_grid
 from windrow.semantics.plan import Plan
 
-LONGEST_REASON = 1_000
 TOLD = 200
 """Lines that a task's result carries; the rest is counted."""
 
@@ -68,20 +67,6 @@ class Survey:
     def counts(self) -> dict[str, int]:
         """How many intervals have which deed."""
         return dict(Counter(line.deed for line in self.lines))
-
-
-def asked(reason: str, who: str | None = None) -> plans.Asked:
-    """A person's word: it is recorded with every publication that comes of it.
-
-    Raises:
-        BadRequest: it says nothing, or too much.
-    """
-    reason, who = reason.strip(), (who or getpass.getuser()).strip()
-    if not reason or not reason.isprintable() or len(reason) > LONGEST_REASON:
-        raise BadRequest(f"a reason is needed, in one line of at most {LONGEST_REASON} characters: --reason 'why'")
-    if not who.isprintable() or len(who) > LONGEST_REASON:
-        raise BadRequest("--who is a name, in one line")
-    return plans.Asked(reason, who)
 
 
 def survey(ctx: Context, begin: datetime, end: datetime, *, everything: bool = False) -> Survey:
@@ -199,28 +184,26 @@ def listing(found: Survey | Sequence[Plan], told: int | None = None) -> dict[str
     }
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job `plan`; returns its exit code."""
+def execute(
+    pipeline: PipelineName,
+    run: RunKey,
+    begin: From,
+    end: To,
+    reason: Reason,
+    who: Who = None,
+    everything: Everything = False,
+    dry_run: DryRun = False,
+) -> Mapping[str, Any]:
+    """Plan the range, and return what is replaced, published and left alone; a retry returns what is recorded."""
+    ctx, why = context(pipeline), decision("a rebuild", reason, who)
+    request = {"run": run, "from": begin, "to": end, "dry_run": dry_run, **why._asdict()}
+    recorded = () if dry_run else recorded_range(ctx, run, begin, end)
+    if recorded:
+        return {**request, **listing(recorded, TOLD)}
+    found = survey(ctx, begin, end, everything=everything)
+    if not dry_run:
+        record_survey(ctx, run, found, why)
+    return {**request, **listing(found, TOLD)}
 
-    def declare(parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--run", required=True, help="key of the run; a retry has the same")
-        parser.add_argument("--from", dest="begin", required=True, help="start of the first interval")
-        parser.add_argument("--to", dest="end", required=True, help="end of the last interval")
-        parser.add_argument("--reason", required=True, help="why; recorded with every publication")
-        parser.add_argument("--who", help="who asks; default: the user of this process")
-        parser.add_argument("--all", dest="everything", action="store_true", help="also what cannot change")
-        parser.add_argument("--dry-run", action="store_true", help="look, and record nothing")
 
-    def execute(ctx: Context, args: argparse.Namespace) -> Mapping[str, Any]:
-        why = asked(args.reason, args.who)
-        begin, end = instant(args.begin), instant(args.end)
-        told = {"run": args.run, "from": begin, "to": end, "dry_run": args.dry_run, **why._asdict()}
-        recorded = () if args.dry_run else recorded_range(ctx, args.run, begin, end)
-        if recorded:
-            return {**told, **listing(recorded, TOLD)}
-        found = survey(ctx, begin, end, everything=args.everything)
-        if not args.dry_run:
-            record_survey(ctx, args.run, found, why)
-        return {**told, **listing(found, TOLD)}
-
-    return job(__doc__ or "", declare, execute, argv)
+main = job(execute)

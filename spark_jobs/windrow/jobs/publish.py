@@ -6,7 +6,6 @@ job ends with exit code 50 there, and what it has published until then stands.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
@@ -15,7 +14,8 @@ from typing import Any
 from windrow.io.registers import judgements, plans, publications
 from windrow.io.training import candidates, publication
 from windrow.jobs import ledger
-from windrow.jobs.run import BadRequest, Context, job
+from windrow.jobs.options import PipelineName, RunKey
+from windrow.jobs.run import BadRequest, Context, context, job
 from windrow.jobs.spark import spark_for
 from windrow.outcomes import NothingToDo
 from windrow.semantics.balance import Balance
@@ -107,18 +107,15 @@ def brief(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: row[name] for name in names}
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job `publish`; returns its exit code."""
+def execute(pipeline: PipelineName, run: RunKey) -> Mapping[str, Any]:
+    """Publish what passed of a run, and extend the late ledger."""
+    ctx = context(pipeline)
+    planned = plans.of_run(ctx.home, run)
+    if not planned:
+        raise BadRequest(f"run {run!r} has recorded no plan; the join comes first")
+    rows = publish(ctx, planned)
+    ledger.extend_after_publication(ctx)
+    return {"publications": [brief(row) for row in rows]}
 
-    def declare(parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--run", required=True, help="key of the run whose candidates are published")
 
-    def execute(ctx: Context, args: argparse.Namespace) -> Mapping[str, Any]:
-        planned = plans.of_run(ctx.home, args.run)
-        if not planned:
-            raise BadRequest(f"run {args.run!r} has recorded no plan; the join comes first")
-        rows = publish(ctx, planned)
-        ledger.extend_after_publication(ctx)
-        return {"publications": [brief(row) for row in rows]}
-
-    return job(__doc__ or "", declare, execute, argv)
+main = job(execute)

@@ -8,17 +8,17 @@ interval collides with. Its plan is the earlier one's, so that verify and the la
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 from windrow.io.registers import plans, publications
 from windrow.io.training import versions
-from windrow.jobs.plan_intervals import asked
+from windrow.jobs.decision import decision
+from windrow.jobs.options import IntervalStart, PipelineName, Reason, RollbackTo, Who
 from windrow.jobs.planning import interval_at
 from windrow.jobs.publish import brief
-from windrow.jobs.run import BadRequest, Context, instant, job
+from windrow.jobs.run import BadRequest, Context, context, job
 from windrow.jobs.spark import spark_for
 from windrow.outcomes import NothingToDo
 
@@ -42,17 +42,12 @@ def rollback(ctx: Context, at: datetime, number: int, why: plans.Asked) -> dict[
     return row
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job `rollback`; returns its exit code."""
+def execute(
+    pipeline: PipelineName, interval: IntervalStart, to: RollbackTo, reason: Reason, who: Who = None
+) -> Mapping[str, Any]:
+    """Roll the interval back, and return its new publication."""
+    why = decision("a rollback", reason, who)
+    return {"publications": [brief(rollback(context(pipeline), interval, to, why))]}
 
-    def declare(parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--interval", required=True, help="start of the interval")
-        parser.add_argument("--to", type=int, required=True, help="number of the publication to go back to")
-        parser.add_argument("--reason", required=True, help="why; recorded with the publication")
-        parser.add_argument("--who", help="who decides; default: the user of this process")
 
-    def execute(ctx: Context, args: argparse.Namespace) -> Mapping[str, Any]:
-        why = asked(args.reason, args.who)
-        return {"publications": [brief(rollback(ctx, instant(args.interval), args.to, why))]}
-
-    return job(__doc__ or "", declare, execute, argv)
+main = job(execute)

@@ -12,7 +12,7 @@ from windrow.io.training import candidates
 from windrow.jobs.check import Refusal, check
 from windrow.jobs.join import make_candidates, planned_of
 from windrow.jobs.plan_intervals import plan_range
-from windrow.jobs.planning import Mode, plan_all, plan_interval
+from windrow.jobs.planning import Mode, interval_at, plan_all, plan_interval
 from windrow.jobs.publish import publish
 from windrow.jobs.run import BadRequest, Context
 from windrow.quality.gate import load_beside
@@ -59,7 +59,7 @@ def _round(ctx: Context, planned: tuple[Plan, ...], each: Callable[[dict[str, An
 
 def override(ctx: Context, at: datetime, who: str, why: str) -> dict[str, Any]:
     """Publish the blocked candidate of an interval, on a person's word, which is recorded with it."""
-    planned = plans.last_of_interval(ctx.home, at)
+    planned = plans.last_of_interval(ctx.home, interval_at(ctx, at).start)
     if planned is None or not candidates.is_made(ctx.home, (planned,)):
         raise BadRequest(f"no candidate of the interval at {at}; `windrow train` makes one")
     return publish(ctx, (planned,), override=(who, why))[0]

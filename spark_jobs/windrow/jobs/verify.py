@@ -6,7 +6,6 @@ Nothing is written. What differs is told by column, number of rows and row ids, 
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,7 +20,8 @@ from windrow.config import Pipeline
 from windrow.home import Home
 from windrow.io.registers import configs, publications
 from windrow.io.training import inputs, versions
-from windrow.jobs.run import BadRequest, Context, instant, job
+from windrow.jobs.options import LastPublications, PipelineName, PublicationNumber, StandingOf
+from windrow.jobs.run import BadRequest, Context, context, job
 from windrow.jobs.spark import spark_for
 from windrow.schemas import INTERVAL, PAIRED, ROW_ID
 from windrow.semantics.intervals import at_micros
@@ -61,8 +61,10 @@ def chosen(
     """Register rows: one by number, the standing one of an interval, or the last ones that were published.
 
     Raises:
-        BadRequest: there is none.
+        BadRequest: there is none, or more than one of the three is given.
     """
+    if sum(value is not None for value in (number, at, last)) > 1:
+        raise BadRequest("give one of --publication, --interval and --last")
     rows = publications.repaired(ctx.home)
     if number is not None:
         found = [row for row in rows if row["number"] == number]
@@ -201,23 +203,20 @@ def refuse_differences(outcomes: Sequence[Outcome]) -> None:
         )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job `verify`; returns its exit code."""
+def execute(
+    pipeline: PipelineName,
+    publication: PublicationNumber = None,
+    interval: StandingOf = None,
+    last: LastPublications = None,
+) -> Mapping[str, Any]:
+    """Compare the chosen publications, print a line for each, and fail if one differs."""
+    ctx = context(pipeline)
+    outcomes = []
+    for outcome in verify(ctx, chosen(ctx, number=publication, at=interval, last=last)):
+        print(told(outcome), flush=True)
+        outcomes.append(outcome)
+    refuse_differences(outcomes)
+    return {"verified": [outcome.number for outcome in outcomes], "rows": sum(o.rows for o in outcomes)}
 
-    def declare(parser: argparse.ArgumentParser) -> None:
-        what = parser.add_mutually_exclusive_group()
-        what.add_argument("--publication", type=int, help="its number")
-        what.add_argument("--interval", help="start of an interval: its standing publication")
-        what.add_argument("--last", type=int, help="how many of the last publications; default 1")
 
-    def execute(ctx: Context, args: argparse.Namespace) -> Mapping[str, Any]:
-        at = instant(args.interval) if args.interval else None
-        rows = chosen(ctx, number=args.publication, at=at, last=args.last)
-        outcomes = []
-        for outcome in verify(ctx, rows):
-            print(told(outcome), flush=True)
-            outcomes.append(outcome)
-        refuse_differences(outcomes)
-        return {"verified": [outcome.number for outcome in outcomes], "rows": sum(o.rows for o in outcomes)}
-
-    return job(__doc__ or "", declare, execute, argv)
+main = job(execute)
