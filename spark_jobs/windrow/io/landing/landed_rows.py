@@ -25,7 +25,7 @@ from windrow.home import Home
 from windrow.io.delta import lookup
 from windrow.io.delta.lookup import Has, Lookup, Range, all_of, equal
 from windrow.schemas import BATCH, EVENT_TIME, LANDING_META, QUARANTINED, RAW, RECORD_AT, ROW_ID
-from windrow.semantics.explain import said
+from windrow.semantics.explain import plain_text
 from windrow.semantics.records import Record, RowId
 
 Row = dict[str, Any]
@@ -170,13 +170,13 @@ def _typed(schema: pa.Schema, name: str, text: str) -> pa.Scalar:
 
 
 def _alike(schema: pa.Schema, names: Sequence[str], values: Sequence[Any]) -> pc.Expression:
-    """Key columns that equal, or, where they are text, read alike (`semantics.explain.said`, or somewhat more)."""
+    """Key columns that equal, or, where they are text, read alike (a superset of `plain_text`)."""
     parts = []
     for name, value in zip(names, values, strict=True):
         part = equal(name, value)
         if name in schema.names and schema.field(name).type in (pa.string(), pa.large_string()):
             plain = pc.utf8_ltrim(pc.utf8_lower(pc.utf8_trim_whitespace(pc.field(name))), characters="0")
-            part = part | (plain == pc.scalar(said(value).lstrip("0")))
+            part = part | (plain == pc.scalar(plain_text(value).lstrip("0")))
         parts.append(part)
     return all_of(parts)
 
