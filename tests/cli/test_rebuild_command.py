@@ -1,4 +1,4 @@
-"""rebuild, verify and rollback as a person meets them before any work starts. No Spark, no broker."""
+"""rebuild, verify and rollback: what they refuse and list before any work starts. No Spark, no broker."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def test_a_dry_run_lists_what_would_happen_and_records_nothing(home: Path) -> No
     assert done.exit_code == 0, done.exception
     assert done.stdout.count("it has no publication") == 3
     assert "3 intervals: 3 to publish; with everything up to batch: feed.engagements 4, feed.served 4" in done.stdout
-    told = json.loads(windrow(home, "rebuild", "feed", *RANGE, "--dry-run", "--json").stdout)
-    assert [line["deed"] for line in told["intervals"]] == ["publish"] * 3
+    listed = json.loads(windrow(home, "rebuild", "feed", *RANGE, "--dry-run", "--json").stdout)
+    assert [line["deed"] for line in listed["intervals"]] == ["publish"] * 3
     assert not (home / "tables" / "feed" / "plans").exists()
 
 

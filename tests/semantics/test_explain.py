@@ -58,7 +58,7 @@ def all_verdicts(records: list[Record], rules: JoinSpec | None = None, **more: A
         (65 * SECOND, ("after_window", 5 * SECOND)),
     ],
 )
-def test_a_miss_is_told_with_how_far_outside_the_window_it_is(at: timedelta, verdict: tuple[str, Any]) -> None:
+def test_a_miss_says_how_far_outside_the_window_it_is(at: timedelta, verdict: tuple[str, Any]) -> None:
     assert kinds_of([left(), right(0, at)]) == [verdict]
 
 
@@ -100,7 +100,7 @@ def test_take_says_what_it_left_out() -> None:
     assert kinds_of(records, spec(take="last")) == [("not_taken", None), ("matched", None)]
 
 
-def test_what_where_leaves_out_is_told_inside_the_window_only() -> None:
+def test_a_row_that_where_leaves_out_is_filtered_inside_the_window_only() -> None:
     rules = spec(where=lambda values: values.get("action") == "click")
     records = [left(), right(0, SECOND, action="view"), right(1, 2 * MINUTE, action="view")]
     assert kinds_of(records, rules) == [("filtered", None)]
@@ -117,7 +117,7 @@ def test_what_where_leaves_out_is_told_inside_the_window_only() -> None:
         (1, True, None),
     ],
 )
-def test_a_key_that_reads_the_same_and_is_not_equal_is_told(ours: Any, theirs: Any, kind: str | None) -> None:
+def test_a_key_that_reads_the_same_and_is_not_equal_is_a_near_key(ours: Any, theirs: Any, kind: str | None) -> None:
     assert [k for k, _ in kinds_of([left(key=ours), right(0, SECOND, key=theirs)])] == ([kind] if kind else [])
 
 
@@ -142,7 +142,7 @@ def test_half_a_key_is_no_near_miss() -> None:
         (right(0, SECOND, key=None, quarantined="null_key"), []),
     ],
 )
-def test_a_quarantined_label_is_told_where_it_could_have_matched(bad: Record, kinds: list[str]) -> None:
+def test_a_quarantined_label_has_a_verdict_where_it_could_have_matched(bad: Record, kinds: list[str]) -> None:
     assert [k for k, _ in kinds_of([left(), bad])] == kinds
 
 
