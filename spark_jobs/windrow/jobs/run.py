@@ -53,7 +53,7 @@ class Context:
 
     def run_key(self, command: str) -> str:
         """A key for a run that a person starts now: no other run has it."""
-        return f"{command}__{self.now():%Y-%m-%dT%H:%M:%S.%fZ}__{os.getpid()}"
+        return f"{command}__{instant_text(self.now())}__{os.getpid()}"
 
 
 def context(name: str) -> Context:
