@@ -23,11 +23,11 @@ from windrow.io.landing import gaps, offsets
 from windrow.io.landing.broker import Partition, Topic
 from windrow.io.registers import clocks
 from windrow.io.training import candidates, inputs, publication
-from windrow.jobs import run
 from windrow.jobs.join import make_candidates
 from windrow.jobs.planning import record
 from windrow.jobs.publish import publish
 from windrow.jobs.run import Context
+from windrow.outcomes import NothingToDo
 from windrow.places import Places
 from windrow.semantics.clock import PartitionClock
 from windrow.semantics.intervals import Interval, intervals_between
@@ -232,7 +232,7 @@ class Prepared:
         for planned in (first, slower):
             make_candidates(self.ctx, planned)
         publish(self.ctx, first, override=("proof", "no gate here"))
-        with pytest.raises((publication.Superseded, run.NothingToDo)):
+        with pytest.raises((publication.Superseded, NothingToDo)):
             publish(self.ctx, slower, override=("proof", "no gate here"))
         table = DeltaTable(places.table("proof", "training")).to_pyarrow_table().to_pylist()
         self._are_expected(table)

@@ -70,7 +70,7 @@ def landed_history(world: World, ctx: Context) -> list[object]:
 def joining(spark: SparkSession) -> dict[str, str]:
     """What makes a job's process use this session's JVM (see tests/warm)."""
     gateway = spark.sparkContext._gateway.gateway_parameters
-    warm = Path(__file__).parent / "warm"
+    warm = Path(__file__).parents[1] / "warm"
     return {
         "PYTHONPATH": str(warm),
         "PYSPARK_GATEWAY_PORT": str(gateway.port),

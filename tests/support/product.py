@@ -38,6 +38,7 @@ from windrow.jobs.plan_intervals import plan_range
 from windrow.jobs.planning import plan_all, plan_interval
 from windrow.jobs.publish import publish
 from windrow.jobs.run import Context
+from windrow.outcomes import NothingToDo
 from windrow.places import Places
 from windrow.scenarios.kafka import pipeline_file, record_of
 from windrow.semantics.balance import Balance
@@ -50,7 +51,7 @@ from windrow.semantics.plan import Plan
 REFUSED: Mapping[type[Exception], tuple[type[Exception], ...]] = {
     WindowStillOpen: (run.WindowStillOpen,),
     NotCaughtUp: (NotCaughtUp,),
-    Superseded: (publication.Superseded, run.NothingToDo),
+    Superseded: (publication.Superseded, NothingToDo),
 }
 """A refusal on paper, and how the product says the same."""
 

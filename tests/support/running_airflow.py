@@ -150,7 +150,7 @@ def _start(config: pytest.Config, session_places: Places, folder: Path) -> Runni
         "AIRFLOW_CONN_WINDROW_SPARK": json.dumps(connection),
         "WAREHOUSE_PASSWORD": SECRET,
     }
-    airflow = Airflow(places, environ, users=USERS, dags=Path(__file__).parent / "airflow" / "consumers")
+    airflow = Airflow(places, environ, users=USERS, dags=Path(__file__).parents[1] / "airflow" / "consumers")
     config.add_cleanup(airflow.stop)
     airflow.start()
     until(lambda: len(airflow.api.dags()) >= 7 * len(NAMES) + 1, "the DAGs are read")
