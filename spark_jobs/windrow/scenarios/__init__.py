@@ -1,6 +1,6 @@
 """Scenarios: what happens to a pipeline, in a file that a domain expert can read, and what must then be true.
 
-    report = run_file("tests/scenarios/label_at_the_end_of_the_window.yaml")
+    report = run_file("tests/scenarios/vectors/01_both_ends_of_the_window_are_in.yaml")
     print(report)                   # a timeline, the rows, and expected beside found where they differ
 
 The format stands in `reading`, the words for events and rows in `notation`. A scenario runs on paper
