@@ -7,32 +7,36 @@ ends with FAILED and a traceback. No number has two meanings.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import ClassVar
+from typing import ClassVar, Self
 
 
 class ExitCode(IntEnum):
-    """What a process ended with, and whether trying again can help."""
+    """What a process ended with; `meaning` says it in words, with whether trying again can help."""
 
-    DONE = 0
-    """The work is done."""
-    FAILED = 1
-    """Unexpected: the traceback says more. A retry may help."""
-    BAD_INPUT = 2
-    """Wrong arguments or pipeline file. An edit helps, a retry does not."""
-    NOTHING_TO_DO = 10
-    """What was asked for is there already."""
-    STILL_OPEN = 20
-    """The window is not closed yet. Waiting helps."""
-    BLOCKED = 30
-    """Expectations blocked an interval. A person fixes the cause, or overrides."""
-    ANOTHER_WRITER = 40
-    """Somebody else holds the lock or was faster. A retry helps, unless the plan is outdated (`Superseded`)."""
-    NEEDS_SPARK = 50
-    """The job was told to do without Spark and needs it. Run with Spark, it goes on there."""
-    NOT_READY = 60
-    """The broker or another part does not answer, a topic is missing, a port is taken. A retry helps once it is up."""
-    NEEDS_PERSON = 70
-    """Offsets were lost, or figures do not agree. A person must look; a retry finds the same."""
+    DONE = 0, "The work is done."
+    FAILED = 1, "Unexpected: the traceback says more. A retry may help."
+    BAD_INPUT = 2, "Wrong arguments or pipeline file. An edit helps, a retry does not."
+    NOTHING_TO_DO = 10, "The requested result is there already."
+    STILL_OPEN = 20, "The window is not closed yet. Waiting helps."
+    BLOCKED = 30, "Blocked by expectations. A person fixes the cause, or overrides."
+    ANOTHER_WRITER = (
+        40,
+        "Another process holds the lock or was faster. A retry helps, unless the plan is outdated (`Superseded`).",
+    )
+    NEEDS_SPARK = 50, "The job was told to do without Spark and needs it. Run with Spark, it goes on there."
+    NOT_READY = (
+        60,
+        "The broker or another part does not answer, a topic is missing, a port is taken. A retry helps once it is up.",
+    )
+    NEEDS_PERSON = 70, "Offsets were lost, or figures do not agree. A person must look; a retry finds the same."
+
+    meaning: str
+
+    def __new__(cls, code: int, meaning: str) -> Self:
+        member = int.__new__(cls, code)
+        member._value_ = code
+        member.meaning = meaning
+        return member
 
 
 class Condition(Exception):

@@ -1,4 +1,4 @@
-"""rebuild, verify and rollback as a person meets them before any work starts. No Spark, no broker."""
+"""rebuild, verify and rollback: what they refuse and list before any work starts. No Spark, no broker."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from windrow.cli import app
 from windrow.config import load
+from windrow.home import Home
 from windrow.io.registers import clocks
 from windrow.outcomes import exit_code
 from windrow.places import PROJECT, Places
@@ -35,7 +36,7 @@ def home(tmp_path: Path) -> Path:
         }
         for topic in pipeline.topics
     ]  # fmt: skip
-    clocks.record(pipeline, Places.from_env({"WINDROW_HOME": str(tmp_path)}), 0, rows)
+    clocks.record(Home(pipeline, Places.from_env({"WINDROW_HOME": str(tmp_path)})), 0, rows)
     return tmp_path
 
 
@@ -44,15 +45,15 @@ def test_a_dry_run_lists_what_would_happen_and_records_nothing(home: Path) -> No
     assert done.exit_code == 0, done.exception
     assert done.stdout.count("it has no publication") == 3
     assert "3 intervals: 3 to publish; with everything up to batch: feed.engagements 4, feed.served 4" in done.stdout
-    told = json.loads(windrow(home, "rebuild", "feed", *RANGE, "--dry-run", "--json").stdout)
-    assert [line["deed"] for line in told["intervals"]] == ["publish"] * 3
+    listed = json.loads(windrow(home, "rebuild", "feed", *RANGE, "--dry-run", "--json").stdout)
+    assert [line["deed"] for line in listed["intervals"]] == ["publish"] * 3
     assert not (home / "tables" / "feed" / "plans").exists()
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (("rebuild", "feed", *RANGE), 2, "a reason is needed"),
+        (("rebuild", "feed", *RANGE), 2, "a rebuild needs a reason"),
         (("rebuild", "feed", *RANGE[:3], "2026-11-01T00:40:00Z", "--reason", "x"), 20, "reaches past what is closed"),
         (("rebuild", "feed", "--reason", "x"), 2, "needs --from and --to, or --resume"),
         (("rebuild", "feed", "--resume", "{{ run_id }}"), 2, "has recorded no plan"),

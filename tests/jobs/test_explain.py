@@ -1,4 +1,4 @@
-"""`windrow explain` on tables that are written by hand: no Spark, no broker. What a person asks, sees and is told."""
+"""`windrow explain` on tables that are written by hand: questions, answers, messages. No Spark, no broker."""
 
 from __future__ import annotations
 
@@ -199,17 +199,17 @@ def published(hand: Hand) -> None:
 
 
 def test_a_published_row_is_explained_with_every_near_miss(hand: Hand) -> None:
-    told = hand.ask("served/0/100")
-    assert (told["outcome"], told["label_state"], told["label_reason"]) == (
+    answer = hand.ask("served/0/100")
+    assert (answer["outcome"], answer["label_state"], answer["label_reason"]) == (
         "published",
         "positive",
         "label_quarantined",
     )
-    assert told["agrees"] is True
-    assert told["interval"] == {"start": START, "end": at(600), "closes_at": at(660)}
-    assert told["clock"]["watermark"] == at(3600 * 32)
-    assert told["clock"]["held_by"] == "clicks/0"
-    clicks = told["streams"]["clicks"]
+    assert answer["agrees"] is True
+    assert answer["interval"] == {"start": START, "end": at(600), "closes_at": at(660)}
+    assert answer["clock"]["watermark"] == at(3600 * 32)
+    assert answer["clock"]["held_by"] == "clicks/0"
+    clicks = answer["streams"]["clicks"]
     assert clicks["window"] == [at(10), at(70)]
     assert [m["id"] for m in clicks["matched"]] == ["clicks/0/0/100"]
     misses = {m["id"].rsplit("/", 1)[1]: (m["kind"], m["missed_by"]) for m in clicks["near_misses"]}
@@ -222,10 +222,10 @@ def test_a_published_row_is_explained_with_every_near_miss(hand: Hand) -> None:
         "106": ("quarantined", None),
         "3200": ("late", timedelta(seconds=3600 * 32 - 660)),
     }
-    assert [d["id"] for d in told["duplicates"]] == ["served/0/0/101"]
-    assert [(p["number"], p["held_row"], p["labels"]) for p in told["publications"]] == [(1, True, 1)]
-    assert told["looked"]["served"] == {"opened": 1, "of": 32}
-    assert told["looked"]["clicks"]["opened"] <= 4  # the window's, the late one, and what has no event time
+    assert [d["id"] for d in answer["duplicates"]] == ["served/0/0/101"]
+    assert [(p["number"], p["held_row"], p["labels"]) for p in answer["publications"]] == [(1, True, 1)]
+    assert answer["looked"]["served"] == {"opened": 1, "of": 32}
+    assert answer["looked"]["clicks"]["opened"] <= 4  # the window's, the late one, and what has no event time
 
 
 def test_what_is_not_published_is_explained_too(hand: Hand) -> None:
@@ -239,7 +239,7 @@ def test_what_is_not_published_is_explained_too(hand: Hand) -> None:
     assert "held by clicks/0" in hand.ask("served/0/5001")["why"]
 
 
-def test_an_accepted_gap_is_said_in_words(hand: Hand) -> None:
+def test_an_accepted_gap_is_explained_in_words(hand: Hand) -> None:
     lost = Lost("clicks", 0, 5, 9)
     gap = AcceptedGap(lost, 0, 1, at(0), accepted_at=at(30), who="ann", why="outage", next_after=at(60), next_batch=1)
     hand.clock(3, 3600 * 33, 3600 * 33, 32, gap=gaps_text([gap]))
@@ -248,10 +248,10 @@ def test_an_accepted_gap_is_said_in_words(hand: Hand) -> None:
         {**row_id("served", 100, 10), **state("positive", "offset_gap"), "clicks": [row_id("clicks", 100, 20)]},
         {**row_id("served", 102, 200), **state("negative", None), "clicks": []},
     )  # fmt: skip
-    told = hand.ask("served/0/100")
-    assert told["agrees"] is True
-    assert "offsets of a label topic were deleted" in " ".join(told["because"])
-    assert [p["held_row"] for p in told["publications"]] == [True, True]
+    answer = hand.ask("served/0/100")
+    assert answer["agrees"] is True
+    assert "offsets of a label topic were deleted" in " ".join(answer["because"])
+    assert [p["held_row"] for p in answer["publications"]] == [True, True]
     other = hand.ask("b")  # its window begins behind the gap
     assert (other["label_reason"], other["agrees"]) == (None, True)
 
@@ -266,21 +266,21 @@ def test_a_blocked_candidate_names_what_blocked_it(hand: Hand) -> None:
         "verdict": "failed", "report": "r.html", "judged_at": at(9001),
     }  # fmt: skip
     judgements.record(hand.ctx.home, [failed])
-    told = hand.ask("served/0/200")
-    assert told["outcome"] == "blocked"
-    assert "expect_label_rate(label_rate)" in told["why"]
-    assert told["expectations"][0]["verdict"] == "failed"
+    answer = hand.ask("served/0/200")
+    assert answer["outcome"] == "blocked"
+    assert "expect_label_rate(label_rate)" in answer["why"]
+    assert answer["expectations"][0]["verdict"] == "failed"
 
 
 def test_a_row_is_found_by_event_id_from_the_newest_file_back(hand: Hand) -> None:
-    told = hand.ask("late")
-    assert told["looked"]["served"]["opened"] == 2  # the newest, and the first for retries at that time
+    answer = hand.ask("late")
+    assert answer["looked"]["served"]["opened"] == 2  # the newest, and the first for retries at that time
     assert hand.ask("a")["row"]["id"] == "served/0/0/100"  # of a retry, the one that won
 
 
 def test_a_row_is_found_by_key_and_time(hand: Hand) -> None:
     assert hand.ask(key={"user": "7"}, at=at(200))["row"]["id"] == "served/0/0/102"
-    with pytest.raises(BadRequest, match=re.escape("served/0/0/102 at 2026-11-01T00:03:20+00:00")):
+    with pytest.raises(BadRequest, match=re.escape("served/0/0/102 at 2026-11-01 00:03:20Z")):
         hand.ask(key={"user": "7"}, at=at(201))
     with pytest.raises(BadRequest, match="is 2 rows; name one by its row id: served/0/0/100, served/0/0/101"):
         hand.ask(key={"user": "7"}, at=at(10))
@@ -306,19 +306,19 @@ def test_a_question_without_an_answer_says_what_to_ask(hand: Hand, question: dic
         hand.ask(**question)
 
 
-def test_a_condition_that_only_spark_can_judge_is_said_and_not_guessed(hand: Hand) -> None:
+def test_a_condition_that_only_spark_can_evaluate_is_named_and_not_guessed(hand: Hand) -> None:
     file = hand.ctx.places.pipelines[0] / "hand.yaml"
     file.write_text(PIPELINE.replace("action = 'click'", "lower(action) = 'click'"))
-    told = replace(hand, ctx=replace(hand.ctx, pipeline=load(file, hand.ctx.places.expectations))).ask("served/0/100")
-    assert told["agrees"] is None
-    assert told["streams"]["clicks"]["where_needs_spark"] is True
-    assert [m["id"] for m in told["streams"]["clicks"]["matched"]] == ["clicks/0/0/100"]  # as published
+    answer = replace(hand, ctx=replace(hand.ctx, pipeline=load(file, hand.ctx.places.expectations))).ask("served/0/100")
+    assert answer["agrees"] is None
+    assert answer["streams"]["clicks"]["where_needs_spark"] is True
+    assert [m["id"] for m in answer["streams"]["clicks"]["matched"]] == ["clicks/0/0/100"]  # as published
     assert {"103": "filtered"}.items() <= {
-        m["id"].rsplit("/", 1)[1]: m["kind"] for m in told["streams"]["clicks"]["near_misses"]
+        m["id"].rsplit("/", 1)[1]: m["kind"] for m in answer["streams"]["clicks"]["near_misses"]
     }.items()
 
 
-def test_the_command_tells_a_story_and_shows_payload_only_when_asked(home: Path) -> None:
+def test_the_command_prints_the_answer_and_shows_payload_only_on_request(home: Path) -> None:
     done = windrow(home, "explain", "hand", "served/0/100")
     assert done.returncode == 0, done.stderr
     for words in (
@@ -328,7 +328,7 @@ def test_the_command_tells_a_story_and_shows_payload_only_when_asked(home: Path)
         "0.5s before the window",
         "1s after the window's end",
         "left out by where: action = 'click'",
-        "late: it landed 1 batches above the pin; the watermark was 31h 49m beyond the closing when it came",
+        "late: it landed 1 batch above the pin; the watermark was 1d 7h 49m beyond the closing when it came",
         "positive: 1 label matched",
     ):
         assert words in done.stdout

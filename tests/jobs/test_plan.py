@@ -15,7 +15,8 @@ from windrow.home import Home, Table
 from windrow.io.delta import tables
 from windrow.io.registers import clocks, configs, plans, publications
 from windrow.io.registers.plans import Request
-from windrow.jobs import plan_intervals, planning, survey
+from windrow.jobs import plan_intervals, survey
+from windrow.jobs.decision import decision
 from windrow.jobs.run import BadRequest, Context, WindowStillOpen
 from windrow.outcomes import NothingToDo
 from windrow.places import Places
@@ -144,5 +145,5 @@ def test_nothing_to_change_is_no_plan(ctx: Context) -> None:
 
 @pytest.mark.parametrize("reason", ["", "  ", "two\nlines", "x" * 1001, "bell \a"])
 def test_a_reason_is_one_line_that_says_something(reason: str) -> None:
-    with pytest.raises(BadRequest, match="a reason is needed"):
-        planning.request(reason, "me")
+    with pytest.raises(BadRequest, match="a rebuild needs a reason"):
+        decision("a rebuild", reason, "me")

@@ -38,11 +38,11 @@ def right(offset: int, at: timedelta | None, key: Any = 1, batch: int = 1, **mor
     return Record(RowId("r", 0, 0, offset), batch, event_at, {"k": key, "id": None, **more}, **bad)
 
 
-def told(records: list[Record], rules: JoinSpec | None = None, **more: Any) -> list[tuple[str, timedelta | None]]:
-    return [(v.kind, v.missed_by) for v in all_told(records, rules, **more)]
+def kinds_of(records: list[Record], rules: JoinSpec | None = None, **more: Any) -> list[tuple[str, timedelta | None]]:
+    return [(v.kind, v.missed_by) for v in all_verdicts(records, rules, **more)]
 
 
-def all_told(records: list[Record], rules: JoinSpec | None = None, **more: Any) -> tuple[Verdict, ...]:
+def all_verdicts(records: list[Record], rules: JoinSpec | None = None, **more: Any) -> tuple[Verdict, ...]:
     used = rules or spec()
     return verdicts(records[0], records, used, used.right[0], PINS, **more)
 
@@ -58,8 +58,8 @@ def all_told(records: list[Record], rules: JoinSpec | None = None, **more: Any) 
         (65 * SECOND, ("after_window", 5 * SECOND)),
     ],
 )
-def test_a_miss_is_told_with_how_far_outside_the_window_it_is(at: timedelta, verdict: tuple[str, Any]) -> None:
-    assert told([left(), right(0, at)]) == [verdict]
+def test_a_miss_says_how_far_outside_the_window_it_is(at: timedelta, verdict: tuple[str, Any]) -> None:
+    assert kinds_of([left(), right(0, at)]) == [verdict]
 
 
 @pytest.mark.parametrize("before", [ZERO, SECOND, MINUTE])
@@ -79,31 +79,31 @@ def test_what_is_outside_by_an_amount_matches_when_moved_by_it_and_not_by_less(
 
 def test_late_is_about_batches_and_says_how_far_the_watermark_was() -> None:
     records = [left(), right(0, SECOND, batch=3), right(1, SECOND, batch=1)]
-    found = all_told(records, watermark_at={("r", 3): 7 * SECOND})
+    found = all_verdicts(records, lateness={("r", 3): 7 * SECOND})
     assert [(v.kind, v.missed_by, v.batches) for v in found] == [("late", 7 * SECOND, 2), ("matched", None, None)]
 
 
 def test_a_late_label_outside_the_window_missed_the_window_first() -> None:
-    (verdict,) = all_told([left(), right(0, 61 * SECOND, batch=2)])
+    (verdict,) = all_verdicts([left(), right(0, 61 * SECOND, batch=2)])
     assert (verdict.kind, verdict.missed_by, verdict.batches) == ("after_window", SECOND, 1)
 
 
 def test_a_retry_names_the_row_that_stands_for_it_even_under_another_key() -> None:
     records = [left(), right(1, SECOND, id="e"), right(0, SECOND, key=2, id="e"), right(2, SECOND, id="f")]
-    found = {v.record.row_id.offset: (v.kind, v.winner) for v in all_told(records)}
+    found = {v.record.row_id.offset: (v.kind, v.winner) for v in all_verdicts(records)}
     assert found == {1: ("duplicate", RowId("r", 0, 0, 0)), 2: ("matched", None)}
 
 
 def test_take_says_what_it_left_out() -> None:
     records = [left(), right(0, SECOND), right(1, 2 * SECOND)]
-    assert told(records, spec(take="first")) == [("matched", None), ("not_taken", None)]
-    assert told(records, spec(take="last")) == [("not_taken", None), ("matched", None)]
+    assert kinds_of(records, spec(take="first")) == [("matched", None), ("not_taken", None)]
+    assert kinds_of(records, spec(take="last")) == [("not_taken", None), ("matched", None)]
 
 
-def test_what_where_leaves_out_is_told_inside_the_window_only() -> None:
+def test_a_row_that_where_leaves_out_is_filtered_inside_the_window_only() -> None:
     rules = spec(where=lambda values: values.get("action") == "click")
     records = [left(), right(0, SECOND, action="view"), right(1, 2 * MINUTE, action="view")]
-    assert told(records, rules) == [("filtered", None)]
+    assert kinds_of(records, rules) == [("filtered", None)]
 
 
 @pytest.mark.parametrize(
@@ -117,18 +117,18 @@ def test_what_where_leaves_out_is_told_inside_the_window_only() -> None:
         (1, True, None),
     ],
 )
-def test_a_key_that_reads_the_same_and_is_not_equal_is_told(ours: Any, theirs: Any, kind: str | None) -> None:
-    assert [k for k, _ in told([left(key=ours), right(0, SECOND, key=theirs)])] == ([kind] if kind else [])
+def test_a_key_that_reads_the_same_and_is_not_equal_is_a_near_key(ours: Any, theirs: Any, kind: str | None) -> None:
+    assert [k for k, _ in kinds_of([left(key=ours), right(0, SECOND, key=theirs)])] == ([kind] if kind else [])
 
 
 def test_a_near_key_outside_the_window_explains_nothing() -> None:
-    assert told([left(key="12"), right(0, 61 * SECOND, key=12)]) == []
+    assert kinds_of([left(key="12"), right(0, 61 * SECOND, key=12)]) == []
 
 
 def test_half_a_key_is_no_near_miss() -> None:
     rules = replace(spec(), left=Left("l", ("l",), ("k", "m")), right=(Right("r", ("r",), ("k", "m"), MINUTE),))
     row = replace(left(), values={"k": 1, "m": 2})
-    assert told([row, replace(right(0, SECOND), values={"k": 1, "m": 3})], rules) == []
+    assert kinds_of([row, replace(right(0, SECOND), values={"k": 1, "m": 3})], rules) == []
 
 
 @pytest.mark.parametrize(
@@ -142,8 +142,8 @@ def test_half_a_key_is_no_near_miss() -> None:
         (right(0, SECOND, key=None, quarantined="null_key"), []),
     ],
 )
-def test_a_quarantined_label_is_told_where_it_could_have_matched(bad: Record, kinds: list[str]) -> None:
-    assert [k for k, _ in told([left(), bad])] == kinds
+def test_a_quarantined_label_has_a_verdict_where_it_could_have_matched(bad: Record, kinds: list[str]) -> None:
+    assert [k for k, _ in kinds_of([left(), bad])] == kinds
 
 
 def test_a_row_that_lost_against_a_retry_names_the_winner_as_of_the_pins() -> None:

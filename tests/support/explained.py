@@ -24,7 +24,7 @@ def explained(ctx: Context, row: str) -> dict[str, Any]:
 
 
 def explains_every_row(world: World, ctx: Context) -> Counter[str]:
-    """State, reason and labels are those of the training table, every miss is a miss by as much as is said."""
+    """State, reason and labels are those of the training table, and every near miss misses by what is stated."""
     published = {row_text(row): row for row in world.training(ctx)}
     labels = {row_text(row): row for row in world.table(ctx, f"landing/{world.name}.engagements")}
     outcomes: Counter[str] = Counter()

@@ -1,24 +1,42 @@
-"""The `windrow` command: on a laptop exactly the jobs that Airflow runs, and a look at what they did.
-
-Exit codes: 0 done, 2 bad arguments or pipeline file, 10 published already (train --interval), 20 window still open,
-30 blocked by expectations, 40 another writer was faster or holds the lock, 60 the platform is not ready (no broker, no
-topic, a port in use), 70 a person must look (offsets were lost, figures do not agree), 1 anything else.
-"""
+"""The `windrow` command: on a laptop exactly the jobs that Airflow runs, and a look at what they did."""
 
 from __future__ import annotations
 
 import os
 import sys
+import textwrap
 from collections.abc import Callable
 
 import typer
 
-from windrow.cli import demo, explain, jobs, lag, late, listings, local, maintenance, pipelines, rebuild
+from windrow.cli import demo, explain, jobs, lag, late, listings, local, maintenance, pipelines, rebuild, simulate
 from windrow.jobs.run import leave
 from windrow.outcomes import ExitCode, exit_code
 
+EXIT_CODES = "\n".join(
+    textwrap.fill(code.meaning, 78, initial_indent=f"{code:>4}  ", subsequent_indent=" " * 6) for code in ExitCode
+)
+"""Every exit code with its meaning, as lines for a terminal."""
+
+HELP = f"""Join what was served with its labels, and publish training data.
+
+On a laptop these are exactly the jobs that Airflow runs, and a look at what they did.
+
+\b
+windrow up                                                      Kafka and Airflow
+windrow simulate --pipeline-file .windrow/pipelines/sim.yaml    traffic to try it on
+windrow land sim
+windrow clock sim                                               what is closed, and what it waits for
+windrow train sim
+windrow publications sim
+
+\b
+Exit codes:
+{EXIT_CODES}
+"""
+
 app = typer.Typer(
-    help=__doc__,
+    help=HELP,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -28,6 +46,7 @@ app.add_typer(pipelines.app, name="pipeline")
 COMMANDS: dict[str, Callable[..., None]] = {
     **local.COMMANDS,
     "demo": demo.demo,
+    **simulate.COMMANDS,
     **jobs.COMMANDS,
     **rebuild.COMMANDS,
     **late.COMMANDS,
@@ -42,7 +61,7 @@ for name, command in COMMANDS.items():
 
 
 def main() -> None:
-    """Entry point: a known failure is one message and its exit code, an unknown one a traceback."""
+    """Run the command line; an error is one message and its exit code, with a traceback only under WINDROW_DEBUG=1."""
     try:
         app()
     except SystemExit as ended:

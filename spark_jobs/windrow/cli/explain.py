@@ -1,4 +1,4 @@
-"""explain: why one row has these labels, told from its landing to its publication.
+"""explain: why one row has these labels, from its landing to its publication.
 
 Shows ids, times and keys, on this terminal only; payload columns only with --columns.
 """
@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Annotated, Any
 
 import typer
 
-from windrow.cli.show import AsJson, PipelineName, as_json, console, instant
-from windrow.jobs.explain.words import span_words
-from windrow.jobs.run import BadRequest, context
-from windrow.jobs.run import instant as instant_of
-from windrow.text import parse_duration
+from windrow.cli.show import AsJson, console, print_json
+from windrow.jobs.options import LENGTH, TIME, PipelineName
+from windrow.jobs.run import BadRequest, context, duration, instant
+from windrow.text import shown_duration, shown_instant
 
-_PART = re.compile(r",(?=[A-Za-z][A-Za-z0-9_]*=)")
+_NEXT_PAIR = re.compile(r",(?=[A-Za-z][A-Za-z0-9_]*=)")
+"""A comma between pairs: one inside a value is not followed by `name=`."""
 
 
 def explain(
@@ -27,137 +27,147 @@ def explain(
         str | None,
         typer.Argument(help="topic/partition/offset, topic/epoch/partition/offset, or an event id.", metavar="[ROW]"),
     ] = None,
-    key: Annotated[list[str] | None, typer.Option(help="Instead of ROW: user_id=1,item_id=2, with --at.")] = None,
-    at: Annotated[str | None, typer.Option(help="The row's event time, 2026-11-01T00:00:03Z.")] = None,
+    key: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE,…", help="Instead of ROW: user_id=1,item_id=2, with --at.")
+    ] = None,
+    at: Annotated[
+        datetime | None, typer.Option(parser=instant, metavar=TIME, help="The row's event time, 2026-11-01T00:00:03Z.")
+    ] = None,
     near: Annotated[
-        str | None, typer.Option(help="How far outside a window to look; default: as far as the window is long.")
+        timedelta | None,
+        typer.Option(
+            parser=duration,
+            metavar=LENGTH,
+            help="How far outside a window to look; default: as far as the window is long.",
+        ),
     ] = None,
     columns: Annotated[bool, typer.Option("--columns", help="Show payload columns too.")] = False,
     json: AsJson = False,
 ) -> None:
-    """Why a row has these labels: offsets, window, clock, matches, near misses, state, publications."""
+    """Explain why a row has these labels: window, clock, matches, near misses, state, publications.
+
+    \b
+    windrow explain feed feed.served/1/4711
+    windrow explain feed 5f0c2a --columns
+    windrow explain feed --key user_id=1,item_id=2 --at 2026-11-01T00:00:03Z
+    """
     from windrow.jobs.explain.answer import explain as job
     from windrow.jobs.explain.question import Question
 
-    asked = Question(
-        row=row,
-        key=_key(key or []),
-        at=instant_of(at) if at else None,
-        near=_span(near) if near else None,
-        columns=columns,
-    )
-    found = job(context(pipeline), asked)
+    question = Question(row=row, key=_key(key or []), at=at, near=near, columns=columns)
+    answer = job(context(pipeline), question)
     if json:
-        as_json(found)
+        print_json(answer)
         return
-    for line in story(found):
+    for line in lines(answer):
         console.print(line, markup=False)
 
 
-def _key(said: Iterable[str]) -> dict[str, str]:
-    pairs = [part.split("=", 1) for one in said for part in _PART.split(one)]
+def _key(texts: Iterable[str]) -> dict[str, str]:
+    pairs = [part.split("=", 1) for text in texts for part in _NEXT_PAIR.split(text)]
     if any(len(pair) != 2 for pair in pairs):
         raise BadRequest("a key is written as --key user_id=1,item_id=2")
     return {name.strip(): value for name, value in pairs}
 
 
-def _span(text: str) -> timedelta:
-    try:
-        return parse_duration(text)
-    except ValueError as wrong:
-        raise BadRequest(f"--near {wrong}") from None
-
-
-def story(found: Mapping[str, Any]) -> Iterable[str]:
-    """What was found, in the order in which it happened."""
-    yield from _row(found)
-    yield from _clock(found)
-    for name, stream in found["streams"].items():
-        yield from _stream(name, stream)
-    if found["because"]:
+def lines(answer: Mapping[str, Any]) -> Iterable[str]:
+    """Return the answer of `jobs.explain` as lines, in the order in which it happened."""
+    yield from _row_lines(answer)
+    yield from _clock_lines(answer["clock"])
+    for name, stream in answer["streams"].items():
+        yield from _stream_lines(name, stream)
+    if answer["because"]:
         yield ""
-        yield from (found["because"][0], *[f"  {line}" for line in found["because"][1:]])
-    yield from _history(found)
-    opened = sum(table["opened"] for table in found["looked"].values())
+        yield answer["because"][0]
+        yield from (f"  {line}" for line in answer["because"][1:])
     yield ""
-    yield f"looked into {opened} of {sum(table['of'] for table in found['looked'].values())} files"
+    yield from map(_publication_line, answer["publications"])
+    yield from _expectation_lines(answer["expectations"])
+    for line in answer["late"]:
+        yield f"late ledger of publication {line['publication']}: {_ledger_text(line)}"
+    if answer["agrees"] is False:
+        yield "the training table differs from what the landed rows give: `windrow verify` compares the whole interval"
+    opened = sum(table["opened"] for table in answer["looked"].values())
+    yield ""
+    yield f"looked into {opened} of {sum(table['of'] for table in answer['looked'].values())} files"
 
 
-def _row(found: Mapping[str, Any]) -> Iterable[str]:
-    row, interval = found["row"], found["interval"]
+def _row_lines(answer: Mapping[str, Any]) -> Iterable[str]:
+    row, interval = answer["row"], answer["interval"]
     yield f"row {row['id']}  {_values(row['key'])}"
-    yield f"  {found['why']}"
+    yield f"  {answer['why']}"
     event = f", event id {row['event_id']}" if row["event_id"] is not None else ""
-    yield f"  event time {instant(row['event_time'])}{event}"
-    yield f"  landed in batch {row['batch']} at {instant(row['arrived_at'])}, logged at {instant(row['record_at'])}"
+    yield f"  event time {shown_instant(row['event_time'])}{event}"
+    logged_at = shown_instant(row["record_at"])
+    yield f"  landed in batch {row['batch']} at {shown_instant(row['arrived_at'])}, logged at {logged_at}"
     if row["values"]:
         yield f"  {_values(row['values'])}"
-    for other in found["duplicates"]:
+    for other in answer["duplicates"]:
         relation = "stands for the event" if other["stands"] else "has the same event id"
         yield f"  {other['id']} (batch {other['batch']}) {relation}"
     if interval:
         yield (
-            f"interval {instant(interval['start'])} to {instant(interval['end'])}, "
-            f"closes when the watermark is at {instant(interval['closes_at'])}"
+            f"interval {shown_instant(interval['start'])} to {shown_instant(interval['end'])}, "
+            f"closes when the watermark is at {shown_instant(interval['closes_at'])}"
         )
 
 
-def _clock(found: Mapping[str, Any]) -> Iterable[str]:
-    clock = found["clock"]
+def _clock_lines(clock: Mapping[str, Any]) -> Iterable[str]:
     number = clock["of_publication"]
     when = "as of the last landing" if number is None else f"at the pins of publication {number}"
     lag = f", {clock['held_by_lag']} records behind" if clock["held_by_lag"] else ""
     drained = "; the end of the stream was declared" if clock["drained"] else ""
-    yield f"clock {when}: watermark {instant(clock['watermark'])}, frontier {instant(clock['frontier'])}{drained}"
+    watermark, frontier = shown_instant(clock["watermark"]), shown_instant(clock["frontier"])
+    yield f"clock {when}: watermark {watermark}, frontier {frontier}{drained}"
     yield f"  held by {clock['held_by'] or 'nothing'}{lag}; pins {_values(clock['pins'])}"
 
 
-def _stream(name: str, stream: Mapping[str, Any]) -> Iterable[str]:
+def _stream_lines(name: str, stream: Mapping[str, Any]) -> Iterable[str]:
     yield ""
-    window = f", window {instant(stream['window'][0])} to {instant(stream['window'][1])}" if stream["window"] else ""
+    window = ", window " + " to ".join(map(shown_instant, stream["window"])) if stream["window"] else ""
     yield f"{name} ({stream['role']}){window}: {len(stream['matched']) or 'none'} matched"
     for r in stream["matched"]:
-        yield f"  + {_right(r)}"
+        yield f"  + {_right_text(r)}"
     for r in stream["near_misses"]:
-        yield f"  - {_right(r)}: {r['why']}"
+        yield f"  - {_right_text(r)}: {r['why']}"
     if stream["more_near_misses"]:
         yield f"  - and {stream['more_near_misses']} more, farther away"
     if stream["where_needs_spark"]:
         yield "  its `where` can only be judged by Spark: a row outside the window may be left out by it as well"
 
 
-def _right(r: Mapping[str, Any]) -> str:
-    return f"{r['id']} (batch {r['batch']}) at {instant(r['event_time'])}  {_values(r['values'])}"
+def _right_text(r: Mapping[str, Any]) -> str:
+    return f"{r['id']} (batch {r['batch']}) at {shown_instant(r['event_time'])}  {_values(r['values'])}"
 
 
-def _history(found: Mapping[str, Any]) -> Iterable[str]:
-    yield ""
-    for one in found["publications"]:
-        held = {True: "held it", False: "did not hold it", None: "may have held it (other pipeline file)"}
-        state = f" as {one['label_state']}" if one["label_state"] and one["held_row"] else ""
-        by = f", overridden by {one['overridden_by']}: {one['override_reason']}" if one["overridden_by"] else ""
-        yield (
-            f"publication {one['number']} of {instant(one['published_at'])} ({one['verdict']}{by}) "
-            f"{held[one['held_row']]}{state}; training table version {one['training_version']}"
-        )
-    verdicts = [one["verdict"] for one in found["expectations"]]
-    if verdicts:
-        counts = ", ".join(f"{verdicts.count(v)} {v}" for v in dict.fromkeys(verdicts))
-        yield f"expectations: {counts}; report {found['expectations'][0]['report']}"
-        for one in found["expectations"]:
-            if one["verdict"] != "passed":
-                yield f"  {one['expectation']} {one['metric']} = {one['value']}, {one['bound']}: {one['verdict']}"
-    for line in found["late"]:
-        yield f"late ledger of publication {line['publication']}: {_ledger(line)}"
-    if found["agrees"] is False:
-        yield "what is published is not what the landed rows say: `windrow verify` compares the whole interval"
+def _publication_line(one: Mapping[str, Any]) -> str:
+    held = {True: "held it", False: "did not hold it", None: "may have held it (other pipeline file)"}[one["held_row"]]
+    state = f" as {one['label_state']}" if one["label_state"] and one["held_row"] else ""
+    by = f", overridden by {one['overridden_by']}: {one['override_reason']}" if one["overridden_by"] else ""
+    return (
+        f"publication {one['number']} of {shown_instant(one['published_at'])} ({one['verdict']}{by}) "
+        f"{held}{state}; training table version {one['training_version']}"
+    )
 
 
-def _ledger(line: Mapping[str, Any]) -> str:
+def _expectation_lines(expectations: list[Mapping[str, Any]]) -> Iterable[str]:
+    verdicts = [one["verdict"] for one in expectations]
+    if not verdicts:
+        return
+    counts = ", ".join(f"{verdicts.count(v)} {v}" for v in dict.fromkeys(verdicts))
+    yield f"expectations: {counts}; report {expectations[0]['report']}"
+    for one in expectations:
+        if one["verdict"] != "passed":
+            yield f"  {one['expectation']} {one['metric']} = {one['value']}, {one['bound']}: {one['verdict']}"
+
+
+def _ledger_text(line: Mapping[str, Any]) -> str:
     stream = f" of {line['stream']}" if line["stream"] else ""
     flip = f", {line['state_before']} becomes {line['state_after']}" if line["state_after"] else ""
-    missed = f", missed by {span_words(timedelta(microseconds=line['missed_by_us']))}" if line["missed_by_us"] else ""
-    return f"{line['kind']}{stream}{missed}{flip}{', ' + line['cause'] if line['cause'] else ''}"
+    missed_by = timedelta(microseconds=line["missed_by_us"] or 0)
+    missed = f", missed by {shown_duration(missed_by, exact=True)}" if missed_by else ""
+    cause = f", {line['cause']}" if line["cause"] else ""
+    return f"{line['kind']}{stream}{missed}{flip}{cause}"
 
 
 def _values(values: Mapping[str, Any]) -> str:

@@ -4,45 +4,60 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Annotated
 
-import typer
-
-from windrow.cli.show import AsJson, PipelineName, as_json, console, instant
+from windrow.cli.show import AsJson, console, print_json
 from windrow.home import Table
+from windrow.jobs.options import (
+    Drains,
+    Graces,
+    IdleAfter,
+    LagFrom,
+    Lags,
+    LagTo,
+    Partitions,
+    Pauses,
+    PipelineName,
+    Policies,
+    Rate,
+    Recalls,
+    RowByRow,
+    Sample,
+    Sides,
+    Tick,
+    Windows,
+)
 from windrow.jobs.run import context
-
-Many = list[str] | None
+from windrow.text import shown_instant
 
 
 def lag_impact(
     pipeline: PipelineName,
-    begin: Annotated[str | None, typer.Option("--from", help="Start of the range of served time.")] = None,
-    end: Annotated[
-        str | None, typer.Option("--to", help="End of it. Default: the last 24 hours that are closed.")
-    ] = None,
-    side: Annotated[
-        Many, typer.Option(help="Where lag is injected: left, right, both, a stream or a topic. Default: left, right.")
-    ] = None,
-    partitions: Annotated[Many, typer.Option(help="Partitions that lag, e.g. 0,2. Default: all.")] = None,
-    lag: Annotated[Many, typer.Option(help="Constant lag, e.g. 5m. Default: 1m,10m,1h,6h as far as they fit.")] = None,
-    pause: Annotated[Many, typer.Option(help="A standstill that is caught up. Default: the longest lag.")] = None,
-    drain: Annotated[Many, typer.Option(help="A backlog that is worked off slowly. Default: none.")] = None,
-    rate: Annotated[str | None, typer.Option(help="How many times faster than written. Default: 10.")] = None,
-    policy: Annotated[
-        Many,
-        typer.Option(help="Clocks: slowest, fastest_side, newest_partition, idle_timeout, wall. Default: all."),
-    ] = None,
-    tick: Annotated[str | None, typer.Option(help="How often clocks on wall time are looked at. Default: 1m.")] = None,
-    idle_after: Annotated[str | None, typer.Option(help="Of idle_timeout. Default: the pipeline's.")] = None,
-    window: Annotated[Many, typer.Option(help="A window to try besides the pipeline's, e.g. 1h.")] = None,
-    grace: Annotated[Many, typer.Option(help="A grace to try besides the pipeline's.")] = None,
-    row_by_row: Annotated[bool, typer.Option("--row-by-row", help="Close row by row, not by interval.")] = False,
-    sample: Annotated[str | None, typer.Option(help="Share of the keys, e.g. 0.1; all events of a key stay.")] = None,
-    recall: Annotated[Many, typer.Option(help="Wanted recall, e.g. 0.99. Default: 0.99,0.999.")] = None,
+    begin: LagFrom = None,
+    end: LagTo = None,
+    side: Sides = None,
+    partitions: Partitions = None,
+    lag: Lags = None,
+    pause: Pauses = None,
+    drain: Drains = None,
+    rate: Rate = None,
+    policy: Policies = None,
+    tick: Tick = None,
+    idle_after: IdleAfter = None,
+    window: Windows = None,
+    grace: Graces = None,
+    row_by_row: RowByRow = False,
+    sample: Sample = None,
+    recall: Recalls = None,
     json: AsJson = False,
 ) -> None:
-    """What lag would have cost, and the smallest window for a wanted recall. Lists take commas, or are repeated."""
+    """Show what lag would have cost, and the smallest window for a wanted recall.
+
+    Lists take commas, or the option is repeated.
+
+    \b
+    windrow lag-impact feed
+    windrow lag-impact feed --side right --lag 10m,1h --window 1h --recall 0.99
+    """
     from windrow.jobs import lag_impact as job
 
     ctx = context(pipeline)
@@ -58,10 +73,10 @@ def lag_impact(
 
     done = job.analyse(ctx, texts, say)
     if json:
-        as_json({**job.result(done), "lines": done.findings.scenarios})
+        print_json({**job.result(done), "lines": done.findings.scenarios})
         return
     found = done.findings
-    console.print(f"{found.rows:,} rows served from {instant(found.start)} to {instant(found.end)}")
+    console.print(f"{found.rows:,} rows served from {shown_instant(found.start)} to {shown_instant(found.end)}")
     for sentence in (*found.notes, *job.sentences(found)):
         console.print(f"- {sentence}")
     console.print(f"page: {done.report}")

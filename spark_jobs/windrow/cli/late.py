@@ -7,25 +7,34 @@ from typing import Annotated
 
 import typer
 
-from windrow.cli.show import AsJson, PipelineName, as_json, console, rows
+from windrow.cli.show import AsJson, console, print_json, print_table
+from windrow.jobs.options import OptionalFrom, OptionalIntervalStart, OptionalTo, PipelineName
 from windrow.jobs.run import BadRequest, context
-from windrow.jobs.run import instant as instant_of
+from windrow.text import short_instant_text
 
 COLUMNS = (
     "interval", "publication", "rows", "labels", "late_labels", "late_lefts", "other", "flips", "recall", "flip_rate",
     "missed_by_p50", "missed_by_p90", "missed_by_max", "causes",
 )  # fmt: skip
+"""Columns of an interval's totals that people are shown."""
 
 
 def late(
     pipeline: PipelineName,
-    interval: Annotated[str | None, typer.Option("--interval", help="Start of one interval: its lines.")] = None,
+    interval: OptionalIntervalStart = None,
     extend: Annotated[
-        bool, typer.Option("--extend", help="First look at what has landed since; training does it by itself.")
+        bool, typer.Option("--extend", help="First look at what has landed since; training does so by itself.")
     ] = False,
     json: AsJson = False,
 ) -> None:
-    """What a rebuild would change, by interval: late labels and rows, flips of the label state, recall, and why."""
+    """Show what a rebuild would change, by interval: late labels and rows, flips of the label state, recall, and why.
+
+    With --interval it lists the changes of that interval one by one.
+
+    \b
+    windrow late feed
+    windrow late feed --interval 2026-11-01T00:00:00Z --json
+    """
     from windrow.io.ledger import table
     from windrow.jobs import ledger as job
 
@@ -36,39 +45,37 @@ def late(
     if made is None:
         raise BadRequest(f"{pipeline} has no late ledger yet: training makes it, or `windrow late {pipeline} --extend`")
     if interval:
-        found = table.lines(ctx.home, [instant_of(interval)]).to_dicts()
-        as_json(found) if json else rows([job.brief(line) for line in found], job.BRIEF)
+        lines = table.lines(ctx.home, [interval]).to_dicts()
+        print_json(lines) if json else print_table([job.brief(line) for line in lines], job.BRIEF)
         return
     totals = job.totals(ctx)
     if json:
-        as_json({"pass": made.number, "pins": dict(made.known.pins), "intervals": totals})
+        print_json({"pass": made.number, "pins": dict(made.known.pins), "intervals": totals})
         return
     console.print(f"complete up to batches {', '.join(f'{t} {b}' for t, b in made.known.pins.items())}")
     changed = [job.shown(row) for row in totals if row["lines"]]
     if not changed:
         console.print(f"{len(totals)} published intervals; a rebuild would change nothing")
         return
-    rows(changed, COLUMNS)
+    print_table(changed, COLUMNS)
     console.print(f"{len(changed)} of {len(totals)} published intervals would change; page: {job.page(ctx)}")
 
 
-def reconcile(
-    pipeline: PipelineName,
-    begin: Annotated[str | None, typer.Option("--from", help="Start of the range; default: yesterday, UTC.")] = None,
-    end: Annotated[str | None, typer.Option("--to", help="End of the range.")] = None,
-    json: AsJson = False,
-) -> None:
-    """Live rows plus late ledger = a rebuild? A number for each interval; holes are named; a difference fails."""
+def reconcile(pipeline: PipelineName, begin: OptionalFrom = None, end: OptionalTo = None, json: AsJson = False) -> None:
+    """Check that live rows plus late ledger equal a rebuild, with a number for each interval; a difference fails.
+
+    By default the intervals of yesterday (UTC). A closed interval without a publication is named as a hole.
+    """
     from windrow.jobs import reconcile as job
 
     ctx = context(pipeline)
-    done = job.reconcile_range(ctx, *job.asked_range(ctx, begin, end))
+    done = job.reconcile_range(ctx, *job.range_or_yesterday(ctx, begin, end))
     if json:
-        as_json({"intervals": done.intervals, "shown": [vars(one) for one in done.shown]})
+        print_json({"intervals": done.intervals, "shown": [vars(one) for one in done.shown]})
     else:
-        rows(done.intervals, ("interval", "publication", "outcome", "rows", "ledger_lines", "unexplained"))
+        print_table(done.intervals, ("interval", "publication", "outcome", "rows", "ledger_lines", "unexplained"))
         for hole in done.of("hole"):
-            console.print(f"hole: {hole['interval']:%Y-%m-%dT%H:%M:%SZ} is closed and has no publication")
+            console.print(f"hole: {short_instant_text(hole['interval'])} is closed and has no publication")
     job.check(ctx, done)
 
 

@@ -11,8 +11,9 @@ import typer
 from rich.table import Table
 
 from windrow import platform
-from windrow.cli.show import AsJson, console, span
+from windrow.cli.show import AsJson, console
 from windrow.places import Places
+from windrow.text import shown_duration
 
 
 def up() -> None:
@@ -24,7 +25,7 @@ def up() -> None:
 
 
 def down() -> None:
-    """Stop the local platform. No process is left behind and nothing is lost: `windrow up` goes on from here."""
+    """Stop the local platform; nothing is lost, and `windrow up` continues from here."""
     platform.down(Places.from_env(os.environ), console.print)
 
 
@@ -32,7 +33,7 @@ def status(
     as_json: AsJson = False,
     password: Annotated[bool, typer.Option("--password", help="Also print Airflow's password.")] = False,
 ) -> None:
-    """What runs, where, since when. Exit code 0 also when nothing runs."""
+    """Show what runs, where, and for how long. The exit code is 0 even if nothing runs."""
     places = Places.from_env(os.environ)
     parts = platform.status(places)
     if as_json:
@@ -40,7 +41,7 @@ def status(
         return
     table = Table("part", "state", "pid", "address", "up for", box=None)
     for part in parts:
-        table.add_row(part.name, part.state, str(part.pid or ""), part.address, span(part.uptime))
+        table.add_row(part.name, part.state, str(part.pid or ""), part.address, shown_duration(part.uptime))
     console.print(table)
     console.print(f"home {places.home}; logs are in its folder platform")
     if password:

@@ -8,20 +8,20 @@ from typing import Annotated
 
 import typer
 
-from windrow.cli.show import AsJson, as_json, console
+from windrow.cli.show import AsJson, console, print_json
 from windrow.config import check as check_file
 from windrow.config import discover
 from windrow.places import Places
 from windrow.scenarios import run_file
 from windrow.text import duration_text
 
-app = typer.Typer(help="Pipeline files.", no_args_is_help=True)
+app = typer.Typer(help="Check and list pipeline files.", no_args_is_help=True)
 
 
 def scenario(file: Annotated[Path, typer.Argument(help="The scenario file.")], json: AsJson = False) -> None:
-    """Run a scenario: these events, batches and runs; are the rows what the file says? Exit code 1 if not."""
+    """Run a scenario file, and compare its rows with those that it expects. Exit code 1 if they differ."""
     report = run_file(file)
-    as_json(report.to_json()) if json else console.print(str(report), markup=False)
+    print_json(report.to_json()) if json else console.print(str(report), markup=False)
     if not report.is_as_expected:
         raise typer.Exit(1)
 
@@ -43,10 +43,10 @@ def check(file: Annotated[Path, typer.Argument(help="The pipeline file.")]) -> N
 
 @app.command("list")
 def list_(json: AsJson = False) -> None:
-    """Every pipeline that is found, and its file."""
+    """List every pipeline that is found, with its file."""
     found = discover(Places.from_env(os.environ).pipelines)
     if json:
-        as_json({name: str(path) for name, path in found.items()})
+        print_json({name: str(path) for name, path in found.items()})
         return
     for name, path in sorted(found.items()):
         console.print(f"{name}  {path}")

@@ -1,86 +1,105 @@
-"""rebuild, verify, rollback: published intervals again, compared with what they should be, or put back."""
+"""rebuild, verify, rollback: published intervals made again, compared with what they should be, or put back."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
+from itertools import count
 from typing import Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from windrow.cli.show import PUBLICATION, AsJson, PipelineName, as_json, console, instant, rows
+from windrow.cli.show import PUBLICATION, AsJson, console, print_json, print_table, progress, raise_blocked
+from windrow.jobs.decision import decision
+from windrow.jobs.options import (
+    DryRun,
+    Everything,
+    IntervalStart,
+    LastPublications,
+    OptionalFrom,
+    OptionalTo,
+    PipelineName,
+    PublicationNumber,
+    Reason,
+    RollbackTo,
+    StandingOf,
+    Who,
+)
 from windrow.jobs.plan_intervals import listing
-from windrow.jobs.planning import request
 from windrow.jobs.run import BadRequest, Context, context
-from windrow.jobs.run import instant as instant_of
 from windrow.jobs.survey import Survey, record_survey, survey
-from windrow.outcomes import Blocked
+from windrow.text import shown_instant
 
 SHOWN = 40
 """Lines of a plan that a terminal gets; `--json` has all."""
 
-Who = Annotated[str | None, typer.Option("--who", help="Who asks for it; default: the user of this shell.")]
-
 
 def rebuild(
     pipeline: PipelineName,
-    begin: Annotated[str | None, typer.Option("--from", help="Start of the first interval.")] = None,
-    end: Annotated[str | None, typer.Option("--to", help="End of the last interval.")] = None,
-    reason: Annotated[str, typer.Option(help="Why; recorded with every publication.")] = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only look: what it would replace and change.")] = False,
-    everything: Annotated[bool, typer.Option("--all", help="Also the intervals that cannot change.")] = False,
-    resume: Annotated[str | None, typer.Option(help="Go on with an interrupted run, by the key that it said.")] = None,
+    begin: OptionalFrom = None,
+    end: OptionalTo = None,
+    reason: Reason = "",
+    dry_run: DryRun = False,
+    everything: Everything = False,
+    resume: Annotated[
+        str | None, typer.Option(metavar="KEY", help="Continue an interrupted rebuild, by the key that it printed.")
+    ] = None,
     who: Who = None,
     json: AsJson = False,
 ) -> None:
-    """Publish a range of closed intervals again, with everything that has landed by now. Past the frontier: refused."""
+    """Publish a range of closed intervals again, with everything that has landed by now.
+
+    A range that reaches past the frontier is refused.
+
+    \b
+    windrow rebuild feed --from 2026-11-01T00:00:00Z --to 2026-11-02T00:00:00Z --dry-run
+    windrow rebuild feed --from 2026-11-01T00:00:00Z --to 2026-11-02T00:00:00Z --reason "late clicks"
+    """
     ctx = context(pipeline)
-    told: dict[str, Any] = {}
-    if resume is None:
-        if begin is None or end is None:
-            raise BadRequest("a rebuild needs --from and --to, or --resume with the key of an interrupted run")
-        found = survey(ctx, instant_of(begin), instant_of(end), everything=everything)
-        told = listing(found)
-        if not json:
-            _show(found)
-        if dry_run:
-            if json:
-                as_json(told)
-            return
-        why = request(reason, who)
-        resume = f"rebuild__{ctx.now():%Y-%m-%dT%H:%M:%S.%fZ}__{os.getpid()}"
-        record_survey(ctx, resume, found, why)
-        if not json:
-            console.print(f"planned; if it is interrupted: windrow rebuild {pipeline} --resume {resume}")
-    elif begin or end or dry_run:
-        raise BadRequest("--resume goes on with what is planned: it takes no range and no --dry-run")
-    _carry_out(ctx, resume, told, json)
+    if resume is not None:
+        if begin or end or dry_run:
+            raise BadRequest("--resume continues what is planned: it takes no range and no --dry-run")
+        _carry_out(ctx, resume, {}, json)
+        return
+    if begin is None or end is None:
+        raise BadRequest("a rebuild needs --from and --to, or --resume with the key of an interrupted run")
+    found = survey(ctx, begin, end, everything=everything)
+    if not json:
+        _print_survey(found)
+    if dry_run:
+        if json:
+            print_json(listing(found))
+        return
+    why = decision("a rebuild", reason, who)
+    run = ctx.run_key("rebuild")
+    record_survey(ctx, run, found, why)
+    if not json:
+        console.print(f"planned; if it is interrupted: windrow rebuild {pipeline} --resume {run}")
+    _carry_out(ctx, run, listing(found), json)
 
 
-def _carry_out(ctx: Context, run: str, told: dict[str, Any], json: bool) -> None:
+def _carry_out(ctx: Context, run: str, planned_json: dict[str, Any], json: bool) -> None:
+    """Carry out the recorded plans of a run, and print what came of them after `planned_json`."""
     from windrow.jobs.planning import recorded_plans
     from windrow.jobs.publish import brief
     from windrow.jobs.rebuild import resume
 
-    planned = recorded_plans(ctx, run, first="plan")
-    columns = (TextColumn("rebuilding"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, disable=json) as progress:
-        task = progress.add_task("", total=len(planned))
-        done = resume(ctx, run, lambda row: progress.advance(task))
-        progress.update(task, completed=len(done.published))
+    planned, number = recorded_plans(ctx, run, first="plan"), count(1)
+    with progress("rebuilding", len(planned), is_shown=not json) as show:
+        done = resume(ctx, run, lambda row: show(next(number)))
+        show(len(done.published))  # an interrupted run had published some already
     if json:
         blocked = [refusal.why for refusal in done.blocked.values()]
-        as_json({**told, "run": run, "published": [brief(row) for row in done.published], "blocked": blocked})
+        print_json(
+            {**planned_json, "run": run, "published": [brief(row) for row in done.published], "blocked": blocked}
+        )
     elif done.published:
-        rows(done.published[-SHOWN:], PUBLICATION)
+        print_table(done.published[-SHOWN:], PUBLICATION)
         console.print(f"{len(done.published)} of {len(planned)} intervals published by run {run}")
-    if done.blocked:
-        raise Blocked("\n\n".join(refusal.why for refusal in done.blocked.values()))
+    raise_blocked(done.blocked.values())
 
 
-def _show(found: Survey) -> None:
-    worked = [line for line in found.lines if line.action != "leave"]
+def _print_survey(found: Survey) -> None:
+    changed = [line for line in found.lines if line.action != "leave"]
     table = [
         {
             "interval": line.interval.start,
@@ -90,12 +109,12 @@ def _show(found: Survey) -> None:
             "would change": ", ".join(f"{n} {kind}" for kind, n in line.changes.items()),
             "why": line.why,
         }
-        for line in worked[:SHOWN]
+        for line in changed[:SHOWN]
     ]
     if table:
-        rows(table, list(table[0]))
-    if len(worked) > SHOWN:
-        console.print(f"… and {len(worked) - SHOWN} more (--json lists all)")
+        print_table(table, list(table[0]))
+    if len(changed) > SHOWN:
+        console.print(f"… and {len(changed) - SHOWN} more (--json lists all)")
     left = [line for line in found.lines if line.action == "leave"]
     if left:
         console.print(f"left alone: {len(left)} intervals, {left[0].why} (--all makes them again)")
@@ -106,43 +125,45 @@ def _show(found: Survey) -> None:
 
 def verify(
     pipeline: PipelineName,
-    publication: Annotated[int | None, typer.Option(help="Its number.")] = None,
-    interval: Annotated[str | None, typer.Option(help="Start of an interval: its standing publication.")] = None,
-    last: Annotated[int | None, typer.Option(help="How many of the last publications; default 1.")] = None,
+    publication: PublicationNumber = None,
+    interval: StandingOf = None,
+    last: LastPublications = None,
     json: AsJson = False,
 ) -> None:
-    """Make publications again at their recorded pins and pipeline file, and compare every column by hash."""
+    """Make publications again at their recorded pins and pipeline file, and compare every column by hash.
+
+    \b
+    windrow verify feed --last 3
+    windrow verify feed --interval 2026-11-01T00:00:00Z
+    """
     from windrow.jobs.verify import chosen, described, refuse_differences
     from windrow.jobs.verify import verify as job
 
-    if sum(value is not None for value in (publication, interval, last)) > 1:
-        raise BadRequest("one of --publication, --interval and --last")
     ctx = context(pipeline)
-    at = instant_of(interval) if interval else None
     outcomes = []
-    for outcome in job(ctx, chosen(ctx, number=publication, at=at, last=last)):
+    for outcome in job(ctx, chosen(ctx, number=publication, at=interval, last=last)):
         outcomes.append(outcome)
         if not json and outcome.is_same:
             console.print(described(outcome))
     if json:
-        as_json([{**vars(outcome), "is_same": outcome.is_same} for outcome in outcomes])
+        print_json([{**vars(outcome), "is_same": outcome.is_same} for outcome in outcomes])
     refuse_differences(outcomes)
 
 
 def rollback(
-    pipeline: PipelineName,
-    interval: Annotated[str, typer.Option("--interval", help="Start of the interval.")],
-    to: Annotated[int, typer.Option("--to", help="Number of the publication to go back to.")],
-    reason: Annotated[str, typer.Option(help="Why; recorded with the publication.")] = "",
-    who: Who = None,
+    pipeline: PipelineName, interval: IntervalStart, to: RollbackTo, reason: Reason = "", who: Who = None
 ) -> None:
-    """Make an interval's rows of an earlier publication visible again, in one commit, on record."""
+    """Make an interval's rows of an earlier publication visible again, in one commit, on record.
+
+    \b
+    windrow rollback feed --interval 2026-11-01T00:00:00Z --to 3 --reason "the new labels are wrong"
+    """
     from windrow.jobs.rollback import rollback as job
 
-    row = job(context(pipeline), instant_of(interval), to, request(reason, who))
+    row = job(context(pipeline), interval, to, decision("a rollback", reason, who))
     console.print(
-        f"publication {row['number']}: {instant(row['interval'])}  {row['rows']:,} rows, those of publication {to}; "
-        f"training table version {row['training_version']}"
+        f"publication {row['number']}: {shown_instant(row['interval'])}  {row['rows']:,} rows, "
+        f"those of publication {to}; training table version {row['training_version']}"
     )
 
 

@@ -1,66 +1,47 @@
-"""How values are shown to people, and the options that commands share."""
+"""How commands show values to people and programs: tables, progress bars, JSON."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from windrow.text import instant_text
+from windrow.outcomes import Blocked
+from windrow.text import instant_text, shown_instant
+
+if TYPE_CHECKING:
+    from windrow.jobs.check import Refusal
 
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
-        """`windrow … | head` is no failure."""
+        """End with exit code 0: a reader that has seen enough (`windrow … | head`) is not a failure."""
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(0)
 
 
 console = _Console(soft_wrap=True, highlight=False, width=None if sys.stdout.isatty() else 200)
-"""Lines that a log or a pipe gets are not cut at 80 columns."""
+"""Where commands print. A log or a pipe gets 200 columns, so that its lines are not cut at 80."""
 
 PUBLICATION = (
     "number", "kind", "interval", "rows", "positive", "negative", "unknown", "left_duplicate", "verdict",
     "training_version",
 )  # fmt: skip
-"""What people are shown of a publication."""
+"""Columns of a publication that people are shown."""
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-PipelineName = Annotated[str, typer.Argument(help="Name of the pipeline, as in its file.", metavar="PIPELINE")]
 
 
-def instant(at: datetime | None) -> str:
-    """`2026-11-01 00:10:00Z`; fractions only where there are any."""
-    if at is None:
-        return "-"
-    text = f"{at:%Y-%m-%d %H:%M:%S}"
-    return f"{text}.{at:%f}".rstrip("0") + "Z" if at.microsecond else f"{text}Z"
-
-
-def span(length: timedelta | None) -> str:
-    """`2h 05m 10s`, without fractions."""
-    if length is None:
-        return ""
-    seconds = int(length.total_seconds())
-    sign, seconds = ("-" if seconds < 0 else ""), abs(seconds)
-    parts = [
-        (seconds // 86400, "d"),
-        (seconds // 3600 % 24, "h"),
-        (seconds // 60 % 60, "m"),
-        (seconds % 60, "s"),
-    ]
-    first = next((i for i, (n, _) in enumerate(parts) if n), 3)
-    return sign + " ".join(f"{n}{unit}" for n, unit in parts[first:])
-
-
-def as_json(value: Any) -> None:
+def print_json(value: Any) -> None:
     """Print JSON; instants in UTC with microseconds, durations in seconds."""
 
     def plain(x: Any) -> Any:
@@ -71,20 +52,35 @@ def as_json(value: Any) -> None:
     print(json.dumps(value, default=plain, indent=2))
 
 
-def rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
-    """A table of some columns; numbers to the right."""
+def print_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+    """Print these columns of the rows; numbers are aligned to the right."""
     table = Table(box=None)
     for name in columns:
-        number = any(isinstance(row[name], int) for row in rows)
-        table.add_column(name.replace("_", " "), justify="right" if number else "left")
+        is_number = any(isinstance(row[name], int) for row in rows)
+        table.add_column(name.replace("_", " "), justify="right" if is_number else "left")
     for row in rows:
         table.add_row(*[_cell(row[name]) for name in columns])
     console.print(table)
 
 
+@contextmanager
+def progress(label: str, total: int, *, is_shown: bool = True) -> Iterator[Callable[[int], None]]:
+    """Show a progress bar; yields a function that takes how many of `total` are done."""
+    columns = (TextColumn(label), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, disable=not is_shown) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda done: bar.update(task, completed=done)
+
+
+def raise_blocked(refusals: Iterable[Refusal]) -> None:
+    """Raise Blocked with every reason, if there is a refusal."""
+    if reasons := [refusal.why for refusal in refusals]:
+        raise Blocked("\n\n".join(reasons))
+
+
 def _cell(value: Any) -> str:
     if isinstance(value, datetime):
-        return instant(value)
+        return shown_instant(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     return "" if value is None else str(value)

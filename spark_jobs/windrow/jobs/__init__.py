@@ -21,11 +21,15 @@ MODULES = {
     "summarise": "summarise",
     "verify": "verify",
 }
-"""Name of a job, as DAGs and `run_job.py` use it → its module."""
+"""Job, as DAGs and `run_job.py` name it → its module."""
 
 
 def main_of(job: str) -> Callable[[Sequence[str]], int]:
-    """Return the `main` of a job; leaves with exit code 2 and the list of jobs where there is none of that name."""
+    """Return the `main` of a job, which takes the command line after the job's name and returns the exit code.
+
+    Raises:
+        SystemExit: no job has that name; the code is 2, and the names are printed.
+    """
     if job not in MODULES:
         print(f"{job!r} is not a job; choose one of: {', '.join(MODULES)}", file=sys.stderr)
         raise SystemExit(2)

@@ -9,15 +9,15 @@ A blocked interval stays a candidate and does not hold the others of its run bac
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from windrow.io.delta import crash_points
 from windrow.io.registers import judgements, measures, publications
+from windrow.jobs.options import OptionalIntervalStart, PipelineName, RunKey
 from windrow.jobs.planning import recorded_plans
-from windrow.jobs.run import Context, instant, job
+from windrow.jobs.run import Context, context, job
 from windrow.outcomes import Blocked
 from windrow.semantics.judgement import may_publish
 from windrow.semantics.plan import Plan
@@ -84,20 +84,16 @@ def _against_history(
     return {"label_rate_history": found.mean, "label_rate_z": found.z}
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job `check`; returns its exit code."""
+def execute(pipeline: PipelineName, run: RunKey, interval: OptionalIntervalStart = None) -> Mapping[str, Any]:
+    """Judge the candidates of a run. With its own interval it fails only if that one is blocked."""
+    ctx = context(pipeline)
+    planned = recorded_plans(ctx, run, first="join")
+    blocked = check(ctx, planned)
+    own = {plan.id for plan in planned if interval is None or plan.interval.start == interval}
+    if stopped := [blocked[plan_id] for plan_id in own if plan_id in blocked]:
+        raise Blocked("\n".join(refusal.why for refusal in stopped), stopped[0].report)
+    passed = [plan.interval.start for plan in planned if plan.id not in blocked]
+    return {"passed": passed, "blocked": [refusal.why for refusal in blocked.values()]}
 
-    def declare(parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--run", required=True, help="key of the run whose candidates are judged")
-        parser.add_argument("--interval", help="the run's own interval: the run fails only if this is blocked")
 
-    def execute(ctx: Context, args: argparse.Namespace) -> Mapping[str, Any]:
-        planned = recorded_plans(ctx, args.run, first="join")
-        refused = check(ctx, planned)
-        own = {p.id for p in planned if args.interval is None or p.interval.start == instant(args.interval)}
-        if stopped := [refused[plan_id] for plan_id in own if plan_id in refused]:
-            raise Blocked("\n".join(refusal.why for refusal in stopped), stopped[0].report)
-        passed = [plan.interval.start for plan in planned if plan.id not in refused]
-        return {"passed": passed, "blocked": [refusal.why for refusal in refused.values()]}
-
-    return job(__doc__ or "", declare, execute, argv)
+main = job(execute)

@@ -13,10 +13,10 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from pyspark.sql import DataFrame
 
 from windrow.config import Pipeline
@@ -26,8 +26,9 @@ from windrow.io.delta.locks import held
 from windrow.io.registers import measures, publications
 from windrow.io.registers.clocks import Observation
 from windrow.io.training import candidates, inputs
-from windrow.jobs.planning import Known, plan_interval, recorded_plans
-from windrow.jobs.run import BadRequest, Context, instant, job
+from windrow.jobs.options import OptionalIntervalStart, PipelineName, RunKey
+from windrow.jobs.planning import Known, Mode, plan_interval, recorded_plans
+from windrow.jobs.run import BadRequest, Context, context, job
 from windrow.jobs.spark import remember_size, spark_for
 from windrow.semantics.balance import landing_measures
 from windrow.semantics.plan import Plan
@@ -125,23 +126,26 @@ def _refuse_other_config(ctx: Context, planned: tuple[Plan, ...]) -> None:
             )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job `join`; returns its exit code."""
+def execute(
+    pipeline: PipelineName,
+    run: RunKey,
+    interval: OptionalIntervalStart = None,
+    is_planned: Annotated[bool, typer.Option("--planned", help="Carry out the run's recorded plans.")] = False,
+    mode: Annotated[Mode, typer.Option(help="Whether a published interval is made again.")] = "publish",
+    along: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Intervals that one run takes at most; default: the pipeline's catch_up."),
+    ] = None,
+) -> Mapping[str, Any]:
+    """Make the candidates of a run's plans: of one interval and those along with it, or of the recorded range."""
+    ctx = context(pipeline)
+    if is_planned == (interval is not None):
+        raise BadRequest("give either --interval or --planned")
+    known = Known(ctx)
+    if interval is None:
+        return make_candidates(ctx, recorded_plans(ctx, run, first="plan"), known)
+    most = along if along is not None else ctx.pipeline.catch_up
+    return make_candidates(ctx, plan_interval(ctx, run, interval, mode, most, known=known), known)
 
-    def declare(parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--run", required=True, help="key of the run; a retry has the same")
-        what = parser.add_mutually_exclusive_group(required=True)
-        what.add_argument("--interval", help="start of the interval, 2026-11-01T00:00:00Z")
-        what.add_argument("--planned", action="store_true", help="carry out the run's recorded plans")
-        parser.add_argument("--mode", choices=("publish", "republish"), default="publish")
-        parser.add_argument("--along", type=int, default=None, help="intervals one run takes at most")
 
-    def execute(ctx: Context, args: argparse.Namespace) -> Mapping[str, Any]:
-        known = Known(ctx)
-        if args.planned:
-            return make_candidates(ctx, recorded_plans(ctx, args.run, first="plan"), known)
-        along = args.along if args.along is not None else ctx.pipeline.catch_up
-        planned = plan_interval(ctx, args.run, instant(args.interval), args.mode, along, known=known)
-        return make_candidates(ctx, planned, known)
-
-    return job(__doc__ or "", declare, execute, argv)
+main = job(execute)

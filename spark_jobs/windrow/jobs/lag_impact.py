@@ -1,33 +1,14 @@
 """lag_impact: what consumer lag would have cost, and which window is right; the `lag_impact` table and a page.
 
-Every list takes commas, or is written several times (`--lags 5m --lags 1h`); its singular does as well. An empty text
-counts as not given. Defaults in brackets.
-
-    --from T --to T     half-open range of left event time [the last 24 hours that are closed]
-    --sides S,…         left, right, both, a stream or a topic: where lag is injected [left,right]
-    --partitions N,…    partitions of the side that lag; the others do not [all]
-    --lags D,…          constant lags such as 5m,1h [of 1m,10m,1h,6h those that fit four
-                        times into the range]; no lag is always among the scenarios
-    --pauses D,…        the side stands still this long from the middle of the range, then catches up [the longest lag]
-    --drains D,…        the side is this far behind in the middle of the range, and works it off slowly [none]
-    --rate N            how many times faster than it was written a backlog is worked off [10]
-    --policies P,…      clocks: slowest, fastest_side, newest_partition, idle_timeout, wall [all]
-    --tick D            how often the clocks that run on wall time are looked at [1m]
-    --idle-after D      after how long idle_timeout leaves a partition out [the pipeline's idle.after]
-    --windows D,…       windows (`after`) to run the scenarios with and to judge recall at, besides the pipeline's own
-    --graces D,…        graces to run the scenarios with, besides the pipeline's own
-    --row-by-row        rows close one by one, as in stream processors, instead of by interval
-    --sample F          share of the keys, 0 < F <= 1; all events of a key are kept [1]
-    --recalls R,…       wanted recalls [0.99,0.999]
+Every list takes commas, or is written several times (`--lags 5m --lags 1h`); `windrow.jobs.options` describes each.
 
 The result names the page as `report` (Airflow links it), and the headline numbers.
 """
 
 from __future__ import annotations
 
-import argparse
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import astuple
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -38,7 +19,26 @@ from windrow.io.registers import clocks
 from windrow.jobs.lag_arguments import LagOptions, request_of
 from windrow.jobs.lag_delays import count_delays
 from windrow.jobs.lag_scenarios import SimulatedRange, simulate_range
-from windrow.jobs.run import BadRequest, Context, job
+from windrow.jobs.options import (
+    Drains,
+    Graces,
+    IdleAfter,
+    LagFrom,
+    Lags,
+    LagTo,
+    Partitions,
+    Pauses,
+    PipelineName,
+    Policies,
+    Rate,
+    Recalls,
+    RowByRow,
+    Sample,
+    Sides,
+    Tick,
+    Windows,
+)
+from windrow.jobs.run import BadRequest, Context, context, job
 from windrow.jobs.spark import spark_for
 from windrow.outcomes import NothingToDo
 from windrow.quality.lag import report as lag_report
@@ -48,18 +48,6 @@ from windrow.semantics.lag.observed import until_closed
 from windrow.semantics.lag.request import LagRequest
 from windrow.semantics.lag.scenario import NotAnalysable
 from windrow.text import shown_instant
-
-LISTS = {
-    "sides": "side",
-    "partitions": "partition",
-    "lags": "lag",
-    "pauses": "pause",
-    "drains": "drain",
-    "policies": "policy",
-    "windows": "window",
-    "graces": "grace",
-    "recalls": "recall",
-}
 
 
 class Analysis(NamedTuple):
@@ -155,20 +143,31 @@ def result(analysis: Analysis) -> dict[str, Any]:
     }
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job `lag_impact`; returns its exit code."""
+def execute(
+    pipeline: PipelineName,
+    begin: LagFrom = None,
+    end: LagTo = None,
+    sides: Sides = None,
+    partitions: Partitions = None,
+    lags: Lags = None,
+    pauses: Pauses = None,
+    drains: Drains = None,
+    rate: Rate = None,
+    policies: Policies = None,
+    tick: Tick = None,
+    idle_after: IdleAfter = None,
+    windows: Windows = None,
+    graces: Graces = None,
+    sample: Sample = None,
+    recalls: Recalls = None,
+    row_by_row: RowByRow = False,
+) -> Mapping[str, Any]:
+    """Analyse the range, write the page, and return the headline."""
+    options = LagOptions(
+        begin, end, sides or (), partitions or (), lags or (), pauses or (), drains or (), rate, policies or (), tick,
+        idle_after, windows or (), graces or (), sample, recalls or (), row_by_row,
+    )  # fmt: skip
+    return result(analyse(context(pipeline), options, lambda step: print(step, flush=True)))
 
-    def declare(parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--from", dest="begin", help="start of the range, 2026-11-01T00:00:00Z")
-        parser.add_argument("--to", dest="end", help="end of the range")
-        for many, one in LISTS.items():
-            parser.add_argument(f"--{many}", f"--{one}", action="append", default=[])
-        for name in ("rate", "tick", "idle-after", "sample"):
-            parser.add_argument(f"--{name}")
-        parser.add_argument("--row-by-row", action="store_true")
 
-    def execute(ctx: Context, args: argparse.Namespace) -> Mapping[str, Any]:
-        given = {name: value for name, value in vars(args).items() if name != "pipeline"}
-        return result(analyse(ctx, LagOptions(**given), lambda step: print(step, flush=True)))
-
-    return job(__doc__ or "", declare, execute, argv)
+main = job(execute)

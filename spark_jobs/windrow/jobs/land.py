@@ -6,8 +6,6 @@ One process lands a pipeline at a time; the kernel frees the lock when its holde
 
 from __future__ import annotations
 
-import argparse
-import getpass
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,14 +20,15 @@ from windrow.io.delta.locks import held
 from windrow.io.landing import batches, broker
 from windrow.io.registers import clocks
 from windrow.io.registers.clocks import Observation
-from windrow.jobs.run import BadRequest, Context, job
+from windrow.jobs.decision import decision
+from windrow.jobs.options import EVERY, AcceptGap, LandEvery, LandFor, PipelineName, Reason, Who
+from windrow.jobs.run import Context, context, job
 from windrow.jobs.spark import spark_for
 from windrow.semantics.clock import ClockRow
 from windrow.semantics.landing.batch import Batch, Topic
 from windrow.semantics.landing.clock_rows import Counts, check_delivered, clock_rows
 from windrow.semantics.landing.gaps import NOTHING, GivenUp, Lost
 from windrow.semantics.landing.offsets import next_batch, refuse_not_lost
-from windrow.text import parse_duration
 from windrow.transforms.decode import decode
 from windrow.transforms.landed import count_by_partition, counts_of
 
@@ -48,7 +47,7 @@ def land(
     ctx: Context,
     *,
     lasting: timedelta = timedelta(0),
-    every: timedelta = timedelta(seconds=15),
+    every: timedelta = EVERY,
     given_up: GivenUp = NOTHING,
 ) -> Iterator[Landed]:
     """Land until nothing is left and the time is over.
@@ -199,45 +198,31 @@ def totals(seen: Observation) -> Totals:
     return {(row["topic"], row["epoch"], row["partition"]): {n: row[n] for n in _COUNTS} for row in seen.rows}
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job `land`; returns its exit code."""
-
-    def declare(parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--for", dest="lasting", default="0s", help="keep landing this long, e.g. 10m")
-        parser.add_argument("--every", default="15s", help="how often, with --for")
-        parser.add_argument(
-            "--accept-gap", action="append", default=[], help="give up lost offsets for good: topic/0:5-10"
-        )
-        parser.add_argument("--reason", default="", help="with --accept-gap: why; recorded in the landing commit")
-        parser.add_argument("--who", default="", help="with --accept-gap: who decides")
-
-    def execute(ctx: Context, args: argparse.Namespace) -> Mapping[str, Any]:
-        given_up = giving_up(args.accept_gap, args.who or getpass.getuser(), args.reason)
-        *_, last = land(ctx, lasting=duration(args.lasting), every=duration(args.every), given_up=given_up)
-        return summary(last)
-
-    return job(__doc__ or "", declare, execute, argv)
-
-
-def giving_up(ranges: Sequence[str], who: str, why: str) -> GivenUp:
-    """Lost ranges of the command line as a person gives them up.
+def giving_up(ranges: Sequence[str], who: str | None, why: str) -> GivenUp:
+    """Return the lost ranges that a person gives up, with who and why.
 
     Raises:
-        BadRequest: no reason is given.
+        BadRequest: there is no reason.
         NoSuchGap: a range has another form than `topic/0:5-10`.
     """
-    if ranges and not why.strip():
-        raise BadRequest("giving up records needs a reason, it is recorded: --reason 'why they cannot come back'")
-    return GivenUp(tuple(Lost.parse(text) for text in ranges), who, why.strip())
+    if not ranges:
+        return NOTHING
+    decided = decision("giving up records", why, who)
+    return GivenUp(tuple(Lost.parse(text) for text in ranges), decided.who, decided.reason)
 
 
-def duration(text: str) -> timedelta:
-    """A duration of the command line, such as `10m`.
+def execute(
+    pipeline: PipelineName,
+    lasting: LandFor = timedelta(0),
+    every: LandEvery = EVERY,
+    accept_gap: AcceptGap = None,
+    reason: Reason = "",
+    who: Who = None,
+) -> Mapping[str, Any]:
+    """Land, and return what has landed since the start of the run."""
+    given_up = giving_up(accept_gap or (), who, reason)
+    *_, last = land(context(pipeline), lasting=lasting, every=every, given_up=given_up)
+    return summary(last)
 
-    Raises:
-        BadRequest: the text is not a duration.
-    """
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise BadRequest(str(error)) from None
+
+main = job(execute)

@@ -9,7 +9,6 @@ Training does this after every publication; on its own it is for a pipeline whos
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -30,7 +29,8 @@ from windrow.io.ledger import table as ledger_table
 from windrow.io.registers import publications
 from windrow.io.registers.clocks import Observation
 from windrow.io.training import inputs
-from windrow.jobs.run import Context, job
+from windrow.jobs.options import PipelineName
+from windrow.jobs.run import Context, context, job
 from windrow.jobs.spark import spark_for
 from windrow.outcomes import NeedsSpark
 from windrow.quality import ledger_report
@@ -231,13 +231,13 @@ def page(ctx: Context) -> Path:
     return ctx.home.reports / "late" / "index.html"
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job `late`; returns its exit code."""
+def execute(pipeline: PipelineName) -> Mapping[str, Any]:
+    """Extend the ledger, and return how many lines of each kind it has."""
+    ctx = context(pipeline)
+    work = extend(ctx)
+    kinds = Counter(ledger_table.lines(ctx.home, columns=("kind",))["kind"].to_list())
+    pins = dict(work.known.pins) if work else {}
+    return {"pass": work.number if work else None, "pins": pins, "kinds": dict(kinds), "report": str(page(ctx))}
 
-    def execute(ctx: Context, args: argparse.Namespace) -> Mapping[str, Any]:
-        work = extend(ctx)
-        kinds = Counter(ledger_table.lines(ctx.home, columns=("kind",))["kind"].to_list())
-        pins = dict(work.known.pins) if work else {}
-        return {"pass": work.number if work else None, "pins": pins, "kinds": dict(kinds), "report": str(page(ctx))}
 
-    return job(__doc__ or "", lambda parser: None, execute, argv)
+main = job(execute)

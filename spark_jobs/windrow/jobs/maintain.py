@@ -5,8 +5,7 @@ An unsafe retention is refused before anything is done. Killed anywhere, the nex
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,13 +14,12 @@ from pyspark.sql import SparkSession
 from windrow.home import Table
 from windrow.io.registers import publications
 from windrow.io.training import candidates, maintenance
-from windrow.jobs.run import BadRequest, Context, job
+from windrow.jobs.options import RETENTION, PipelineName, Retention
+from windrow.jobs.run import Context, context, job
 from windrow.jobs.spark import spark_for
 from windrow.quality import pages, summary
 from windrow.semantics.maintenance import HOUR, landing_pieces, outdated, require_safe, training_pieces
-from windrow.text import parse_duration
 
-RETENTION = timedelta(days=30)
 REPORTS = timedelta(days=90)
 """How long pages of reports stay."""
 
@@ -81,16 +79,9 @@ def _host_now() -> datetime:
     return datetime.now(UTC)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job `maintenance`; returns its exit code."""
+def execute(pipeline: PipelineName, retention: Retention = RETENTION) -> Mapping[str, Any]:
+    """Tidy up, and return what went."""
+    return maintain(context(pipeline), retention)
 
-    def declare(parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--retention", default=f"{RETENTION.days}d", help="how long dead files stay, at least 7d")
 
-    def execute(ctx: Context, args: argparse.Namespace) -> Mapping[str, Any]:
-        try:
-            return maintain(ctx, parse_duration(args.retention))
-        except ValueError as refused:  # no duration, or an unsafe one
-            raise BadRequest(str(refused)) from None
-
-    return job(__doc__ or "", declare, execute, argv)
+main = job(execute)

@@ -6,12 +6,12 @@ out. With --dry-run nothing is recorded. A second call of the same run finds its
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from windrow.jobs.planning import request
-from windrow.jobs.run import Context, instant, job
+from windrow.jobs.decision import decision
+from windrow.jobs.options import DryRun, Everything, From, PipelineName, Reason, RunKey, To, Who
+from windrow.jobs.run import context, job
 from windrow.jobs.survey import Survey, record_survey, recorded_range, survey
 from windrow.semantics.plan import Plan
 
@@ -37,28 +37,26 @@ def listing(found: Survey | Sequence[Plan], most: int | None = None) -> dict[str
     }
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job `plan`; returns its exit code."""
+def execute(
+    pipeline: PipelineName,
+    run: RunKey,
+    begin: From,
+    end: To,
+    reason: Reason,
+    who: Who = None,
+    everything: Everything = False,
+    dry_run: DryRun = False,
+) -> Mapping[str, Any]:
+    """Plan the range, and return what is replaced, published and left alone; a retry returns what is recorded."""
+    ctx, why = context(pipeline), decision("a rebuild", reason, who)
+    request = {"run": run, "from": begin, "to": end, "dry_run": dry_run, **why._asdict()}
+    recorded = () if dry_run else recorded_range(ctx, run, begin, end)
+    if recorded:
+        return {**request, **listing(recorded, MOST_LISTED)}
+    found = survey(ctx, begin, end, everything=everything)
+    if not dry_run:
+        record_survey(ctx, run, found, why)
+    return {**request, **listing(found, MOST_LISTED)}
 
-    def declare(parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--run", required=True, help="key of the run; a retry has the same")
-        parser.add_argument("--from", dest="begin", required=True, help="start of the first interval")
-        parser.add_argument("--to", dest="end", required=True, help="end of the last interval")
-        parser.add_argument("--reason", required=True, help="why; recorded with every publication")
-        parser.add_argument("--who", help="who asks; default: the user of this process")
-        parser.add_argument("--all", dest="everything", action="store_true", help="also what cannot change")
-        parser.add_argument("--dry-run", action="store_true", help="look, and record nothing")
 
-    def execute(ctx: Context, args: argparse.Namespace) -> Mapping[str, Any]:
-        why = request(args.reason, args.who)
-        begin, end = instant(args.begin), instant(args.end)
-        about = {"run": args.run, "from": begin, "to": end, "dry_run": args.dry_run, **why._asdict()}
-        recorded = () if args.dry_run else recorded_range(ctx, args.run, begin, end)
-        if recorded:
-            return {**about, **listing(recorded, MOST_LISTED)}
-        found = survey(ctx, begin, end, everything=args.everything)
-        if not args.dry_run:
-            record_survey(ctx, args.run, found, why)
-        return {**about, **listing(found, MOST_LISTED)}
-
-    return job(__doc__ or "", declare, execute, argv)
+main = job(execute)

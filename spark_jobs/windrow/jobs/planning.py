@@ -7,7 +7,6 @@ a range, on request (`survey`)               ─▶ plan_range ────┘  
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Collection, Sequence
 from datetime import datetime
 from functools import cached_property
@@ -26,7 +25,6 @@ from windrow.semantics.intervals import Interval, on_grid
 from windrow.semantics.plan import Plan
 
 Mode = Literal["publish", "republish"]
-LONGEST_REASON = 1_000
 _FEW_COLUMNS = ("number", "interval", "interval_end")
 """What planning needs of the register, which grows."""
 
@@ -178,23 +176,6 @@ def recorded_plans(ctx: Context, run: str, first: str) -> tuple[Plan, ...]:
     if not planned:
         raise BadRequest(f"run {run!r} has recorded no plan; the {first} comes first")
     return planned
-
-
-def request(reason: str, who: str | None = None) -> Request:
-    """Return a person's request, which is recorded with every publication that it leads to.
-
-    Args:
-        who: default is the user of this process.
-
-    Raises:
-        BadRequest: the reason or the name is empty, too long, or more than one line.
-    """
-    reason, who = reason.strip(), (who or getpass.getuser()).strip()
-    if not reason or not reason.isprintable() or len(reason) > LONGEST_REASON:
-        raise BadRequest(f"a reason is needed, in one line of at most {LONGEST_REASON} characters: --reason 'why'")
-    if not who.isprintable() or len(who) > LONGEST_REASON:
-        raise BadRequest("--who is a name, in one line")
-    return Request(reason, who)
 
 
 def interval_at(ctx: Context, at: datetime) -> Interval:

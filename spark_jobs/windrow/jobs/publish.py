@@ -11,7 +11,6 @@ job ends with exit code 50 there, and publications that it has made by then stan
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -28,8 +27,9 @@ from windrow.io.registers import judgements, measures, plans, publications
 from windrow.io.training import candidates, publication
 from windrow.io.training.publication import Row, Standing
 from windrow.jobs import ledger
+from windrow.jobs.options import PipelineName, RunKey
 from windrow.jobs.planning import recorded_plans
-from windrow.jobs.run import BadRequest, Context, job
+from windrow.jobs.run import BadRequest, Context, context, job
 from windrow.jobs.spark import spark_for
 from windrow.outcomes import NothingToDo
 from windrow.semantics.balance import Balance
@@ -200,15 +200,12 @@ def brief(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: row[name] for name in names}
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job `publish`; returns its exit code."""
+def execute(pipeline: PipelineName, run: RunKey) -> Mapping[str, Any]:
+    """Publish what passed of a run, and extend the late ledger."""
+    ctx = context(pipeline)
+    rows = publish(ctx, recorded_plans(ctx, run, first="join"))
+    ledger.extend_after_publication(ctx)
+    return {"publications": [brief(row) for row in rows]}
 
-    def declare(parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--run", required=True, help="key of the run whose candidates are published")
 
-    def execute(ctx: Context, args: argparse.Namespace) -> Mapping[str, Any]:
-        rows = publish(ctx, recorded_plans(ctx, args.run, first="join"))
-        ledger.extend_after_publication(ctx)
-        return {"publications": [brief(row) for row in rows]}
-
-    return job(__doc__ or "", declare, execute, argv)
+main = job(execute)

@@ -11,7 +11,6 @@ the rows and their columns. The rebuilt rows are not written: as candidates they
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -28,7 +27,8 @@ from windrow.io.ledger import append, reconciled
 from windrow.io.registers import clocks, publications
 from windrow.io.training import inputs, versions
 from windrow.jobs.ledger import extend_table
-from windrow.jobs.run import BadRequest, Context, instant, job
+from windrow.jobs.options import OptionalFrom, OptionalTo, PipelineName
+from windrow.jobs.run import BadRequest, Context, context, job
 from windrow.jobs.spark import spark_for
 from windrow.outcomes import NeedsPerson, NothingToDo
 from windrow.schemas import RECONCILED
@@ -207,27 +207,23 @@ def _holes(ctx: Context, work: Due, begin: datetime, end: datetime) -> list[date
     return [hole.start for hole in holes if begin <= hole.start < end]
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job `reconcile`; returns its exit code."""
-
-    def declare(parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--from", dest="begin", help="start of the range; default: yesterday, UTC")
-        parser.add_argument("--to", dest="end", help="end of the range")
-
-    def execute(ctx: Context, args: argparse.Namespace) -> Mapping[str, Any]:
-        done = reconcile_range(ctx, *asked_range(ctx, args.begin, args.end))
-        check(ctx, done)
-        return {
-            "intervals": [{n: row[n] for n in ("interval", "outcome", "unexplained")} for row in done.intervals],
-            "holes": [row["interval"] for row in done.of("hole")],
-            "unexplained": done.unexplained,
-        }
-
-    return job(__doc__ or "", declare, execute, argv)
-
-
-def asked_range(ctx: Context, begin: str | None, end: str | None) -> tuple[datetime, datetime]:
-    """The range of a command line: both bounds, or none for yesterday."""
+def range_or_yesterday(ctx: Context, begin: datetime | None, end: datetime | None) -> tuple[datetime, datetime]:
+    """Return the range of a command line: both bounds, or neither for yesterday (UTC)."""
     if (begin is None) != (end is None):
         raise BadRequest("--from and --to belong together; without both it is yesterday, UTC")
-    return (instant(begin), instant(end)) if begin is not None and end is not None else yesterday(ctx)
+    return (begin, end) if begin is not None and end is not None else yesterday(ctx)
+
+
+def execute(pipeline: PipelineName, begin: OptionalFrom = None, end: OptionalTo = None) -> Mapping[str, Any]:
+    """Compare the intervals of the range, by default those of yesterday (UTC); unexplained differences fail the run."""
+    ctx = context(pipeline)
+    done = reconcile_range(ctx, *range_or_yesterday(ctx, begin, end))
+    check(ctx, done)
+    return {
+        "intervals": [{n: row[n] for n in ("interval", "outcome", "unexplained")} for row in done.intervals],
+        "holes": [row["interval"] for row in done.of("hole")],
+        "unexplained": done.unexplained,
+    }
+
+
+main = job(execute)

@@ -8,8 +8,7 @@ was planned before it is refused. Its plan is the earlier one's, so that verify 
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -22,9 +21,11 @@ from windrow.io.registers import publications
 from windrow.io.registers.plans import Request
 from windrow.io.training import publication, versions
 from windrow.io.training.publication import Row
-from windrow.jobs.planning import interval_at, request
+from windrow.jobs.decision import decision
+from windrow.jobs.options import IntervalStart, PipelineName, Reason, RollbackTo, Who
+from windrow.jobs.planning import interval_at
 from windrow.jobs.publish import brief
-from windrow.jobs.run import BadRequest, Context, instant, job
+from windrow.jobs.run import BadRequest, Context, context, job
 from windrow.jobs.spark import spark_for
 from windrow.outcomes import NothingToDo
 from windrow.semantics.balance import BalanceBroken
@@ -80,17 +81,12 @@ def _register_row(ctx: Context, earlier: Row, new: int, why: Request) -> Row:
     }
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job `rollback`; returns its exit code."""
+def execute(
+    pipeline: PipelineName, interval: IntervalStart, to: RollbackTo, reason: Reason, who: Who = None
+) -> Mapping[str, Any]:
+    """Roll the interval back, and return its new publication."""
+    why = decision("a rollback", reason, who)
+    return {"publications": [brief(rollback(context(pipeline), interval, to, why))]}
 
-    def declare(parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--interval", required=True, help="start of the interval")
-        parser.add_argument("--to", type=int, required=True, help="number of the publication to go back to")
-        parser.add_argument("--reason", required=True, help="why; recorded with the publication")
-        parser.add_argument("--who", help="who decides; default: the user of this process")
 
-    def execute(ctx: Context, args: argparse.Namespace) -> Mapping[str, Any]:
-        why = request(args.reason, args.who)
-        return {"publications": [brief(rollback(ctx, instant(args.interval), args.to, why))]}
-
-    return job(__doc__ or "", declare, execute, argv)
+main = job(execute)

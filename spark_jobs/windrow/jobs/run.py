@@ -1,26 +1,28 @@
-"""How every job starts and ends: its arguments, its context, its result line and its exit code.
+"""How every job starts and ends: its options, its context, its result line and its exit code.
 
 The last line on standard output is `WINDROW_RESULT {json}`; a failure's message goes to standard error. What each exit
-code means is `windrow.outcomes.ExitCode`.
+code means is in `windrow.outcomes.ExitCode`.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
+from functools import wraps
 from typing import Any, NoReturn
+
+import typer
 
 from windrow.config import Pipeline, find
 from windrow.home import Home
 from windrow.outcomes import BadInput, ExitCode, StillOpen, exit_code
 from windrow.places import Places
-from windrow.text import instant_text, parse_instant
+from windrow.text import instant_text, parse_duration, parse_instant
 
 
 class WindowStillOpen(StillOpen):
@@ -44,37 +46,76 @@ class Context:
         """The pipeline with its places, as readers and writers of tables take it."""
         return Home(self.pipeline, self.places)
 
+    @property
+    def yesterday(self) -> date:
+        """The UTC day before today."""
+        return (self.now() - timedelta(days=1)).astimezone(UTC).date()
+
+    def run_key(self, command: str) -> str:
+        """A key for a run that a person starts now: no other run has it."""
+        return f"{command}__{instant_text(self.now())}__{os.getpid()}"
+
 
 def context(name: str) -> Context:
-    """The pipeline by name, in the folders that the environment names."""
+    """Return the context of a pipeline, found by name in the folders that the environment names."""
     places = Places.from_env(os.environ)
     return Context(find(name, places.pipelines, places.expectations), places)
 
 
-def job(
-    description: str,
-    declare: Callable[[argparse.ArgumentParser], None],
-    execute: Callable[[Context, argparse.Namespace], Mapping[str, Any]],
-    argv: Sequence[str] | None,
-) -> int:
-    """Run a job's `execute` with its arguments; returns the exit code."""
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("pipeline", help="name of the pipeline")
-    declare(parser)
-    args = parser.parse_args(argv)
+def job(execute: Callable[..., Mapping[str, Any]]) -> Callable[[Sequence[str] | None], int]:
+    """Return the `main` of a job: it reads the options that `execute` declares, runs it, and returns the exit code.
+
+    Args:
+        execute: its parameters are the pipeline's name and options (`windrow.jobs.options`); it returns the result.
+            Its module's docstring is the help.
+    """
+
+    def main(argv: Sequence[str] | None = None) -> int:
+        """Run the job; a bad option prints the usage and raises SystemExit with code 2."""
+        try:
+            result = execute(**_options(execute, argv))
+        except Exception as error:
+            return _print_failure(error)
+        _print_result({"outcome": "done", **result})
+        return ExitCode.DONE
+
+    return main
+
+
+def _options(execute: Callable[..., Any], argv: Sequence[str] | None) -> dict[str, Any]:
+    """Read the command line as the signature declares it.
+
+    The work runs after this, not inside: typer has handlers of its own for some errors, and would hide them.
+    """
+    options: dict[str, Any] = {}
+
+    @wraps(execute)
+    def keep(**given: Any) -> None:
+        options.update(given)
+
+    paragraphs = (sys.modules[execute.__module__].__doc__ or "").strip().split("\n\n")
+    as_written = "\n\n".join(f"\b\n{paragraph}" for paragraph in paragraphs)  # \b: docstrings hold tables and drawings
+    reader = typer.Typer(add_completion=False, rich_markup_mode=None)
+    reader.command(help=as_written, context_settings={"help_option_names": ["-h", "--help"]})(keep)
     try:
-        result = execute(context(args.pipeline), args)
-    except Exception as error:
-        code = exit_code(error)
-        if code is ExitCode.FAILED:
-            traceback.print_exc()
-        say = sys.stdout if code is ExitCode.NOTHING_TO_DO else sys.stderr
-        print(f"{type(error).__name__}: {error}", file=say, flush=True)
-        report = getattr(error, "report", None)
-        _tell({"outcome": type(error).__name__, "message": str(error)[:2000], **({"report": report} if report else {})})
-        return code
-    _tell({"outcome": "done", **result})
-    return ExitCode.DONE
+        typer.main.get_command(reader)(argv, prog_name="run_job.py JOB")
+    except SystemExit:
+        if not options:  # help was asked for, or an option is wrong
+            raise
+    return options
+
+
+def _print_failure(error: Exception) -> ExitCode:
+    code = exit_code(error)
+    if code is ExitCode.FAILED:
+        traceback.print_exc()
+    stream = sys.stdout if code is ExitCode.NOTHING_TO_DO else sys.stderr
+    print(f"{type(error).__name__}: {error}", file=stream, flush=True)
+    report = getattr(error, "report", None)
+    _print_result(
+        {"outcome": type(error).__name__, "message": str(error)[:2000], **({"report": report} if report else {})}
+    )
+    return code
 
 
 def leave(code: int) -> NoReturn:
@@ -92,10 +133,10 @@ def leave(code: int) -> NoReturn:
 
 
 def instant(text: str) -> datetime:
-    """An instant of the command line: ISO 8601 with a zone.
+    """Return an instant of the command line: ISO 8601 with a zone.
 
     Raises:
-        BadRequest: it is none, or has no zone.
+        BadRequest: the text is not an instant, or has no zone.
     """
     try:
         return parse_instant(text)
@@ -103,7 +144,21 @@ def instant(text: str) -> datetime:
         raise BadRequest(str(wrong)) from None
 
 
-def _tell(result: Mapping[str, Any]) -> None:
+def duration(value: str | timedelta) -> timedelta:
+    """Return a duration of the command line, such as 1h30m.
+
+    Args:
+        value: text, or a default, which typer hands to the reader of an option as well.
+    Raises:
+        BadRequest: the text is not a duration.
+    """
+    try:
+        return value if isinstance(value, timedelta) else parse_duration(value)
+    except ValueError as wrong:
+        raise BadRequest(str(wrong)) from None
+
+
+def _print_result(result: Mapping[str, Any]) -> None:
     def plain(value: Any) -> str:
         return instant_text(value) if isinstance(value, datetime) else str(value)
 

@@ -1,4 +1,4 @@
-"""A Spark session for a job, with the environment that the local set-up prepared."""
+"""Spark session of a job, under spark-submit or in a process of its own."""
 
 from __future__ import annotations
 
@@ -14,35 +14,40 @@ from windrow.places import Places
 from windrow.platform import jars
 
 LARGE = 500_000
-"""Rows of a run from which its driver compiles for long work."""
+"""From this many rows on, the driver runs with the optimising JIT compiler."""
 
 
 def remember_size(home: Home, rows: int) -> None:
-    """Note how much a run reads, for the drivers that start from now on. It is about speed only."""
-    note = home.places.large(home.pipeline.name)
+    """Record whether a pipeline's runs are large, for the drivers that start later. It affects speed only.
+
+    Args:
+        rows: how many rows this run reads.
+    """
+    marker = home.places.large(home.pipeline.name)
     if rows >= LARGE:
-        note.parent.mkdir(parents=True, exist_ok=True)
-        note.touch()
+        marker.parent.mkdir(parents=True, exist_ok=True)
+        marker.touch()
     else:
-        note.unlink(missing_ok=True)
+        marker.unlink(missing_ok=True)
 
 
 def spark_for(name: str, places: Places, pipeline: Pipeline | None = None) -> SparkSession:
-    """Start or join this process's session. Under spark-submit the driver leaves when its submitter is gone.
+    """Return this process's session, started if there is none.
 
-    `pipeline`: whose work it is.
-
+    Args:
+        name: what the session is for, as Spark's pages name it.
+        pipeline: whose large runs decide which compiler a new JVM uses; None: the quick one.
     Raises:
         NeedsSpark: WINDROW_WITHOUT_SPARK is set.
     """
     if os.environ.get("WINDROW_WITHOUT_SPARK"):
         raise NeedsSpark(f"{name}: rows must be read or written; run it with Spark")
-    if "PYSPARK_GATEWAY_PORT" in os.environ:
+    if "PYSPARK_GATEWAY_PORT" in os.environ:  # under spark-submit: the driver must not outlive the task that started it
         task = os.environ.get("WINDROW_TASK_PID")
         leave_with_parent(int(task) if task else None)
     else:
         jars.ensure(places)
-        large = pipeline is not None and places.large(pipeline.name).exists()
-        for variable, value in jars.environment(places, large=large).items():
+        is_large = pipeline is not None and places.large(pipeline.name).exists()
+        for variable, value in jars.environment(places, large=is_large).items():
             os.environ.setdefault(variable, value)
     return session(f"windrow {name}", places.spark_master)

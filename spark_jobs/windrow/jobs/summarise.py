@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +12,8 @@ from windrow.home import Table
 from windrow.io.delta import tables
 from windrow.io.ledger import table as ledger_table
 from windrow.io.registers import judgements, publications
-from windrow.jobs.run import BadRequest, Context, job
+from windrow.jobs.options import Day, PipelineName
+from windrow.jobs.run import Context, context, job
 from windrow.quality import summary
 from windrow.quality.summary import Figures
 from windrow.semantics.intervals import intervals_between
@@ -99,17 +99,11 @@ def by_day(by_interval: Mapping[datetime, Figures]) -> list[tuple[date, Figures]
     return [(day, summary.total(ones)) for day, ones in sorted(days.items())]
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job `summarise`; returns its exit code."""
+def execute(pipeline: PipelineName, day: Day = None) -> Mapping[str, Any]:
+    """Write the page of a day, and return where it is."""
+    ctx = context(pipeline)
+    chosen = day or ctx.yesterday
+    return {"day": str(chosen), "report": str(summarise(ctx, chosen))}
 
-    def declare(parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--day", help="UTC day, 2026-11-01; default: yesterday")
 
-    def execute(ctx: Context, args: argparse.Namespace) -> Mapping[str, Any]:
-        try:
-            day = date.fromisoformat(args.day) if args.day else (ctx.now() - timedelta(days=1)).date()
-        except ValueError:
-            raise BadRequest(f"{args.day!r} is not a day such as 2026-11-01") from None
-        return {"day": str(day), "report": str(summarise(ctx, day))}
-
-    return job(__doc__ or "", declare, execute, argv)
+main = job(execute)

@@ -7,7 +7,6 @@ report   columns, numbers of rows and row ids, never values; nothing is written
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,7 +23,8 @@ from windrow.home import Home
 from windrow.io.registers import clocks, configs, publications
 from windrow.io.registers.clocks import Observation
 from windrow.io.training import inputs, versions
-from windrow.jobs.run import BadRequest, Context, instant, job
+from windrow.jobs.options import LastPublications, PipelineName, PublicationNumber, StandingOf
+from windrow.jobs.run import BadRequest, Context, context, job
 from windrow.jobs.spark import spark_for
 from windrow.semantics.intervals import at_micros
 from windrow.semantics.plan import Plan
@@ -82,6 +82,8 @@ def chosen(
     Raises:
         BadRequest: there is no such publication.
     """
+    if sum(value is not None for value in (number, at, last)) > 1:
+        raise BadRequest("give one of --publication, --interval and --last")
     rows = publications.repaired(ctx.home)
     if number is not None:
         found = [row for row in rows if row["number"] == number]
@@ -223,23 +225,20 @@ def refuse_differences(outcomes: Sequence[Outcome]) -> None:
         )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job `verify`; returns its exit code."""
+def execute(
+    pipeline: PipelineName,
+    publication: PublicationNumber = None,
+    interval: StandingOf = None,
+    last: LastPublications = None,
+) -> Mapping[str, Any]:
+    """Compare the chosen publications, print a line for each, and fail if one differs."""
+    ctx = context(pipeline)
+    outcomes = []
+    for outcome in verify(ctx, chosen(ctx, number=publication, at=interval, last=last)):
+        print(described(outcome), flush=True)
+        outcomes.append(outcome)
+    refuse_differences(outcomes)
+    return {"verified": [outcome.number for outcome in outcomes], "rows": sum(o.rows for o in outcomes)}
 
-    def declare(parser: argparse.ArgumentParser) -> None:
-        what = parser.add_mutually_exclusive_group()
-        what.add_argument("--publication", type=int, help="its number")
-        what.add_argument("--interval", help="start of an interval: its standing publication")
-        what.add_argument("--last", type=int, help="how many of the last publications; default 1")
 
-    def execute(ctx: Context, args: argparse.Namespace) -> Mapping[str, Any]:
-        at = instant(args.interval) if args.interval else None
-        rows = chosen(ctx, number=args.publication, at=at, last=args.last)
-        outcomes = []
-        for outcome in verify(ctx, rows):
-            print(described(outcome), flush=True)
-            outcomes.append(outcome)
-        refuse_differences(outcomes)
-        return {"verified": [outcome.number for outcome in outcomes], "rows": sum(o.rows for o in outcomes)}
-
-    return job(__doc__ or "", declare, execute, argv)
+main = job(execute)

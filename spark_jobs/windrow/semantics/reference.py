@@ -211,9 +211,9 @@ def _doubts(row: Record, landed: list[Record], spec: JoinSpec) -> set[str]:
     for right in spec.labels:
         if any(_overlaps(gap, at, right) for gap in spec.gaps if gap.topic in right.topics):
             doubts.add("offset_gap")
-        bad = [r for r in landed if r.quarantined and r.row_id.topic in right.topics and _may_belong_to(right, r)]
+        bad = [r for r in landed if r.quarantined and r.row_id.topic in right.topics]
         same = [r for r in bad if key is not None and key == key_of(r.values, right.key)]
-        if any(_could_have_matched(at, r, right, spec.max_skew) for r in same):
+        if any(could_have_matched(at, r, right, spec.max_skew) for r in same):
             doubts.add("label_quarantined")
         silent = (is_side_silent(at, right.after, spec.event_clocks.get(topic, ())) for topic in right.topics)
         if right.silence == "unknown" and any(silent):
@@ -221,13 +221,14 @@ def _doubts(row: Record, landed: list[Record], spec: JoinSpec) -> set[str]:
     return doubts
 
 
-def _may_belong_to(right: Right, bad: Record) -> bool:
-    """Whether a quarantined record may belong to the stream: its `where` is not known to be False."""
-    return right.where is None or right.where(bad.values) is not False
+def could_have_matched(left_at: datetime, bad: Record, right: Right, max_skew: timedelta) -> bool:
+    """Whether a quarantined record of the left row's key may be a match that could not be read.
 
-
-def _could_have_matched(left_at: datetime, bad: Record, right: Right, max_skew: timedelta) -> bool:
-    """By its event time where that is trusted; else by its record time, at most `max_skew` before the event."""
+    Not if `where` excludes it. Its own event time decides where it is trusted; else its record time does, because
+    nothing is logged before it has happened.
+    """
+    if right.where is not None and right.where(bad.values) is False:
+        return False
     if bad.event_at is not None:
         return matches(left_at, bad.event_at, right.before, right.after)
     return bad.record_at is None or shifted(left_at, -right.before) <= shifted(bad.record_at, max_skew)

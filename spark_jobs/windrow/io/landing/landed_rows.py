@@ -37,7 +37,7 @@ from windrow.config.conditions import columns_in
 from windrow.home import Home
 from windrow.io.delta import lookup
 from windrow.io.delta.lookup import Has, Lookup, Range, all_of, equal
-from windrow.semantics.explain import said
+from windrow.semantics.explain import plain_text
 from windrow.semantics.records import Record, RowId
 
 Row = dict[str, Any]
@@ -199,16 +199,15 @@ def _typed(schema: pa.Schema, name: str, text: str) -> pa.Scalar:
 
 
 def _alike(schema: pa.Schema, names: Sequence[str], values: Sequence[Any]) -> pc.Expression:
-    """Rows whose key columns equal the values or, if they are text, read alike.
-
-    A superset of what `semantics.explain.said` takes for alike: leading zeros are cut off whatever follows them.
+    """Rows whose key columns equal the values or, if they are text, read alike (a superset of `plain_text`): leading
+    zeros are cut off whatever follows them.
     """
     parts = []
     for name, value in zip(names, values, strict=True):
         part = equal(name, value)
         if name in schema.names and schema.field(name).type in (pa.string(), pa.large_string()):
             plain = pc.utf8_ltrim(pc.utf8_lower(pc.utf8_trim_whitespace(pc.field(name))), characters="0")
-            part = part | (plain == pc.scalar(said(value).lstrip("0")))
+            part = part | (plain == pc.scalar(plain_text(value).lstrip("0")))
         parts.append(part)
     return all_of(parts)
 

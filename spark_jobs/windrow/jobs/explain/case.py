@@ -1,40 +1,106 @@
-"""One left row, everything that could meet it, and the rules by which it was joined at some pins."""
+"""Everything on record about one left row, read once: the answer is computed from these values alone.
+
+No Spark, no scan of history: every table is read for the row's interval, key or id.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Any
 
+from windrow.columns import EVENT_TIME, INTERVAL, OBSERVED_UNTIL, PUBLICATION, REASON, ROW_ID, STATE
 from windrow.config import LeftStream, Pipeline, RightStream, Stream
 from windrow.config.conditions import predicate
+from windrow.home import Home, Table
+from windrow.io.delta import lookup, tables
+from windrow.io.delta.lookup import Range, all_of, equal
 from windrow.io.landing.landed_rows import LandedRows, Row, record_of
-from windrow.io.registers import clocks
-from windrow.jobs.run import Context
+from windrow.io.ledger import table as ledger_table
+from windrow.io.registers import clocks, judgements, plans, publications
 from windrow.semantics.clock import PartitionClock
+from windrow.semantics.explain import Batch
 from windrow.semantics.intervals import Interval, interval_of, shifted
+from windrow.semantics.plan import Plan
 from windrow.semantics.records import Gap, JoinSpec, Left, Predicate, Record, Right
 
 LEAST_NEAR = timedelta(minutes=1)
-"""How far outside a window is looked at least, where nothing else is asked for."""
+"""How far outside a window right rows are read at least, unless the question says otherwise."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One left row and all that was found around it."""
+    """One left row, and all that is on record about it."""
 
     pipeline: Pipeline
-    left: Record
     row: Row
-    interval: Interval | None
+    """as it was landed"""
     records: tuple[Record, ...]
-    judged: bool
-    """Whether every `where` can be judged without Spark."""
+    """the row, its retries, and the right rows that match it or nearly do"""
+    register: Sequence[Mapping[str, Any]]
+    """publications of its interval, by number; the last one stands"""
+    training_row: Row | None
+    """as readers see it"""
+    clock: clocks.Observation
+    """as of the last landing"""
+    watermarks: Mapping[Batch, datetime | None]
+    """for each batch above its pin, the watermark before it landed"""
+    judgements: Sequence[Mapping[str, Any]]
+    """of the standing publication's plan; without one, of the interval's last plan"""
+    ledger: Sequence[Mapping[str, Any]]
+    """lines of the late ledger about the row"""
+    files: Mapping[str, Mapping[str, int]]
+    """topic or table → how many files were opened, and of how many"""
 
-    def spec(self, vector: Sequence[PartitionClock], drained: bool, known_gaps: tuple[Gap, ...]) -> JoinSpec:
-        """The rules of the join, and how far the label side had come."""
+    @cached_property
+    def left(self) -> Record:
+        """The row, as the reference join takes it."""
+        return record_of(self.row)
+
+    @property
+    def interval(self) -> Interval | None:
+        """The interval that holds its event time."""
+        return _interval_holding(self.pipeline, self.left.event_at)
+
+    @property
+    def standing(self) -> Mapping[str, Any] | None:
+        """Register row of the publication that stands."""
+        return self.register[-1] if self.register else None
+
+    @cached_property
+    def plan(self) -> Plan | None:
+        """Plan of the publication that stands."""
+        return Plan.from_json(self.standing["plan"]) if self.standing else None
+
+    @property
+    def pins(self) -> Mapping[str, int]:
+        """Pins of the publication that stands; without one, the last landed batches."""
+        return self.plan.pins if self.plan else self.clock.pins
+
+    @property
+    def partition_clocks(self) -> Sequence[PartitionClock]:
+        """The clock at those pins."""
+        return self.plan.watermark if self.plan else self.clock.clocks
+
+    @cached_property
+    def spec(self) -> JoinSpec:
+        """Rules of the join at those pins."""
+        return self._spec(self.partition_clocks, self.pins, is_drained=bool(self.plan and self.plan.drained))
+
+    def spec_at(self, plan: Plan) -> JoinSpec:
+        """Rules of the join under a plan."""
+        return self._spec(plan.watermark, plan.pins, is_drained=plan.drained)
+
+    @property
+    def is_where_known(self) -> bool:
+        """Whether every `where` can be evaluated without Spark."""
+        return all(s.where is None or predicate(s.where, s.columns) for s in self.pipeline.streams)
+
+    def _spec(self, vector: Sequence[PartitionClock], pins: Mapping[str, int], *, is_drained: bool) -> JoinSpec:
         p = self.pipeline
-        clocks_of = {
+        event_clocks = {
             topic: tuple(c.event_clock(p.out_of_orderness(topic)) for c in vector if c.topic == topic)
             for topic in p.topics
         }
@@ -45,29 +111,109 @@ class Case:
             interval=p.interval,
             grace=p.grace,
             max_skew=p.max_skew,
-            event_clocks=clocks_of,
-            drained=drained,
-            gaps=known_gaps,
+            event_clocks=event_clocks,
+            drained=is_drained,
+            gaps=self._gaps(pins),
         )
 
+    def _gaps(self, pins: Mapping[str, int]) -> tuple[Gap, ...]:
+        """Gaps that were accepted by the pins and touch the interval's windows."""
+        if self.interval is None:
+            return ()
+        lo, hi = shifted(self.interval.start, -self.pipeline.before), shifted(self.interval.end, self.pipeline.after)
+        try:
+            return self.clock.gaps_between(lo, hi, pipeline=self.pipeline, pins=pins)
+        except clocks.ClockBehind:  # the clock table was lost: explained without gaps rather than not at all
+            return ()
 
-def interval_at(pipeline: Pipeline, at: datetime | None) -> Interval | None:
-    """The interval of an event time, where there is one."""
-    return None if at is None else interval_of(at, pipeline.start, pipeline.interval)
+
+def read_case(home: Home, landed: LandedRows, row: Row, *, near: timedelta | None, all_columns: bool) -> Case:
+    """Read what is on record about a landed left row.
+
+    Args:
+        near: how far outside a window right rows are read; None: as far as the window is long.
+        all_columns: whether the payload is read too.
+    """
+    pipeline, event_at = home.pipeline, row[EVENT_TIME]
+    interval = _interval_holding(pipeline, event_at)
+    register = _register(home, interval)
+    plan = Plan.from_json(register[-1]["plan"]) if register else None
+    records = _records(landed, pipeline, row, near, plan.pins if plan else {})
+    training_row, training_files = _training_row(home, row, interval, all_columns)
+    clock = clocks.observe(home)
+    judged = plan or (plans.last_of_interval(home, interval.start) if interval else None)
+    return Case(
+        pipeline=pipeline,
+        row=row,
+        records=records,
+        register=register,
+        training_row=training_row,
+        clock=clock,
+        watermarks=_watermarks(home, records, plan.pins if plan else clock.pins) if interval else {},
+        judgements=judgements.of_plans(home, [judged]).get(judged.id, []) if judged else [],
+        ledger=ledger_table.of_row(home, record_of(row).row_id),
+        files={**landed.looked, **({"training": training_files} if training_files else {})},
+    )
 
 
-def case_of(ctx: Context, landed: LandedRows, row: Row, near: timedelta | None, pins: Mapping[str, int]) -> Case:
-    """What landed around a row. `pins`: of the interval's publication, or none."""
-    p, left = ctx.pipeline, record_of(row)
-    rows: list[Row] = [row]
-    if left.event_at is not None:
-        rows += landed.retries(p.left, [row])
-        for stream in p.right:
+def _interval_holding(pipeline: Pipeline, event_at: datetime | None) -> Interval | None:
+    return None if event_at is None else interval_of(event_at, pipeline.start, pipeline.interval)
+
+
+def _register(home: Home, interval: Interval | None) -> list[dict[str, Any]]:
+    """Publications of the interval, by number; one that a killed run did not register is registered first."""
+    if interval is None:
+        return []
+    training, register = (home.table(table) for table in (Table.TRAINING, Table.PUBLICATIONS))
+    if tables.version_of(training, publications.APP_ID) > tables.version_of(register, publications.APP_ID):
+        publications.repaired(home)
+    return sorted(publications.of_interval(home, interval.start), key=lambda row: row["number"])
+
+
+def _records(
+    landed: LandedRows, pipeline: Pipeline, row: Row, near: timedelta | None, pins: Mapping[str, int]
+) -> tuple[Record, ...]:
+    """The row, its retries, and the right rows around it. Without an event time it has neither."""
+    rows = [row]
+    if row[EVENT_TIME] is not None:
+        rows += landed.retries(pipeline.left, [row])
+        for stream in pipeline.right:
             length = stream.window.before + stream.window.after
             reach = near if near is not None else max(length, LEAST_NEAR)
-            rows += landed.around(row, p.left, stream, reach, p.max_skew, pins)
-    judged = all(s.where is None or predicate(s.where, s.columns) for s in p.streams)
-    return Case(p, left, row, interval_at(p, left.event_at), tuple(record_of(r) for r in rows), judged)
+            rows += landed.around(row, pipeline.left, stream, reach, pipeline.max_skew, pins)
+    return tuple(record_of(r) for r in rows)
+
+
+def _training_row(
+    home: Home, row: Row, interval: Interval | None, all_columns: bool
+) -> tuple[Row | None, dict[str, int] | None]:
+    """The row as readers see it, and how many files of the training table were opened for it."""
+    table = lookup.opened(home.table(Table.TRAINING))
+    if table is None or interval is None:
+        return None, None
+    pipeline, at, start = home.pipeline, row[EVENT_TIME], interval.start
+    names = [STATE, REASON, OBSERVED_UNTIL, PUBLICATION, *[s.name for s in pipeline.right], *pipeline.labels]
+    payload = list(pipeline.left.columns) if all_columns else []
+    wanted = all_of([equal(EVENT_TIME, at), *[equal(name, row[name]) for name in ROW_ID]])
+    rows = table.read([*names, *payload], wanted, [Range(INTERVAL, start, start), Range(EVENT_TIME, at, at)])
+    return (rows[0] if rows else None), table.file_counts
+
+
+def _watermarks(home: Home, records: Iterable[Record], pins: Mapping[str, int]) -> dict[Batch, datetime | None]:
+    right = {topic for stream in home.pipeline.right for topic in stream.topics}
+    above = {
+        (r.row_id.topic, r.batch) for r in records if r.row_id.topic in right and r.batch > pins.get(r.row_id.topic, 0)
+    }
+    return {batch: _watermark_before(home, *batch) for batch in above}
+
+
+def _watermark_before(home: Home, topic: str, batch: int) -> datetime | None:
+    """The watermark of the last observation without the batch."""
+    path = home.table(Table.CLOCK)
+    holding = tables.read(path, ["observation"], [("topic", "=", topic), ("batch", "=", batch)])
+    number = min((row["observation"] for row in holding), default=0) - 1
+    rows = tables.read(path, filters=[("observation", "=", number)]) if number >= 0 else []
+    return clocks.Observation(number, home.pipeline.topics, tuple(rows)).watermark if rows else None
 
 
 def _left(stream: LeftStream) -> Left:
@@ -92,13 +238,3 @@ def _right(stream: RightStream) -> Right:
 
 def _where(stream: Stream) -> Predicate | None:
     return predicate(stream.where, stream.columns) if stream.where else None
-
-
-def gaps_at(ctx: Context, case: Case, pins: Mapping[str, int]) -> tuple[Gap, ...]:
-    if case.interval is None:
-        return ()
-    lo, hi = shifted(case.interval.start, -ctx.pipeline.before), shifted(case.interval.end, ctx.pipeline.after)
-    try:
-        return clocks.observe(ctx.home).gaps_between(lo, hi, pipeline=ctx.pipeline, pins=pins)
-    except clocks.ClockBehind:
-        return ()

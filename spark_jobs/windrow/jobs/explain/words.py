@@ -1,52 +1,39 @@
-"""What `windrow explain` found out, in words: a state, a miss, a clock. No tables, no time of day."""
+"""Sentences of `windrow explain`: about a state, a near miss, a clock. No table is read, no time of day."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from windrow.config import Pipeline, RightStream
+from windrow.semantics.clock import PartitionClock, holder
 from windrow.semantics.explain import Verdict
-from windrow.semantics.intervals import MICROSECOND, shifted
+from windrow.semantics.intervals import shifted
 from windrow.semantics.records import JoinSpec, Record, RowId
+from windrow.text import shown_duration, shown_instant
 
 
 def row_text(row_id: RowId) -> str:
-    """`topic/epoch/partition/offset`, as `windrow explain` takes it."""
+    """Return `topic/epoch/partition/offset`, as `windrow explain` takes it."""
     return f"{row_id.topic}/{row_id.epoch}/{row_id.partition}/{row_id.offset}"
 
 
-def instant_words(at: datetime | None) -> str:
-    """`2026-11-01 00:10:00Z`; fractions only where there are any."""
-    if at is None:
-        return "never"
-    text = f"{at:%Y-%m-%d %H:%M:%S}"
-    return f"{text}.{at:%f}".rstrip("0") + "Z" if at.microsecond else f"{text}Z"
-
-
-def span_words(length: timedelta) -> str:
-    """`1h 2m 3.5s`, to the microsecond."""
-    micros = abs(length) // MICROSECOND
-    seconds, micros = divmod(micros, 1_000_000)
-    hours, rest = divmod(seconds, 3600)
-    minutes, seconds = divmod(rest, 60)
-    parts = [f"{hours}h" if hours else "", f"{minutes}m" if minutes else ""]
-    fraction = f".{micros:06d}".rstrip("0") if micros else ""
-    if seconds or micros or not any(parts):
-        parts.append(f"{seconds}{fraction}s")
-    return " ".join(part for part in parts if part)
+def above_pin_words(batches: int) -> str:
+    """Return how far above its pin something landed."""
+    return f"landed {batches} batch{'' if batches == 1 else 'es'} above the pin"
 
 
 def miss_words(verdict: Verdict, right: RightStream) -> str:
-    """Why one right row is not among the row's matches."""
-    r, by = verdict.record, span_words(verdict.missed_by or timedelta())
-    above = f", and landed {verdict.batches} batches above the pin" if verdict.batches else ""
+    """Return why one right row is not among the row's matches."""
+    r, by = verdict.record, shown_duration(verdict.missed_by or timedelta(), exact=True)
+    above = f", and {above_pin_words(verdict.batches)}" if verdict.batches else ""
     if verdict.kind == "before_window":
         return f"{by} before the window{above}"
     if verdict.kind == "after_window":
         return f"{by} after the window's end{above}"
     if verdict.kind == "late":
         behind = f"; the watermark was {by} beyond the closing when it came" if verdict.missed_by is not None else ""
-        return f"late: it landed {verdict.batches} batches above the pin{behind}. A rebuild takes it in"
+        return f"late: it {above_pin_words(verdict.batches or 0)}{behind}. A rebuild takes it in"
     if verdict.kind == "duplicate":
         winner = row_text(verdict.winner) if verdict.winner else "another row"
         return f"a retry: {winner} is the same event and stands for it"
@@ -62,19 +49,34 @@ def miss_words(verdict: Verdict, right: RightStream) -> str:
 def state_words(
     pipeline: Pipeline, spec: JoinSpec, left: Record, state: str, reason: str | None, labels: int
 ) -> list[str]:
-    """The label state and its reason, for a person who wonders."""
-    if state == "positive":
-        told = [f"positive: {labels} label{'s' if labels != 1 else ''} matched"]
-    elif state == "negative":
-        told = ["negative: no label matched, and the label side was complete for the whole window"]
-    else:
-        told = ["unknown: no label matched, and it cannot be said that there was none"]
+    """Return sentences about the label state and its reason.
+
+    Args:
+        spec: rules of the join at the pins in question, with how far each label topic had come.
+        labels: how many label rows matched.
+    """
+    lines = [
+        {
+            "positive": f"positive: {labels} label{'s' if labels != 1 else ''} matched",
+            "negative": "negative: no label matched, and the label side was complete for the whole window",
+        }.get(state, "unknown: no label matched, and whether there was one cannot be known")
+    ]
     if reason is not None:
         may = "; the list may be incomplete" if state == "positive" and reason != "drained" else ""
-        told.append(f"{reason}: {_reason_words(reason, pipeline, left)}{may}")
-    for stream in pipeline.label_streams:
-        told += [_heard_words(stream, spec, left)] if reason in (None, "side_silent", "drained") else []
-    return told
+        lines.append(f"{reason}: {_reason_words(reason, pipeline, left)}{may}")
+    if reason in (None, "side_silent", "drained"):
+        lines += [_progress_words(stream, spec, left) for stream in pipeline.label_streams]
+    return lines
+
+
+def clock_words(watermark: datetime | None, clocks: Sequence[PartitionClock], needed: datetime) -> str:
+    """Return where the watermark is, how much it lacks to `needed`, and which partition holds it."""
+    slowest = holder(clocks)
+    who = f"{slowest.topic}/{slowest.partition}, {slowest.lag} records behind" if slowest else "nothing landed"
+    if watermark is None:
+        return f"it has not started, held by {who}"
+    lacks = shown_duration(needed - watermark, exact=True)
+    return f"it is at {shown_instant(watermark)} and lacks {lacks}, held by {who}"
 
 
 def _reason_words(reason: str, pipeline: Pipeline, left: Record) -> str:
@@ -91,14 +93,14 @@ def _reason_words(reason: str, pipeline: Pipeline, left: Record) -> str:
     }.get(reason, "see docs/SEMANTICS.md, rule 10")
 
 
-def _heard_words(stream: RightStream, spec: JoinSpec, left: Record) -> str:
+def _progress_words(stream: RightStream, spec: JoinSpec, left: Record) -> str:
+    """How far the events of a label stream reach, compared with the end of the row's window."""
     ends = shifted(left.event_at, stream.window.after) if left.event_at else None
-    clocks = [max((c for c in spec.event_clocks.get(t, ()) if c), default=None) for t in stream.topics]
-    heard = None if None in clocks else min((c for c in clocks if c), default=None)
-    beyond = heard is not None and ends is not None and heard > ends
-    silence = "" if beyond or stream.silence == "unknown" else "; its silence is an answer (`silence: negative`)"
-    relation = "beyond" if beyond else "not beyond"
+    newest = [max((c for c in spec.event_clocks.get(t, ()) if c), default=None) for t in stream.topics]
+    reached = None if None in newest else min((at for at in newest if at), default=None)
+    is_beyond = reached is not None and ends is not None and reached > ends
+    silence = "" if is_beyond or stream.silence == "unknown" else "; its silence is an answer (`silence: negative`)"
     return (
-        f"{stream.name} was heard until {instant_words(heard)}, {relation} this window's end {instant_words(ends)}"
-        f"{silence}"
+        f"events of {stream.name} reach to {shown_instant(reached, 'never')}, {'' if is_beyond else 'not '}beyond this "
+        f"window's end {shown_instant(ends, 'never')}{silence}"
     )

@@ -1,0 +1,96 @@
+"""The demo's pipeline file, and its input on the broker. A second demo continues with the first one's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from windrow.cli.show import console
+from windrow.config import Pipeline, load
+from windrow.home import Home
+from windrow.io.landing import broker
+from windrow.places import Places
+from windrow.simulate import open_bandit, producer
+from windrow.simulate.truth import Truth
+from windrow.text import shown_instant
+
+
+@dataclass(frozen=True)
+class Demo:
+    """One demo: its pipeline, its input and where it runs. A second call goes on with the same one."""
+
+    places: Places
+    pipeline: Pipeline
+    moved: open_bandit.Moved
+    wheel: Path
+
+    @cached_property
+    def truth(self) -> Truth:
+        """What must come out, known from the input alone."""
+        return open_bandit.truth(self.moved, self.wheel)
+
+    @property
+    def home(self) -> Home:
+        """The pipeline with its places."""
+        return Home(self.pipeline, self.places)
+
+
+def prepare(places: Places, wheel: Path) -> Demo:
+    """Write the pipeline file and produce the input, unless an earlier demo has produced all of it.
+
+    Topics that hold other records are left alone: the demo then takes the next free number.
+    """
+    number = 0
+    while True:
+        number += 1
+        suffix = "" if number == 1 else f"_{number}"
+        path = places.home / "pipelines" / f"open_bandit{suffix}.yaml"
+        moved = _moved(path, suffix)
+        prepared = _with_file(places, path, moved, wheel)
+        expected = dict(prepared.truth.counts.produced)
+        found = _ends(places.kafka, moved)
+        if found and found != {k: n for k, n in expected.items() if n}:
+            console.print(f"the topics of {path.stem} hold other records (an interrupted demo?): starting a new one")
+            continue
+        if not found:
+            producer.create_topics(places.kafka, moved.topics)
+            console.print(f"producing {sum(expected.values()):,} records to {', '.join(moved.topics)} …")
+            producer.produce(places.kafka, open_bandit.messages(moved, wheel))
+        console.print(f"input: {sum(expected.values()):,} records, event time from {shown_instant(moved.start)}")
+        return prepared
+
+
+def _moved(path: Path, suffix: str) -> open_bandit.Moved:
+    fresh = open_bandit.recent(datetime.now(UTC))
+    start = load(path).start if path.exists() else fresh.start
+    return replace(
+        fresh,
+        start=start,
+        impressions_topic=f"open_bandit{suffix}.impressions",
+        clicks_topic=f"open_bandit{suffix}.clicks",
+    )
+
+
+def _with_file(places: Places, path: Path, moved: open_bandit.Moved, wheel: Path) -> Demo:
+    """Write the pipeline file, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".partial")
+    partial.write_text(open_bandit.pipeline_yaml(moved, path.stem))
+    partial.replace(path)
+    return Demo(places, load(path, places.expectations), moved, wheel)
+
+
+def _ends(bootstrap: str, moved: open_bandit.Moved) -> dict[tuple[str, int], int]:
+    """End offsets of the demo's partitions that hold records."""
+    known = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=30).topics
+    there = [topic for topic in moved.topics if topic in known]
+    try:
+        described = broker.describe(bootstrap, there) if there else {}
+    except KafkaException as error:
+        raise broker.BrokerUnreachable(str(error)) from error
+    return {(name, p.number): p.end for name, topic in described.items() for p in topic.partitions if p.end}

@@ -1,0 +1,31 @@
+"""Who decides, and why: recorded for good with what comes of it, so neither may be empty."""
+
+from __future__ import annotations
+
+import getpass
+
+from windrow.io.registers import plans
+from windrow.jobs.run import BadRequest
+
+LONGEST = 1_000
+"""Characters of a reason or a name."""
+
+
+def decision(what: str, reason: str, who: str | None = None) -> plans.Request:
+    """Return the reason and the name that are recorded; without a name it is the user of this process.
+
+    Args:
+        what: what is decided, as the message names it: "an override".
+    Raises:
+        BadRequest: the reason is empty, or one of the two is longer than `LONGEST` or not a single line.
+    """
+    reason, who = reason.strip(), (who or "").strip() or getpass.getuser()
+    if not _is_line(reason):
+        raise BadRequest(f"{what} needs a reason, in one line of at most {LONGEST} characters: --reason 'why'")
+    if not _is_line(who):
+        raise BadRequest(f"--who is a name, in one line of at most {LONGEST} characters")
+    return plans.Request(reason, who)
+
+
+def _is_line(text: str) -> bool:
+    return bool(text) and text.isprintable() and len(text) <= LONGEST
