@@ -61,6 +61,17 @@ def test_a_wrong_pipeline_file_is_refused_with_line_field_and_what_would_be_righ
     assert "interval" in done.stderr.replace("intervall", "")
 
 
+def test_an_expression_that_does_not_fit_its_types_is_refused_with_its_line(home: Path) -> None:
+    file = home / "typed.yaml"
+    file.write_text(FEED.replace("name: feed", "name: typed").replace("size(clicks) > 0", "clicks > 0"))
+    line = 1 + next(n for n, text in enumerate(file.read_text().splitlines()) if "clicks > 0" in text)
+    assert windrow(home, "pipeline", "check", "--quick", str(file)).returncode == 0
+    done = windrow(home, "pipeline", "check", str(file))
+    assert done.returncode == 2
+    assert f"typed.yaml:{line}: labels.clicked: does not fit the declared columns" in done.stderr
+    assert len(done.stderr) < 2_000, "one line, no plan"
+
+
 def test_a_right_pipeline_file_is_summed_up(home: Path) -> None:
     done = windrow(home, "pipeline", "check", str(PROJECT / "dags" / "pipelines" / "feed.yaml"))
     assert done.returncode == 0

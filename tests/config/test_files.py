@@ -34,8 +34,6 @@ def test_text_at_hand_is_read_like_a_file(files: Any) -> None:
         ([("  event_id: request_id\n", "")], [(4, "left", "has no event_id; a producer's retry becomes a row")]),
         ([("    event_id: event_id\n", "")], [(18, "right[0]", "has no event_id")]),
         ([("mode: caught_up", "mode: wait")], [(34, "idle", "holds the clock")]),
-        ([("size(clicks) > 0", "sizee(clicks) > 0")], [(37, "labels.clicked", "sizee() is not known here; did you mean size()? Spark decides")]),
-        ([("size(clicks) > 0", "size(my_function(clicks)) > 0")], []),
         ([("role: label", "role: feature\n    silence: unknown")], [(17, "right", ""), (20, "right[0].silence", "has no effect")]),
         ([("role: label", "role: feature")], [(17, "right", "no stream has role: label")]),
         ([("name: feed\n", "name: shop\n")], [(1, "name", "the file is called feed.yaml; shop.yaml is where")]),

@@ -10,7 +10,7 @@ import typer
 
 from windrow.cli.show import AsJson, console, print_json
 from windrow.config import check as check_file
-from windrow.config import discover
+from windrow.config import discover, refusal
 from windrow.places import Places
 from windrow.scenarios import run_file
 from windrow.text import duration_text
@@ -27,9 +27,24 @@ def scenario(file: Annotated[Path, typer.Argument(help="The scenario file.")], j
 
 
 @app.command()
-def check(file: Annotated[Path, typer.Argument(help="The pipeline file.")]) -> None:
-    """Check a pipeline file: each problem with its line, its field and what would be right. Exit code 2 if any."""
-    pipeline, warnings = check_file(file, Places.from_env(os.environ).expectations)
+def check(
+    file: Annotated[Path, typer.Argument(help="The pipeline file.")],
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Do not start Spark: types of expressions stay unknown.")
+    ] = False,
+) -> None:
+    """Check a pipeline file: each problem with its line, its field and what would be right. Exit code 2 if any.
+
+    Spark is started to analyse `where` and `labels` over the declared columns, which takes some seconds.
+    """
+    places = Places.from_env(os.environ)
+    pipeline, warnings = check_file(file, places.expectations)
+    if not quick:
+        from windrow.io import expressions
+        from windrow.jobs.spark import spark_for
+
+        if found := expressions.findings(spark_for("pipeline check", places), pipeline):
+            raise refusal(file, found)
     for warning in warnings:
         console.print(f"warning: {warning.at(file)}", markup=False)
     delay = pipeline.after + pipeline.grace

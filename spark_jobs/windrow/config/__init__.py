@@ -7,7 +7,7 @@
 Imports are light (no pyspark, no Great Expectations): DAG files read pipelines too.
 """
 
-from windrow.config.files import check, discover, find, load, parse
+from windrow.config.files import check, discover, find, load, parse, refusal
 from windrow.config.pipeline import Pipeline
 from windrow.config.problems import Inconsistent, PipelineInvalid, PipelineUnknown, Problem
 from windrow.config.streams import Idle, LeftStream, RightStream, Stream, Window
@@ -28,4 +28,5 @@ __all__ = [
     "find",
     "load",
     "parse",
+    "refusal",
 ]

@@ -7,6 +7,7 @@ in `fields` have checked that.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from itertools import chain
 
@@ -193,33 +194,48 @@ def _differ(stream: Stream, other: Stream) -> Iterator[Finding]:
             yield ("columns", name), f"is {kind}, in {other.name} it is {known_kind}"
 
 
+@dataclass(frozen=True)
+class Expression:
+    """A `where` or a label: its place in the file, its text, and the columns that it sees (name → Spark's type)."""
+
+    where: Location
+    text: str
+    columns: dict[str, str]
+    is_condition: bool
+
+
+def expressions_of(pipeline: PipelineFields) -> Iterator[Expression]:
+    """Every expression of the file. A `where` sees the stream's own columns; a label sees the joined row."""
+    for where, stream in located(pipeline):
+        if stream.where is not None:
+            yield Expression((*where, "where"), stream.where, dict(stream.columns), is_condition=True)
+    joined = {name: str(kind) for name, kind in _joined_columns(pipeline).items()}
+    for name, text in pipeline.labels.items():
+        yield Expression(("labels", name), text, joined, is_condition=False)
+
+
+def _joined_columns(pipeline: PipelineFields) -> dict[str, ColumnType]:
+    return {
+        **_types(pipeline.left.columns),
+        **{stream.name: element_type(stream) for stream in pipeline.right},
+        **_types({**LABEL_TYPES, **ORDER_TYPES, INTERVAL: TRAINING_TYPES[INTERVAL]}),
+    }
+
+
 def _expressions_read(pipeline: PipelineFields) -> Iterator[Finding]:
-    """`where` sees the stream's own columns; a label sees the joined row."""
-    filtered = [(where, stream) for where, stream in located(pipeline) if stream.where is not None]
-    if not filtered and not pipeline.labels:
+    expressions = list(expressions_of(pipeline))
+    if not expressions:
         return
     from windrow.config import sql  # imported late: its parser takes longer to import than the whole package
 
-    for where, stream in filtered:
-        scope = sql.Scope(_types(stream.columns))
-        yield from (((*where, "where"), problem) for problem in sql.problems_of(stream.where or "", scope))
-    label_scope = sql.Scope(
-        {
-            **_types(pipeline.left.columns),
-            **{stream.name: element_type(stream) for stream in pipeline.right},
-            **_types({**LABEL_TYPES, **ORDER_TYPES, INTERVAL: TRAINING_TYPES[INTERVAL]}),
-        },
-        refused={
-            **dict.fromkeys(AUDIT, _AUDIT),
-            **dict.fromkeys(pipeline.labels, _LABEL),
-        },
-        refused_fields={ARRIVED_AT: _AUDIT},
-    )
-    for name, expression in pipeline.labels.items():
-        yield from ((("labels", name), problem) for problem in sql.problems_of(expression, label_scope))
+    refused = {**dict.fromkeys(AUDIT, _AUDIT), **dict.fromkeys(pipeline.labels, _LABEL)}
+    joined = sql.Scope(dict(_joined_columns(pipeline)), refused=refused, refused_fields={ARRIVED_AT: _AUDIT})
+    for one in expressions:
+        scope = sql.Scope(dict(_types(one.columns))) if one.is_condition else joined
+        yield from ((one.where, problem) for problem in sql.problems_of(one.text, scope))
 
 
-def _types(columns: Mapping[str, str]) -> dict[str, ColumnType | None]:
+def _types(columns: Mapping[str, str]) -> dict[str, ColumnType]:
     return {name: parse_type(kind) for name, kind in columns.items()}
 
 

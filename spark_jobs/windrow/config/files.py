@@ -49,6 +49,13 @@ def check(path: Path | str, expectations: Path | str | None = None) -> tuple[Pip
     return _checked(read_document(read_text(path), path), expectations)
 
 
+def refusal(path: Path | str, findings: Iterable[tuple[Location, str]]) -> PipelineInvalid:
+    """The error for a file that is wrong in a way that only Spark knows: the findings, each with its line."""
+    path = Path(path)
+    document = read_document(read_text(path), path)
+    return PipelineInvalid(path, [document.problem(where, message) for where, message in findings])
+
+
 def parse(content: str, path: Path | str = "pipeline.yaml", expectations: Path | str | None = None) -> Pipeline:
     """As `load`, from text; `path` is only for messages."""
     return _checked(read_document(content, Path(path)), expectations)[0]

@@ -1,16 +1,17 @@
 """Spark SQL in a pipeline file (`where`, `labels`): one expression over known columns, always the same value.
 
-What is refused here would fail in Spark minutes later, or would not give the same rows twice: unknown columns
-and struct fields, statements, subqueries, aggregates, generators, and functions that look at a clock, a
-session or dice. Functions are not checked against a list: Spark knows its own and the registered ones.
+What is refused here would fail in Spark minutes later, or would not give the same rows twice: unknown columns and
+struct fields, statements, subqueries, aggregates, generators, functions that are not on the list of `sql_functions`
+whatever their quoting, and texts that Spark would read as the current time. Spark's own analysis is the second check
+(`windrow.io.expressions`).
 """
 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 import sqlglot
 from sqlglot import exp
@@ -20,6 +21,7 @@ from sqlglot.tokens import Token, TokenType
 
 from windrow.config.column_types import ColumnType
 from windrow.config.problems import near_miss
+from windrow.config.sql_functions import AGGREGATES, ALLOWED, GENERATORS, WINDOWS
 from windrow.text import short
 
 _LONGEST = 10_000
@@ -33,30 +35,23 @@ _CHANGING = _BARE | {
     *("input_file_name", "input_file_block_start", "input_file_block_length"),
     *("reflect", "java_method", "try_reflect", "ai_query"),
 }
+"""Functions with a message of their own; any other that is not allowed is just that."""
 _CLOCK_WHEN_EMPTY = frozenset({"unix_timestamp", "to_unix_timestamp"})
-_CLOCK_TEXTS = frozenset({"now", "today", "yesterday", "tomorrow"})
-_AGGREGATES = frozenset(
+CLOCK_TEXT = re.compile(r"\s*(now|today|yesterday|tomorrow)(?![a-z])", re.IGNORECASE)
+"""Spark reads these as an instant of today wherever a constant text becomes a time, also by an implied cast."""
+_BEFORE_BRACKET = frozenset(
     {
-        *("any", "some", "every", "bool_and", "bool_or", "first", "last", "any_value", "mean", "std"),
-        *("try_sum", "try_avg", "histogram_numeric", "count_min_sketch", "bitmap_and_agg", "hll_sketch_agg"),
+        *("and", "or", "not", "in", "is", "between", "like", "ilike", "rlike", "regexp", "escape", "div", "interval"),
+        *("case", "when", "then", "else", "from", "for", "as", "distinct", "over"),
+        *("decimal", "dec", "numeric", "char", "varchar", "select", "where", "values", "exists"),
     }
 )
-_GENERATORS = frozenset({"inline_outer", "json_tuple", "variant_explode", "variant_explode_outer"})
-_KNOWN = frozenset(name.lower() for name in Spark.Parser.FUNCTIONS) | {
-    *("arrays_overlap", "array_union", "array_repeat", "map_concat", "map_entries", "json_array_length"),
-    *("bround", "log1p", "pmod", "btrim", "position", "printf", "to_varchar", "to_time", "try_to_time"),
-    *(
-        "make_dt_interval",
-        "make_ym_interval",
-        "try_make_interval",
-        "try_make_timestamp",
-        "make_timestamp_ltz",
-    ),
-    *("make_timestamp_ntz", "to_timestamp_ltz", "to_timestamp_ntz", "try_to_timestamp", "try_to_date"),
-    *("try_to_binary", "try_to_number", "try_parse_json", "try_parse_url"),
-}
-"""The parser's functions, and Spark's own that it does not know and that look like one of them."""
+"""Words in front of a bracket that call nothing; what must not be there at all is refused by its shape."""
+_CONSTRUCTORS = frozenset({"array", "map", "struct", "named_struct", "pi", "e"})
+"""Calls that may be made of constants alone."""
 _ELEMENT_FIRST = (exp.ArrayFilter, exp.Transform, exp.Exists)
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Like, exp.ILike, exp.RegexpLike, exp.In)
+_WORD = re.compile(r"[^\W\d]\w*")
 
 
 @dataclass(frozen=True)
@@ -80,15 +75,16 @@ def problems_of(text: str, scope: Scope) -> list[str]:
         return ["is nested too deeply; shorten it"]
 
 
-def doubtful_functions(text: str) -> list[str]:
-    """Functions that are not known by name and look like one that is: only Spark can say more."""
-    doubts = []
-    for token, after in pairwise(Spark().tokenize(text)):
-        word = token.text.lower()
-        if token.token_type == TokenType.VAR and after.token_type == TokenType.L_PAREN and word not in _KNOWN:
-            near = difflib.get_close_matches(word, _KNOWN, n=1, cutoff=0.8)
-            doubts += [f"{word}() is not known here; did you mean {near[0]}()? Spark decides"] if near else []
-    return list(dict.fromkeys(doubts))
+def _refers(node: exp.Expr) -> bool:
+    """Whether a column or a lambda's variable stands anywhere in it; names of fields are neither."""
+    if node.find(exp.Column):
+        return True
+    return any(not _names_a_field(name) for name in node.find_all(exp.Identifier))
+
+
+def _names_a_field(name: exp.Identifier) -> bool:
+    parent = name.parent
+    return isinstance(parent, exp.PropertyEQ) or (isinstance(parent, exp.Dot) and parent.expression is name)
 
 
 class _Reading:
@@ -112,7 +108,12 @@ class _Reading:
             statements = sqlglot.parse(f"SELECT ({self.text}\n)", read=Spark)
         except ParseError as wrong:
             return [self.syntax(wrong)]
-        except SqlglotError as wrong:
+        except (
+            SqlglotError,
+            LookupError,
+            TypeError,
+            ValueError,
+        ) as wrong:  # the parser stumbles over odd argument lists
             return [f"{short(self.text)} does not parse: {str(wrong)[:200]}; correct the expression"]
         root = statements[0]
         if len(statements) != 1 or not isinstance(root, exp.Select) or self.more_than_one(root):
@@ -155,23 +156,36 @@ class _Reading:
                 yield "holds a comment; comments belong into YAML, behind a #"
             if token.token_type == TokenType.SEMICOLON:
                 yield "holds a semicolon; write one expression"
-            if token.token_type in (TokenType.STRING, TokenType.NUMBER, TokenType.IDENTIFIER):
-                continue
-            if before is not None and before.token_type == TokenType.DOT:
-                continue
-            word = token.text.lower()
             called = after is not None and after.token_type == TokenType.L_PAREN
             empty = called and position + 2 < len(tokens) and tokens[position + 2].token_type == TokenType.R_PAREN
-            if called and (word in _CHANGING or (empty and word in _CLOCK_WHEN_EMPTY)):
-                yield self.changing(f"{word}()")
-            elif called and word in _AGGREGATES:
-                yield self.aggregating(word)
-            elif called and word in _GENERATORS:
-                yield self.generating(word)
-            elif word in _BARE and not called and word not in self.columns:
-                yield self.changing(word)
+            qualified = before is not None and before.token_type == TokenType.DOT
+            if token.token_type in (TokenType.STRING, TokenType.NUMBER) or not _WORD.fullmatch(token.text):
+                continue
+            if called and (qualified or token.token_type == TokenType.IDENTIFIER):
+                yield f"{short(token.text)}( calls a function by a quoted or qualified name; write its plain name"
+            elif called:
+                yield from self.call_problems(token.text.lower(), empty)
+            elif token.token_type != TokenType.IDENTIFIER and not qualified:
+                word = token.text.lower()
+                if word in _BARE and word not in self.columns:
+                    yield self.changing(word)
         if depth > 0:
             yield f"{short(self.text)} does not parse: a ( is not closed; close it"
+
+    def call_problems(self, word: str, empty: bool) -> Iterator[str]:
+        """Why a function may not be called; `empty`: without arguments."""
+        if word in _CHANGING or (empty and word in _CLOCK_WHEN_EMPTY):
+            yield self.changing(f"{word}()")
+        elif word in AGGREGATES:
+            yield self.aggregating(word)
+        elif word in GENERATORS:
+            yield self.generating(word)
+        elif word in WINDOWS:
+            yield f"{word}() is a window function; an expression sees one row"
+        elif word not in ALLOWED and word not in _BEFORE_BRACKET:
+            near = difflib.get_close_matches(word, ALLOWED, n=1, cutoff=0.7)
+            hint = f"did you mean {near[0]}()?" if near else "docs/SEMANTICS.md (rule 15) says which may be called"
+            yield f"{word}() is not among the functions that an expression may call; {hint}"
 
     @staticmethod
     def changing(name: str) -> str:
@@ -206,12 +220,24 @@ class _Reading:
                 yield "holds a *; name the columns"
             elif isinstance(node, (exp.Placeholder, exp.Parameter)):
                 yield "holds a parameter; write the value itself"
-            elif isinstance(node, (exp.Cast, exp.TryCast)) and self.clock_text(node.this):
-                yield self.changing(f"'{node.this.this}'")
+            elif self.is_computed_constant(node):
+                yield f"{short(node.sql('spark'))} is computed from constants alone; write its value"
 
     @staticmethod
-    def clock_text(node: exp.Expr) -> bool:
-        return isinstance(node, exp.Literal) and node.is_string and node.this.strip().lower() in _CLOCK_TEXTS
+    def is_computed_constant(node: exp.Expr) -> bool:
+        """Whether it could make a text that Spark, folding constants, reads as the current time.
+
+        >>> is_constant = _Reading.is_computed_constant
+        >>> [is_constant(sqlglot.parse_one(text, read="spark")) for text in ("concat('no', 'w')", "concat('no', b)")]
+        [True, False]
+        """
+        if not isinstance(node, (exp.Func, exp.DPipe, exp.Bracket, exp.Dot)) or _refers(node):
+            return False
+        if isinstance(node, (exp.Connector, exp.Predicate)) or _Reading.function(node) in _CONSTRUCTORS:
+            return False
+        if isinstance(node, (exp.Cast, exp.TryCast)):
+            return node.is_type(*exp.DataType.TEXT_TYPES) or not isinstance(node.this, (exp.Literal, exp.Neg))
+        return not isinstance(node, (exp.Array, exp.Map, exp.VarMap, exp.Struct, exp.Interval))
 
     @staticmethod
     def function(node: exp.Expr) -> str:
@@ -222,6 +248,10 @@ class _Reading:
     # --- columns: every visit answers the type of the expression, or None where it is not known
 
     def visit(self, node: exp.Expr, bound: Mapping[str, ColumnType | None]) -> ColumnType | None:
+        if isinstance(node, exp.Literal):
+            return self.literal(node)
+        if isinstance(node, _COMPARISONS):
+            return self.comparison(node, bound)
         if isinstance(node, exp.Column):
             return self.column(node, bound)
         if isinstance(node, exp.Identifier):
@@ -250,6 +280,20 @@ class _Reading:
         for argument in self.arguments(node):
             if argument is not skip:
                 self.visit(argument, bound)
+
+    def literal(self, node: exp.Literal) -> ColumnType | None:
+        if node.is_string and CLOCK_TEXT.match(node.this):
+            self.found.append(self.changing(f"'{node.this}'"))
+        return None
+
+    def comparison(self, node: exp.Expr, bound: Mapping[str, ColumnType | None]) -> ColumnType | None:
+        """Beside a text column, 'today' is the word and not a day: nothing is cast there."""
+        literals = [part for part in self.arguments(node) if isinstance(part, exp.Literal)]
+        kinds = [self.visit(part, bound) for part in self.arguments(node) if part not in literals]
+        if not any(kind and kind.name == "string" for kind in kinds):
+            for part in literals:
+                self.literal(part)
+        return ColumnType("boolean")
 
     def dot(self, node: exp.Dot, bound: Mapping[str, ColumnType | None]) -> ColumnType | None:
         kind = self.visit(node.this, bound)

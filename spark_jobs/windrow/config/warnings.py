@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from windrow.config.checks import Finding, located
-from windrow.config.problems import Location
 from windrow.config.streams import PipelineFields
 
 READS_WORTH_KNOWING = 20
@@ -35,20 +34,8 @@ def warnings_of(pipeline: PipelineFields) -> Iterator[Finding]:
                 ("right", index, "silence"),
                 "has no effect on a feature stream; labels alone decide the state",
             )
-    yield from _doubtful_functions(pipeline)
     if pipeline.idle.mode == "wait":
         yield (
             ("idle",),
             "mode wait: a partition without new records holds the clock, and nothing closes until it has some",
         )
-
-
-def _doubtful_functions(pipeline: PipelineFields) -> Iterator[Finding]:
-    from windrow.config import sql
-
-    expressions: list[tuple[Location, str]] = [
-        *(((*where, "where"), stream.where) for where, stream in located(pipeline) if stream.where),
-        *((("labels", name), expression) for name, expression in pipeline.labels.items()),
-    ]
-    for where, expression in expressions:
-        yield from ((where, doubt) for doubt in sql.doubtful_functions(expression))

@@ -23,6 +23,7 @@ from windrow.config import Pipeline
 from windrow.home import Table
 from windrow.io.delta import crash_points
 from windrow.io.delta.locks import held
+from windrow.io.expressions import require_sound
 from windrow.io.registers import measures, publications
 from windrow.io.registers.clocks import Observation
 from windrow.io.training import candidates, inputs
@@ -52,6 +53,7 @@ def make_candidates(ctx: Context, planned: tuple[Plan, ...], known: Known | None
 
     Raises:
         BadRequest: the plans were recorded under another pipeline file.
+        PipelineInvalid: Spark cannot run a label, or not twice with the same result.
         LabelNotPublishable: a label has a type that not every reader knows.
     """
     _refuse_other_config(ctx, planned)
@@ -74,6 +76,7 @@ def _join(ctx: Context, plans: tuple[Plan, ...], clock: Observation, numbers: Ma
     rows_expected = inputs.estimated_rows(home, plans)
     remember_size(home, rows_expected)
     spark = spark_for(f"join {pipeline.name}", ctx.places, pipeline)
+    require_sound(spark, pipeline)
     with held(home.lock(Table.CANDIDATES)):
         read = inputs.read(spark, home, plans, clock)
         if not candidates.are_written(home, plans):

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from windrow.home import Home, Table
 from windrow.io.delta import crash_points
 from windrow.io.delta.locks import held
+from windrow.io.expressions import require_sound
 from windrow.io.landing import batches, broker
 from windrow.io.registers import clocks
 from windrow.io.registers.clocks import Observation
@@ -66,8 +67,10 @@ def land(
         BrokerUnreachable, TopicMissing: the broker does not answer, or has no such topic.
         BalanceBroken: a batch does not hold one row per delivered record.
         Locked, WriteSkipped: another process lands this pipeline.
+        PipelineInvalid: Spark cannot run a `where`, or not twice with the same result.
     """
     spark = spark_for(f"land {ctx.pipeline.name}", ctx.places, ctx.pipeline)
+    require_sound(spark, ctx.pipeline)
     until = time.monotonic() + lasting.total_seconds()
     first = None
     while True:

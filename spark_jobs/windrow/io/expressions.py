@@ -1,0 +1,131 @@
+"""What Spark itself makes of a pipeline's expressions: the second check, behind the one on their text (`config.sql`).
+
+    where, labels ─▶ analysed over the declared columns, without a row ─▶ does it resolve? which type?
+                  ─▶ every node: built in, deterministic, no clock; no constant text that is folded into a time
+
+Nothing is read and no Spark job runs: an expression costs a few milliseconds of analysis.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from windrow.config import Pipeline, PipelineInvalid, Problem
+from windrow.config.checks import Finding, expressions_of
+from windrow.config.column_types import parse_type
+from windrow.config.problems import field_text
+from windrow.config.sql import CLOCK_TEXT
+from windrow.io.delta.session import schema_of
+
+_BUILT_IN = "org.apache.spark.sql.catalyst."
+_TIMES = ("timestamp", "timestamp_ntz", "date")
+
+
+def findings(spark: SparkSession, pipeline: Pipeline) -> list[Finding]:
+    """What is wrong with each `where` and label: field of the pipeline file, and message."""
+    with _quiet():
+        return [
+            (expression.where, problem)
+            for expression in expressions_of(pipeline)
+            for problem in _problems(spark, expression.text, expression.columns, expression.is_condition)
+        ]
+
+
+def require_sound(spark: SparkSession, pipeline: Pipeline) -> None:
+    """Refuse a pipeline whose expressions Spark cannot run, or could not run twice with the same result.
+
+    Raises:
+        PipelineInvalid: names every field; the command `pipeline check` adds the lines.
+    """
+    found = findings(spark, pipeline)
+    if found:
+        raise PipelineInvalid(None, [Problem(0, field_text(where), message) for where, message in found])
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """PySpark logs each failed analysis with its plan and its trace; the finding says it in a line."""
+    loggers = [logging.getLogger(name) for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+def _problems(spark: SparkSession, text: str, columns: dict[str, str], is_condition: bool) -> Iterator[str]:
+    ddl = ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
+    try:
+        frame = spark.createDataFrame([], schema_of(ddl)).select(F.expr(text).alias("value"))
+        kind = frame.schema["value"].dataType.simpleString()
+    except AnalysisException as wrong:
+        yield f"does not fit the declared columns: {_reason(wrong)}"
+        return
+    except PySparkException as wrong:
+        yield f"is refused by Spark: {_reason(wrong)}"
+        return
+    if is_condition and kind not in ("boolean", "void"):
+        yield f"is of type {kind}; a condition is true or false, for example `{text} is not null`"
+    if not is_condition:
+        try:
+            parse_type(kind)
+        except ValueError as problem:
+            yield f"is of type {kind}: {problem}; cast it, for example cast(… as double)"
+    yield from dict.fromkeys(_changing(frame))
+
+
+def _reason(wrong: PySparkException) -> str:
+    """The first sentences of Spark's message, without its error class, its plan and its link."""
+    text = str(wrong.getMessage() or wrong).split(" SQLSTATE:")[0].split("; line ")[0]
+    return " ".join(text.partition("] ")[2].split() or text.split())[:400].rstrip(".")
+
+
+def _changing(frame: DataFrame) -> Iterator[str]:
+    plan = frame._jdf.queryExecution().analyzed()
+    stack = list(_each(plan.expressions()))
+    while stack:
+        node = stack.pop()
+        stack += _each(node.children())
+        name = node.prettyName()
+        if not node.getClass().getName().startswith(_BUILT_IN):
+            yield f"{name} is not built into Spark"
+        elif not node.deterministic() or _looks_at_a_clock(node):
+            yield f"{name} gives another value at every reading; use the columns of the row, such as _event_time"
+        elif node.getClass().getSimpleName() == "Cast" and _folds_into_a_time(node):
+            yield "holds a constant that Spark reads as the current time; write the instant itself"
+
+
+def _looks_at_a_clock(node: Any) -> bool:
+    kinds = {kind.getSimpleName() for kind in _ancestors(node.getClass())}
+    return bool(kinds & {"CurrentTimestampLike", "CurrentDate", "CurrentTime", "LocalTimestamp", "CurrentTimeZone"})
+
+
+def _ancestors(kind: Any) -> Iterator[Any]:
+    while kind is not None:
+        yield kind
+        yield from kind.getInterfaces()
+        kind = kind.getSuperclass()
+
+
+def _folds_into_a_time(cast: Any) -> bool:
+    """Spark replaces a cast of a constant text such as 'now' by the time at which it plans the query."""
+    child = cast.child()
+    if cast.dataType().typeName() not in _TIMES or child.dataType().typeName() != "string" or not child.foldable():
+        return False
+    value = child.eval(None)
+    return value is not None and CLOCK_TEXT.match(str(value)) is not None
+
+
+def _each(sequence: Any) -> Iterator[Any]:
+    for at in range(sequence.size()):
+        yield sequence.apply(at)
