@@ -46,7 +46,7 @@ from windrow.jobs.check import check
 from windrow.jobs.join import make_candidates
 from windrow.jobs.ledger import extend_after_publication
 from windrow.jobs.maintain import RETENTION, maintain
-from windrow.jobs.planning import plan_all
+from windrow.jobs.plan.planning import plan_all
 from windrow.jobs.publish import publish
 from windrow.jobs.run import Context, leave
 from windrow.jobs.spark import spark_for

@@ -24,7 +24,7 @@ from tables import Shape, nth, only, world
 from windrow.columns import ROW_ID, ROW_ORDER
 from windrow.io.registers import clocks
 from windrow.io.training import candidates, inputs
-from windrow.jobs.planning import plan_interval
+from windrow.jobs.plan.planning import plan_interval
 from windrow.jobs.run import Context
 from windrow.jobs.spark import spark_for
 from windrow.transforms.join import join_plans

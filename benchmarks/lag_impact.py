@@ -31,7 +31,7 @@ from windrow.config import Pipeline, load
 from windrow.home import Home
 from windrow.io.lag.landed import LandedRecords
 from windrow.io.registers import clocks
-from windrow.jobs.lag_scenarios import SimulatedRange, simulate_range
+from windrow.jobs.lag.scenarios import SimulatedRange, simulate_range
 from windrow.jobs.spark import spark_for
 from windrow.places import Places
 from windrow.platform import jars

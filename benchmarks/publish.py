@@ -37,7 +37,7 @@ from windrow.home import Table
 from windrow.io.registers import publications
 from windrow.jobs.check import check
 from windrow.jobs.join import make_candidates
-from windrow.jobs.planning import plan_interval
+from windrow.jobs.plan.planning import plan_interval
 from windrow.jobs.publish import publish
 from windrow.jobs.run import Context, leave
 from windrow.jobs.spark import spark_for

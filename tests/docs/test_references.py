@@ -162,7 +162,7 @@ def test_the_contract_has_its_rules_and_vectors() -> None:
 
 def test_scenarios_are_named_after_rules_and_vectors_that_exist() -> None:
     for folder, pattern, known in (("rules", r"rule_(\d+)_", rules()), ("vectors", r"(\d+)_", vectors())):
-        names = [path.name for path in (ROOT / "tests" / "scenarios" / folder).glob("*.yaml")]
+        names = [path.name for path in (ROOT / "tests" / "scenarios" / folder).rglob("*.yaml")]
         assert names
         assert [name for name in names if not (m := re.match(pattern, name)) or int(m[1]) not in known] == []
 

@@ -18,7 +18,7 @@ from windrow.io.registers import clocks, measures, publications
 from windrow.io.training.candidates import CandidatesGone
 from windrow.jobs.check import check
 from windrow.jobs.join import make_candidates
-from windrow.jobs.planning import plan_interval
+from windrow.jobs.plan.planning import plan_interval
 from windrow.jobs.publish import publish
 from windrow.jobs.run import BadRequest, Context
 from windrow.jobs.train import train_one

@@ -25,7 +25,7 @@ from windrow.io.delta.locks import Locked, held
 from windrow.io.registers import publications
 from windrow.jobs.check import check
 from windrow.jobs.join import make_candidates
-from windrow.jobs.planning import plan_interval
+from windrow.jobs.plan.planning import plan_interval
 from windrow.jobs.publish import publish
 from windrow.jobs.run import Context
 from windrow.jobs.train import train_one

@@ -20,7 +20,7 @@ from windrow.io.delta import crash_points
 from windrow.io.registers import plans
 from windrow.jobs.check import check
 from windrow.jobs.join import make_candidates
-from windrow.jobs.planning import plan_interval
+from windrow.jobs.plan.planning import plan_interval
 from windrow.jobs.publish import publish
 from windrow.jobs.train import train_one
 from windrow.outcomes import ExitCode, exit_code

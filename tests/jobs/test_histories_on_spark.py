@@ -1,6 +1,6 @@
 """Random histories through Kafka, Spark and Delta: after every landing and publication what stands on paper.
 
-The machine that lives thousands of them on paper (`semantics.histories`) draws these too. They are lived through side
+The machine that lives thousands of them on paper (`support.histories`) draws these too. They are lived through side
 by side, each in a home of its own: most of a small history is waiting for a driver that plans.
 """
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from semantics.histories import History, drawn
+from support.histories import History, drawn
 from support.product import Followed, world_at
 from support.side_by_side import side_by_side
 from windrow.places import Places

@@ -16,7 +16,7 @@ from windrow.io.registers import publications
 from windrow.io.training import maintenance
 from windrow.jobs import maintain as job
 from windrow.jobs.join import make_candidates
-from windrow.jobs.planning import plan_interval
+from windrow.jobs.plan.planning import plan_interval
 from windrow.jobs.rebuild import rebuild
 from windrow.jobs.run import Context
 from windrow.semantics.maintenance import RetentionUnsafe, landing_pieces, require_safe, training_pieces

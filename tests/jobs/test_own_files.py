@@ -10,10 +10,11 @@ from deltalake import DeltaTable
 
 from support.small_pipeline import PIPELINE, at, event, made
 from support.world import World
-from windrow.jobs import publish, survey
+from windrow.jobs import publish
 from windrow.jobs.check import check
 from windrow.jobs.join import make_candidates
-from windrow.jobs.planning import plan_interval
+from windrow.jobs.plan import survey
+from windrow.jobs.plan.planning import plan_interval
 from windrow.jobs.run import Context
 from windrow.outcomes import NeedsSpark
 from windrow.semantics.plan import Plan

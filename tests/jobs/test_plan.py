@@ -15,8 +15,8 @@ from windrow.home import Home, Table
 from windrow.io.delta import tables
 from windrow.io.registers import clocks, configs, plans, publications
 from windrow.io.registers.plans import Request
-from windrow.jobs import plan_intervals, survey
 from windrow.jobs.decision import decision
+from windrow.jobs.plan import plan_intervals, survey
 from windrow.jobs.run import BadRequest, Context, WindowStillOpen
 from windrow.outcomes import NothingToDo
 from windrow.places import Places

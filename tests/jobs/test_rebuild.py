@@ -17,8 +17,9 @@ from windrow.io.delta import tables
 from windrow.io.registers import plans, publications
 from windrow.io.registers.plans import Request
 from windrow.io.training import candidates
-from windrow.jobs import check, planning, rebuild, survey
+from windrow.jobs import check, rebuild
 from windrow.jobs.join import make_candidates
+from windrow.jobs.plan import planning, survey
 from windrow.jobs.publish import publish
 from windrow.jobs.run import Context
 from windrow.outcomes import ExitCode, NothingToDo

@@ -15,8 +15,9 @@ from support.world import World, content
 from windrow.home import Table
 from windrow.io.delta import tables
 from windrow.io.registers.plans import Request
-from windrow.jobs import rebuild, survey, verify
+from windrow.jobs import rebuild, verify
 from windrow.jobs.join import make_candidates
+from windrow.jobs.plan import survey
 from windrow.jobs.publish import publish
 from windrow.jobs.rollback import rollback
 from windrow.jobs.run import BadRequest

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from windrow.config import Pipeline, load
-from windrow.jobs.lag_arguments import POLICIES, LagOptions, request_of
+from windrow.jobs.lag.arguments import POLICIES, LagOptions, request_of
 from windrow.jobs.run import BadRequest, WindowStillOpen
 from windrow.places import PROJECT
 from windrow.semantics.lag.scenario import Lag

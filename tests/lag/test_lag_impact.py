@@ -28,7 +28,7 @@ from support.oracle import PINS, sent
 from support.world import World
 from windrow.io.lag.landed import LandedRecords
 from windrow.io.registers import clocks
-from windrow.jobs.lag_scenarios import SimulatedRange, simulate_plan, simulate_range
+from windrow.jobs.lag.scenarios import SimulatedRange, simulate_plan, simulate_range
 from windrow.semantics.intervals import micros
 from windrow.semantics.lag.outcome import LagOutcome
 from windrow.semantics.lag.request import AnalysableTime, LagRequest, RangeStillOpen

@@ -15,7 +15,7 @@ from support.small_pipeline import PIPELINE, at, event, made
 from support.world import World
 from windrow.cli.lag import COMMANDS
 from windrow.io.lag import table as lag_table
-from windrow.jobs import lag_impact
+from windrow.jobs.lag import impact
 from windrow.jobs.run import Context
 from windrow.schemas import LAG_IMPACT
 
@@ -130,7 +130,7 @@ def the_command_reports_the_same(ctx: Context, result: dict[str, Any]) -> None:
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict[str, Any]]:
     """The job as spark-submit starts it; its exit code and its result line."""
-    code = lag_impact.main(["small", *arguments])
+    code = impact.main(["small", *arguments])
     last = capsys.readouterr().out.strip().splitlines()[-1]
     assert last.startswith("WINDROW_RESULT ")
     return code, json.loads(last.removeprefix("WINDROW_RESULT "))

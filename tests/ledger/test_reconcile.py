@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 from deltalake import DeltaTable
-from tests.ledger.test_late import divided, lived, prepared
 
+from support.divided_history import divided, lived, prepared
 from support.generated import INTERVAL, START, history, oracle_records, oracle_spec
 from support.oracle import sent
 from support.world import World, content

@@ -22,7 +22,7 @@ from windrow.io.delta import locks
 from windrow.io.registers import clocks
 from windrow.io.training import inputs
 from windrow.jobs.join import make_candidates, measured
-from windrow.jobs.planning import record
+from windrow.jobs.plan.planning import record
 from windrow.jobs.publish import publish
 from windrow.jobs.run import Context
 from windrow.outcomes import NothingToDo

@@ -12,7 +12,7 @@ from windrow.scenarios.kafka import pipeline_file, why_only_on_paper
 from windrow.semantics.ledger import apply
 
 HERE = Path(__file__).parent
-FILES = sorted(HERE.glob("*/*.yaml"))
+FILES = sorted(HERE.rglob("*.yaml"))
 
 
 @pytest.mark.parametrize("path", FILES, ids=[p.stem for p in FILES])

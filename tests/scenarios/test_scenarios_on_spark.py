@@ -18,7 +18,7 @@ from windrow.scenarios.kafka import why_only_on_paper
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(1800)]
 
-FILES = {path.stem: path for path in sorted(Path(__file__).parent.glob("*/*.yaml"))}
+FILES = {path.stem: path for path in sorted(Path(__file__).parent.rglob("*.yaml"))}
 REAL = [name for name, path in FILES.items() if not why_only_on_paper(read(path))]
 PAPER = {
     "rule_07_the_brokers_stamp_says_what_is_ahead": "tests/jobs/test_landing.py has it on a real broker",

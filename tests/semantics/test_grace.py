@@ -6,8 +6,8 @@ import random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.semantics.scenario import START, WAIT, seconds
 
+from support.scenario import START, WAIT, seconds
 from windrow.semantics.paper.landings import Rules, Sent
 from windrow.semantics.paper.model import Model
 from windrow.semantics.records import JoinSpec, Left, Right, RowId

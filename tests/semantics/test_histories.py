@@ -1,4 +1,4 @@
-"""Thousands of random histories on paper (`semantics.histories`), and that they have come upon everything."""
+"""Thousands of random histories on paper (`support.histories`), and that they have come upon everything."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-from semantics.histories import RUN_POINTS, SEEN, Histories
+from support.histories import RUN_POINTS, SEEN, Histories
 
 Histories.TestCase.settings = settings(
     max_examples=int(os.environ.get("WINDROW_HISTORIES", "2000")),

@@ -7,8 +7,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from tests.semantics.scenario import START, at, seconds
 
+from support.scenario import START, at, seconds
 from windrow.semantics.balance import BalanceBroken
 from windrow.semantics.clock import IdlePolicy
 from windrow.semantics.landing import offsets

@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from tests.semantics.scenario import START, L, R, at, join_at, landed, right, seconds, spec
 
+from support.scenario import START, L, R, at, join_at, landed, right, seconds, spec
 from windrow.semantics.ledger import Newer, apply, cause, ledger
 from windrow.semantics.records import Record
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from zoneinfo import ZoneInfo
 
 import pytest
-from tests.semantics.scenario import START, at
 
+from support.scenario import START, at
 from windrow.semantics.balance import Balance, BalanceBroken, LeftBalance, RightBalance, landing_measures
 from windrow.semantics.clock import PartitionClock
 from windrow.semantics.intervals import Interval

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from tests.semantics.scenario import at
 
+from support.scenario import at
 from windrow.semantics.clock import PartitionClock
 from windrow.semantics.intervals import Interval, stretches
 from windrow.semantics.plan import Plan

@@ -6,7 +6,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from tests.semantics.scenario import (
+
+from support.scenario import (
     PINS,
     L,
     R,
@@ -20,7 +21,6 @@ from tests.semantics.scenario import (
     spec,
     states_of,
 )
-
 from windrow.semantics.intervals import Interval
 from windrow.semantics.labels import DOUBTS, LabelState, label_state
 from windrow.semantics.paper.account import account, closed_intervals

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from tests.semantics.scenario import START, at, clock, seconds
 
+from support.scenario import START, at, clock, seconds
 from windrow.semantics.clock import (
     END_OF_STREAM,
     IdlePolicy,

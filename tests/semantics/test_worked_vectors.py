@@ -14,7 +14,9 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
-from tests.semantics.scenario import (
+
+from support.generated import ENGAGEMENTS, KafkaRecord, oracle_records
+from support.scenario import (
     PINS,
     START,
     L,
@@ -30,8 +32,6 @@ from tests.semantics.scenario import (
     spec,
     states_of,
 )
-
-from support.generated import ENGAGEMENTS, KafkaRecord, oracle_records
 from windrow.semantics.clock import IdlePolicy, watermark
 from windrow.semantics.close import closes_at, frontier, is_closed
 from windrow.semantics.intervals import Interval, interval_of

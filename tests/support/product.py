@@ -31,10 +31,10 @@ from windrow.io.registers.plans import Request
 from windrow.jobs import land, run
 from windrow.jobs.check import check
 from windrow.jobs.join import make_candidates
-from windrow.jobs.planning import plan_all, plan_interval
+from windrow.jobs.plan.planning import plan_all, plan_interval
+from windrow.jobs.plan.survey import plan_range
 from windrow.jobs.publish import publish
 from windrow.jobs.run import Context
-from windrow.jobs.survey import plan_range
 from windrow.outcomes import NothingToDo
 from windrow.places import Places
 from windrow.scenarios.kafka import pipeline_file, record_of

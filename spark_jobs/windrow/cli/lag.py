@@ -58,7 +58,7 @@ def lag_impact(
     windrow lag-impact feed
     windrow lag-impact feed --side right --lag 10m,1h --window 1h --recall 0.99
     """
-    from windrow.jobs import lag_impact as job
+    from windrow.jobs.lag import impact as job
 
     ctx = context(pipeline)
     texts = job.LagOptions(

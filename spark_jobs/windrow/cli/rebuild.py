@@ -24,9 +24,9 @@ from windrow.jobs.options import (
     StandingOf,
     Who,
 )
-from windrow.jobs.plan_intervals import listing
+from windrow.jobs.plan.plan_intervals import listing
+from windrow.jobs.plan.survey import Survey, record_survey, survey
 from windrow.jobs.run import BadRequest, Context, context
-from windrow.jobs.survey import Survey, record_survey, survey
 from windrow.text import shown_instant
 
 SHOWN = 40
@@ -79,7 +79,7 @@ def rebuild(
 
 def _carry_out(ctx: Context, run: str, planned_json: dict[str, Any], json: bool) -> None:
     """Carry out the recorded plans of a run, and print what came of them after `planned_json`."""
-    from windrow.jobs.planning import recorded_plans
+    from windrow.jobs.plan.planning import recorded_plans
     from windrow.jobs.publish import brief
     from windrow.jobs.rebuild import resume
 

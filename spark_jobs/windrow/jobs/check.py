@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from windrow.io.delta import crash_points
 from windrow.io.registers import judgements, measures, publications
 from windrow.jobs.options import OptionalIntervalStart, PipelineName, RunKey
-from windrow.jobs.planning import recorded_plans
+from windrow.jobs.plan.planning import recorded_plans
 from windrow.jobs.run import Context, context, job
 from windrow.outcomes import Blocked
 from windrow.semantics.judgement import may_publish

@@ -28,7 +28,7 @@ from windrow.io.registers import measures, publications
 from windrow.io.registers.clocks import Observation
 from windrow.io.training import candidates, inputs
 from windrow.jobs.options import OptionalIntervalStart, PipelineName, RunKey
-from windrow.jobs.planning import Known, Mode, plan_interval, recorded_plans
+from windrow.jobs.plan.planning import Known, Mode, plan_interval, recorded_plans
 from windrow.jobs.run import BadRequest, Context, context, job
 from windrow.jobs.spark import remember_size, spark_for
 from windrow.semantics.balance import landing_measures

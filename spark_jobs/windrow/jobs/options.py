@@ -101,7 +101,7 @@ Retention = Annotated[
 ]
 Day = Annotated[date | None, typer.Option(parser=_day, metavar="DAY", help="UTC day, 2026-11-01; default: yesterday.")]
 
-# lag_impact: texts, because `windrow.jobs.lag_arguments` reads them all at once; an empty one counts as not given.
+# lag_impact: texts, because `windrow.jobs.lag.arguments` reads them all at once; an empty one counts as not given.
 LagFrom = Annotated[
     str | None,
     typer.Option("--from", metavar=TIME, help="Start of served time; default: 24 hours before the end."),

@@ -12,7 +12,7 @@ from typing import Any
 from windrow.io.registers import measures, plans
 from windrow.jobs.decision import decision
 from windrow.jobs.options import IntervalStart, PipelineName, Reason, Who
-from windrow.jobs.planning import interval_at
+from windrow.jobs.plan.planning import interval_at
 from windrow.jobs.publish import brief, publish
 from windrow.jobs.run import BadRequest, Context, context, job
 

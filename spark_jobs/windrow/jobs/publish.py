@@ -28,7 +28,7 @@ from windrow.io.training import candidates, publication
 from windrow.io.training.publication import Row, Standing
 from windrow.jobs import ledger
 from windrow.jobs.options import PipelineName, RunKey
-from windrow.jobs.planning import recorded_plans
+from windrow.jobs.plan.planning import recorded_plans
 from windrow.jobs.run import BadRequest, Context, context, job
 from windrow.jobs.spark import spark_for
 from windrow.outcomes import NothingToDo

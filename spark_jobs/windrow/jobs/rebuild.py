@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 
 from windrow.io.registers.plans import Request
-from windrow.jobs.planning import recorded_plans
+from windrow.jobs.plan.planning import recorded_plans
+from windrow.jobs.plan.survey import plan_range
 from windrow.jobs.run import Context
-from windrow.jobs.survey import plan_range
 from windrow.jobs.train import Each, Round, carry_out
 
 

@@ -23,7 +23,7 @@ from windrow.io.training import publication, versions
 from windrow.io.training.publication import Row
 from windrow.jobs.decision import decision
 from windrow.jobs.options import IntervalStart, PipelineName, Reason, RollbackTo, Who
-from windrow.jobs.planning import interval_at
+from windrow.jobs.plan.planning import interval_at
 from windrow.jobs.publish import brief
 from windrow.jobs.run import BadRequest, Context, context, job
 from windrow.jobs.spark import spark_for

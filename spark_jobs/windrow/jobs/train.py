@@ -10,7 +10,7 @@ from typing import Any
 from windrow.io.registers.plans import Request
 from windrow.jobs.check import Refusal, check
 from windrow.jobs.join import make_candidates
-from windrow.jobs.planning import Known, Mode, plan_all, plan_interval
+from windrow.jobs.plan.planning import Known, Mode, plan_all, plan_interval
 from windrow.jobs.publish import publish
 from windrow.jobs.run import Context
 from windrow.quality.validation import preload

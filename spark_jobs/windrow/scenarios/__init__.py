@@ -1,6 +1,6 @@
 """Scenarios: files that say what happens to a pipeline and what must then be true, readable for domain experts.
 
-    report = run_file("tests/scenarios/vectors/01_both_ends_of_the_window_are_in.yaml")
+    report = run_file("tests/scenarios/vectors/windows/01_both_ends_of_the_window_are_in.yaml")
     print(report)                   # a timeline, the rows, and the differences between expected and found
 
 `reading` documents the format, `notation` the words for events and rows. A scenario runs on paper

@@ -88,7 +88,7 @@ def nearest_lengths(length: timedelta) -> tuple[timedelta, ...]:
     """The possible lengths, in whole seconds, around one that does not divide 24 hours: one or two, ascending.
 
     >>> [str(fitting) for fitting in nearest_lengths(timedelta(minutes=7))]
-    ['0:06:45', '0:07:12']
+    ['0:06:40', '0:07:12']
     """
     fitting = [timedelta(seconds=n) for n in range(1, 86_401) if 86_400 % n == 0]
     below = max((one for one in fitting if one <= length), default=fitting[0])

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 from windrow.io.lag import table as lag_table
 from windrow.io.lag.landed import LandedRecords
 from windrow.io.registers import clocks
-from windrow.jobs.lag_arguments import LagOptions, request_of
-from windrow.jobs.lag_delays import count_delays
-from windrow.jobs.lag_scenarios import SimulatedRange, simulate_range
+from windrow.jobs.lag.arguments import LagOptions, request_of
+from windrow.jobs.lag.delays import count_delays
+from windrow.jobs.lag.scenarios import SimulatedRange, simulate_range
 from windrow.jobs.options import (
     Drains,
     Graces,

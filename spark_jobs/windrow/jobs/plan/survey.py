@@ -16,7 +16,7 @@ from windrow.io.ledger import table as ledger_table
 from windrow.io.registers import judgements, plans, publications
 from windrow.io.registers.clocks import Observation
 from windrow.io.registers.plans import Request
-from windrow.jobs.planning import Known, interval_at, record, why_open
+from windrow.jobs.plan.planning import Known, interval_at, record, why_open
 from windrow.jobs.run import BadRequest, Context, WindowStillOpen
 from windrow.outcomes import NothingToDo
 from windrow.semantics.close import is_closed

@@ -11,8 +11,8 @@ from typing import Any
 
 from windrow.jobs.decision import decision
 from windrow.jobs.options import DryRun, Everything, From, PipelineName, Reason, RunKey, To, Who
+from windrow.jobs.plan.survey import Survey, record_survey, recorded_range, survey
 from windrow.jobs.run import context, job
-from windrow.jobs.survey import Survey, record_survey, recorded_range, survey
 from windrow.semantics.plan import Plan
 
 MOST_LISTED = 200

@@ -27,7 +27,7 @@ Partitions = Mapping[str, Collection[int]]
 
 @dataclass(frozen=True)
 class LagOptions:
-    """The options as they were written; see `jobs.lag_impact`. Each item of a list may hold commas."""
+    """The options as they were written; see `jobs.lag.impact`. Each item of a list may hold commas."""
 
     begin: str | None = None
     end: str | None = None
