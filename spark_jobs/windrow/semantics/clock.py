@@ -42,7 +42,8 @@ class NotCaughtUp(StillOpen):
 class IdlePolicy:
     """What the clock of an idle partition does: `caught_up` follows the landing time, `wait` stands still.
 
-    `after`: how far behind the landing time it follows, in addition to the out-of-orderness.
+    Args:
+        after: how far behind the landing time the clock follows, in addition to the out-of-orderness.
     """
 
     mode: Literal["caught_up", "wait"]
@@ -105,8 +106,9 @@ class PartitionClock:
 class Progress:
     """How far a partition is landed at the end of a landing batch.
 
-    newest_at: newest trusted event time of this batch, or of all batches: the clock is the same.
-    landed_at: time of the landing host, read before the broker was asked for `end_offset`.
+    Args:
+        newest_at: newest trusted event time of this batch, or of all batches so far; both give the same clock.
+        landed_at: time of the landing host, read before the broker was asked for `end_offset`.
     """
 
     topic: str
@@ -153,7 +155,7 @@ def advance(
 
 
 def topic_clock(partitions: Iterable[PartitionClock]) -> datetime | None:
-    """The least clock of a topic's partitions; None if a partition has no clock, or if there is no partition."""
+    """The least clock of a topic's partitions; None if one of them has no clock, or if there are no partitions."""
     clocks = [p.clock_at for p in current(partitions)]
     if not clocks or None in clocks:
         return None

@@ -41,9 +41,9 @@ class Verdict:
     missed_by: timedelta | None = None
     """outside the window: how far, in event time; late: how far the watermark was past the interval's closing"""
     batches: int | None = None
-    """above the pin"""
+    """number of batches above the pin, for a row that landed above it"""
     winner: RowId | None = None
-    """the row of the same event that stands instead"""
+    """the row that is kept for the same event instead of this one"""
 
 
 def outside(left_at: datetime, right_at: datetime, before: timedelta, after: timedelta) -> timedelta:
@@ -58,7 +58,7 @@ def outside(left_at: datetime, right_at: datetime, before: timedelta, after: tim
 
 
 def row_at(records: Iterable[Record], spec: JoinSpec, left: Record, pins: Mapping[str, int]) -> JoinedRow | None:
-    """The row as the reference join makes it at these pins; None where it does not emit it.
+    """The row as the reference join makes it at these pins; None if the join does not emit it.
 
     Args:
         records: every record of the left row's event, and all that could match it.
@@ -72,13 +72,13 @@ def row_at(records: Iterable[Record], spec: JoinSpec, left: Record, pins: Mappin
 
 
 def winner_of(records: Iterable[Record], stream: Left | Right, row: Record, pins: Mapping[str, int]) -> RowId | None:
-    """The row that stands for the same event at the pins; None if it is this row (rule 11)."""
+    """The row that is kept for the same event at the pins; None if it is this row (rule 11)."""
     winner = _winners(records, stream, pins).get(_event(stream, row))
     return None if winner == row.row_id else winner
 
 
 def _winners(records: Iterable[Record], stream: Left | Right, pins: Mapping[str, int]) -> dict[Any, RowId]:
-    """Event → the row that stands for it at the pins, for events with an id."""
+    """Event → the row that is kept for it at the pins, for events with an id."""
     landed, _ = landed_once(records, pins)
     rows = side_of(landed, stream, lambda at: True).rows
     return {event: r.row_id for r in rows if (event := _event(stream, r))}
@@ -98,11 +98,11 @@ def verdicts(
     pins: Mapping[str, int],
     lateness: Mapping[Batch, timedelta | None] | None = None,
 ) -> tuple[Verdict, ...]:
-    """One verdict for every record of the stream that has to do with the row, the nearest in event time first.
+    """One verdict for every record of the stream that matched the row or nearly did, the nearest in event time first.
 
     Args:
-        records: as for `row_at`, and what may nearly match it.
-        lateness: for each batch above its pin, how far the watermark was past the interval's closing when it came.
+        records: as for `row_at`, and the records that nearly match it.
+        lateness: for each batch above its pin, how far the watermark was past the interval's closing when it landed.
     """
     records = list(records)
     row = row_at(records, spec, left, pins)
@@ -110,7 +110,7 @@ def verdicts(
     winners = _winners(records, right, pins)
     found: dict[RowId, Verdict] = {}
     for r in sorted((r for r in records if r.row_id.topic in right.topics), key=lambda r: (r.row_id, r.batch)):
-        if r.row_id in found or r.row_id == left.row_id:  # an offset counts as it landed first
+        if r.row_id in found or r.row_id == left.row_id:  # of several landings of an offset, the first counts
             continue
         above = r.batch - pins.get(r.row_id.topic, 0)
         verdict = _verdict(left, r, right, spec, above)
@@ -125,7 +125,7 @@ def verdicts(
 
 
 def _verdict(left: Record, r: Record, right: Right, spec: JoinSpec, above: int) -> Verdict | None:
-    """The verdict by key, `where` and time alone; None for a record that has nothing to do with the row."""
+    """The verdict by key, `where` and time alone; None for a record that neither matches nor nearly matches."""
     ours, theirs = (key_of(row.values, s.key) for row, s in ((left, spec.left), (r, right)))
     is_alike = _is_key_alike(left, r, spec.left, right)
     if r.quarantined:
@@ -157,11 +157,12 @@ def plain_text(value: Any) -> str:
 
 
 def _is_key_alike(left: Record, r: Record, ours: Left, theirs: Right) -> bool:
-    """Whether the keys read the same, whatever their types."""
+    """Whether the keys look the same as `plain_text`, whatever their types."""
     pairs = [(left.values.get(a), r.values.get(b)) for a, b in zip(ours.key, theirs.key, strict=True)]
     return all(a is not None and b is not None and plain_text(a) == plain_text(b) for a, b in pairs)
 
 
 def _distance(left: Record, verdict: Verdict) -> tuple[bool, timedelta]:
+    """Sort key by distance in event time; records without an event time come last."""
     at = verdict.record.event_at
     return (at is None, abs(at - left.event_at) if at and left.event_at else ZERO)

@@ -85,7 +85,10 @@ def is_length(length: timedelta) -> bool:
 
 
 def nearest_lengths(length: timedelta) -> tuple[timedelta, ...]:
-    """The possible lengths, in whole seconds, around one that does not divide 24 hours: one or two, ascending.
+    """The nearest valid lengths, in whole seconds, below and above a length that does not divide 24 hours.
+
+    Returns:
+        One or two lengths, ascending.
 
     >>> [str(fitting) for fitting in nearest_lengths(timedelta(minutes=7))]
     ['0:06:40', '0:07:12']
@@ -102,13 +105,13 @@ def on_grid(t: datetime, length: timedelta) -> bool:
 
 
 def grid_around(t: datetime, length: timedelta) -> tuple[datetime, datetime]:
-    """The start of the interval of this length that holds `t`, and its end."""
+    """Start and end of the interval of this length that holds `t`."""
     below = utc(t) - (utc(t) - EPOCH) % _checked(length)
     return below, below + length
 
 
 def interval_of(t: datetime, start: datetime, length: timedelta) -> Interval:
-    """Interval that holds `t`. Before `start` it is the grid's, though nothing is published there.
+    """Interval that holds `t`. The grid also extends to times before `start`, where nothing is published.
 
     >>> noon = datetime(2026, 11, 1, 12, tzinfo=UTC)
     >>> str(interval_of(noon + timedelta(minutes=19), noon, timedelta(minutes=10)))
@@ -120,7 +123,7 @@ def interval_of(t: datetime, start: datetime, length: timedelta) -> Interval:
 
 
 def intervals_between(lo: datetime, hi: datetime, length: timedelta) -> Iterator[Interval]:
-    """Every interval that lies wholly in `[lo, hi)`, oldest first; `lo` is on the grid."""
+    """Every interval that lies wholly in `[lo, hi)`, oldest first; `lo` must be on the grid."""
     _check_on_grid(lo, length)
     start, hi = utc(lo), utc(hi)
     while hi - start >= length:
@@ -131,11 +134,14 @@ def intervals_between(lo: datetime, hi: datetime, length: timedelta) -> Iterator
 def stretches(
     intervals: Iterable[Interval], reach: timedelta = timedelta(0), most: int | None = None
 ) -> list[Interval]:
-    """Merge intervals that are at most `reach` apart; beyond `most` stretches, the nearest ones too.
+    """Merge intervals that are at most `reach` apart, and then the nearest neighbours until at most `most` remain.
+
+    Returns:
+        The merged intervals, ascending.
 
     >>> noon = datetime(2026, 11, 1, 12, tzinfo=UTC)
-    >>> some = [Interval(noon + n * MICROSECOND, noon + (n + 1) * MICROSECOND) for n in (0, 1, 2, 5)]
-    >>> [one.length // MICROSECOND for one in stretches(some)]
+    >>> short = [Interval(noon + n * MICROSECOND, noon + (n + 1) * MICROSECOND) for n in (0, 1, 2, 5)]
+    >>> [stretch.length // MICROSECOND for stretch in stretches(short)]
     [3, 1]
     """
     merged: list[Interval] = []

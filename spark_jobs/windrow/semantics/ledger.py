@@ -11,10 +11,10 @@
     erased           a published row whose landing row is deleted  the one that leaves, and what takes its place
     config_changed   the publication is of another config         one line, because nothing else can be compared
 
-A change of the label state stands on the first line about the row's labels, or on a line of its own where there is
-none. A row is late by its batch and the pin, never by the clock. The clock tells by how much: `missed_by` is how far
-the watermark was beyond the interval's closing when the batch came, and a grace larger by more than that would have
-caught the row. `cause` tells why. Published and rebuilt rows are of one config.
+A change of the label state is recorded on the first line about the row's labels, or on a line of its own if no label
+changes. A row is late if its batch is above the pin; the clock does not decide that. The clock gives the amount:
+`missed_by` is how far the watermark was beyond the interval's closing when the batch landed, and a grace larger by more
+than that would have caught the row. `cause` is the reason. Published and rebuilt rows are of one config.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ Partition = tuple[str, int, int]
 """topic, epoch, partition"""
 Cause = Literal["drained", "idle_advance", "lag", "producer_delay"]
 CONFIG_CHANGED, AS_PUBLISHED = "config_changed", "as_published"
-"""Kind of a line about a whole interval; kind of a line that takes earlier ones back, because the ledger is append
-only."""
+"""Kinds without a row of their own: the interval cannot be compared; earlier lines about the subject no longer count.
+The ledger is append only, so a line is revoked by a newer one."""
 
 
 def cause(
@@ -48,7 +48,7 @@ def cause(
     *,
     drained: bool = False,
 ) -> Cause:
-    """Why a record came after its interval was published: the first of these that applies.
+    """Why a record landed after its interval was published: the first of these that applies.
 
     drained         a person had declared the end of the stream.
     idle_advance    no event of its own partition had moved the clock to the closing: idling did, or the partition is
@@ -78,15 +78,15 @@ class Line:
     kind: str
     row_id: RowId
     row: JoinedRow | None = None
-    """the whole row, where it comes"""
+    """the joined row that is added"""
     gone: RowId | None = None
-    """the left row that leaves"""
+    """the left row that is removed"""
     stream: str | None = None
-    """right stream of the two matches"""
+    """right stream of `appeared` and `vanished`"""
     appeared: Record | None = None
-    """match that comes"""
+    """match that is added"""
     vanished: Record | None = None
-    """match that leaves"""
+    """match that is removed"""
     state: tuple[State, State] | None = None
     """label state before and after"""
     missed_by: timedelta | None = None
@@ -104,7 +104,7 @@ class Newer:
     watermark_at: Mapping[Batch, datetime | None]
     """the watermark as each batch began to land"""
     event_clocks: Mapping[Partition, datetime | None] | None = None
-    """of the publication's plan; None where causes are not wanted"""
+    """of the publication's plan; None if causes are not wanted"""
     out_of_orderness: Mapping[str, timedelta] = field(default_factory=dict)
     """by topic"""
     drained: bool = False
@@ -166,7 +166,7 @@ def apply(rows: Iterable[JoinedRow], lines: Iterable[Line]) -> tuple[JoinedRow, 
 def _whole_rows(
     old: Mapping[RowId, JoinedRow], new: Mapping[RowId, JoinedRow], left: Left, newer: Newer, closed_at: datetime
 ) -> Iterator[Line]:
-    """Left rows that come and left rows that leave; one that comes for the same event replaces one that leaves."""
+    """Lines about added and removed left rows; an added row replaces a removed row of the same event."""
     leaving = {_event(left, row): row_id for row_id, row in old.items() if row_id not in new}
     for row_id, row in new.items():
         if row_id in old:
@@ -179,12 +179,12 @@ def _whole_rows(
 
 
 def _leaving(newer: Newer, row_id: RowId) -> str:
-    """Why a row leaves: a lesser row id of its event has landed, or its own landing row was deleted."""
+    """Kind of a removal: a lesser row id of the event has landed, or the row's own landing row was deleted."""
     return "winner_changed" if row_id in newer.landed else "erased"
 
 
 def _of_row(old: JoinedRow, new: JoinedRow, spec: JoinSpec, newer: Newer, closed_at: datetime) -> list[Line]:
-    """Lines about the matches of a row; a change of its state stands on the first one about a label."""
+    """Lines about the matches of a row; the first one about a label also carries a change of the row's state."""
     lines = [line for right in spec.right for line in _of_stream(old, new, right, newer, closed_at)]
     before, after = (old.label_state, old.label_reason), (new.label_state, new.label_reason)
     if before != after:
@@ -198,7 +198,7 @@ def _of_row(old: JoinedRow, new: JoinedRow, spec: JoinSpec, newer: Newer, closed
 
 
 def _of_stream(old: JoinedRow, new: JoinedRow, right: Right, newer: Newer, closed_at: datetime) -> Iterator[Line]:
-    """Lines about the matches of one stream; each match that comes is paired with the one it replaces."""
+    """Lines about the matches of one stream; each added match is paired with the removed match that it replaces."""
     before, after = ({match.row_id: match for match in row.matches[right.name]} for row in (old, new))
     leaving = {_event(right, match): match for row_id, match in before.items() if row_id not in after}
     coming = [match for row_id, match in after.items() if row_id not in before]

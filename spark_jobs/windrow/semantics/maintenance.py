@@ -1,4 +1,4 @@
-"""What maintenance may do: which files are put together, which candidates are outdated, how long dead files stay.
+"""What maintenance may do: which files are compacted, which candidates are outdated, how long unused files stay.
 
     landing    batches ──[ hour ]──[ hour ]──[ open hour      only hours that are over: nothing is added to them any
     training   ──[ day of UTC ]──[ open day                   more, so each is compacted once
@@ -22,7 +22,7 @@ from windrow.semantics.plan import Plan
 ROWS_PER_FILE = 500_000
 HOUR = timedelta(hours=1)
 SHORTEST_RETENTION = timedelta(days=7)
-"""Longer than any job may run, and what Delta itself holds safe."""
+"""Longer than any job may run; also the shortest retention that Delta itself considers safe."""
 
 
 class RetentionUnsafe(BadInput, ValueError):
@@ -52,7 +52,7 @@ class TrainingFile(NamedTuple):
 
 @dataclass(frozen=True)
 class Piece:
-    """Files whose rows are put together."""
+    """Files of a table whose rows are rewritten into fewer files."""
 
     begins: datetime
     paths: frozenset[str]
@@ -118,7 +118,7 @@ def _hour(at: datetime) -> datetime:
 
 
 def outdated(plans: Iterable[Plan], standing: Mapping[datetime, int]) -> list[str]:
-    """Ids of the plans that no commit will accept any more, because their interval has a newer publication.
+    """Ids of the plans that can no longer be published, because their interval has a newer publication.
 
     Args:
         standing: interval start → number of the publication that readers see.

@@ -15,7 +15,7 @@ from typing import Any
 from windrow.semantics.intervals import utc
 
 Key = tuple[tuple[str, Any], ...]
-"""Column by column, type name and value: two keys are equal where both are."""
+"""Type name and value of each key column: two keys are equal if both agree in every column."""
 
 
 def matches(left_at: datetime, right_at: datetime, before: timedelta, after: timedelta) -> bool:

@@ -34,9 +34,10 @@ class RowId:
 class Record:
     """A landed record.
 
-    event_at: the *trusted* event time; None where it is absent, unreadable or ahead of its record.
-    record_at: Kafka's timestamp of the record; its event happened at most `max_skew` later.
-    quarantined: the reason, or None. A quarantined record has only those `values` that could be read.
+    Args:
+        event_at: the *trusted* event time; None if it is absent, unreadable or ahead of its record.
+        record_at: Kafka's timestamp of the record; its event happened at most `max_skew` later.
+        quarantined: the reason, or None. A quarantined record has only those `values` that could be read.
     """
 
     row_id: RowId
@@ -90,7 +91,10 @@ class Right:
 
 @dataclass(frozen=True)
 class Gap:
-    """Lost offsets of a topic: their events may lie anywhere between these event times, both included."""
+    """Lost offsets of a topic: their events may lie anywhere between these event times, both included.
+
+    A bound of None means that nothing limits that side.
+    """
 
     topic: str
     start_at: datetime | None = None
@@ -101,9 +105,10 @@ class Gap:
 class JoinSpec:
     """The rules that give rows their meaning, and how far the label streams had come at the pins.
 
-    event_clocks: by topic, the event clock of every partition that has an event (`reference.event_clocks`); a topic
-    without an event is missing.
-    forced: a person published the interval before it was closed.
+    Args:
+        event_clocks: by topic, the event clock of every partition that has an event (`reference.event_clocks`); a
+            topic without an event is missing.
+        forced: whether a person published the interval before it was closed.
     """
 
     left: Left
@@ -122,7 +127,7 @@ class JoinSpec:
             if len(r.key) != len(self.left.key):
                 raise ValueError(f"key of {r.name} {r.key} does not pair with that of the left {self.left.key}")
             if r.before < ZERO or r.after < ZERO:
-                raise ValueError(f"window of {r.name} is not negative: before {r.before}, after {r.after}")
+                raise ValueError(f"window of {r.name} must not be negative: before {r.before}, after {r.after}")
 
     @property
     def after(self) -> timedelta:

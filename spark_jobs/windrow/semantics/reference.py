@@ -30,7 +30,7 @@ from windrow.semantics.records import Gap, JoinSpec, Left, Predicate, Record, Ri
 
 @dataclass(frozen=True)
 class JoinedRow:
-    """A left row with its matches: by right stream, in row order; an empty tuple where there is none."""
+    """A left row with its matches: by right stream, in row order; an empty tuple if nothing matched."""
 
     row_id: RowId
     event_at: datetime
@@ -42,7 +42,7 @@ class JoinedRow:
 
 @dataclass(frozen=True)
 class Joined:
-    """The rows of one interval. By stream, `not_taken`: matches that `take` left out; `conflict`: see `Side`."""
+    """The rows of one interval. `not_taken`: by stream, matches that `take` left out. `conflict`: see `Side`."""
 
     interval: Interval
     rows: tuple[JoinedRow, ...]
@@ -116,8 +116,8 @@ def event_clocks(
 class Side:
     """A stream's rows in row order, one per event, and the counts of what was left out.
 
-    conflict: duplicates whose payload differs from that of the row that is kept, and, of rows with the same event id at
-    several event times, all but one.
+    `conflict` counts duplicates whose payload differs from that of the row that is kept, and of rows with one event id
+    at several event times all but one.
     """
 
     rows: tuple[Record, ...]
@@ -165,6 +165,7 @@ def side_of(landed: list[Record], stream: Left | Right, is_read: Callable[[datet
 
 
 def _read_for(interval: Interval, right: Right) -> Callable[[datetime], bool]:
+    """Return a test of event times: whether a right row is read for the windows of the interval, both ends included."""
     first, last = shifted(interval.start, -right.before), shifted(interval.end, right.after)
     return lambda t: first <= t <= last
 
@@ -224,8 +225,8 @@ def _doubts(row: Record, landed: list[Record], spec: JoinSpec) -> set[str]:
 def could_have_matched(left_at: datetime, bad: Record, right: Right, max_skew: timedelta) -> bool:
     """Whether a quarantined record of the left row's key may be a match that could not be read.
 
-    Not if `where` excludes it. Its own event time decides where it is trusted; else its record time does, because
-    nothing is logged before it has happened.
+    It may not if `where` excludes it. A trusted event time decides by itself. Without one, the record time must not be
+    before the window by more than `max_skew`, because nothing is logged before it has happened.
     """
     if right.where is not None and right.where(bad.values) is False:
         return False
@@ -235,6 +236,7 @@ def could_have_matched(left_at: datetime, bad: Record, right: Right, max_skew: t
 
 
 def _overlaps(gap: Gap, left_at: datetime, right: Right) -> bool:
+    """Whether the window and the gap share an instant; a missing bound of the gap has no limit."""
     begins_in_time = gap.start_at is None or utc(gap.start_at) <= shifted(left_at, right.after)
     return begins_in_time and (gap.end_at is None or utc(gap.end_at) >= shifted(left_at, -right.before))
 

@@ -107,12 +107,15 @@ def recall_of(delays: Curve, disorder: Curve, settings: WindowSettings) -> Estim
 
 
 def advise(delays: Curve, disorder: Curve, cost: CostModel, wanted: float) -> Advice:
-    """Find the least slack with which the clock keeps its promise to the wanted share of the labels, and then the least
-    window that reaches the wanted recall.
+    """Find the smallest settings that reach the wanted recall: first the least slack, then the least window with it.
 
-    Slack is chosen first because a longer window helps late labels as much as slack of the same length does: the
-    shortest wait of all would have no slack, and a clock that promises nothing. Where many labels come in the last
-    quarter of the range that can be judged, more come beyond it, and no settings are advised.
+    The least slack is that with which the clock keeps its promise to the wanted share of the labels. It is chosen first
+    because a longer window helps late labels as much as slack of the same length does: the shortest wait of all would
+    have no slack, and a clock that promises nothing. Where many labels come in the last quarter of the range that can
+    be judged, more come beyond it, and no settings are advised.
+
+    Raises:
+        ValueError: `wanted` is not between 0 and 1.
     """
     if not 0 < wanted < 1:
         raise ValueError(f"a wanted recall lies between 0 and 1, not at {wanted}")
@@ -149,6 +152,7 @@ def _least(
 
 
 def _too_few_labels(delays: Curve, disorder: Curve, wanted: float) -> str:
+    """The reason why no settings are safe: how many labels there are, and how many are needed."""
     needed = ceil(Z * Z * wanted / (1 - wanted))  # from here on Wilson's lower limit of a full share is above `wanted`
     return (
         f"{min(delays.labels, disorder.labels):,} labels are too few to be sure of {wanted:.4g}: "

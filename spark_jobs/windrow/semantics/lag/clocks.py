@@ -17,7 +17,7 @@ from windrow.semantics.lag.scenario import Policy
 from windrow.semantics.lag.setting import Event, LagSetting, PartitionId
 
 WAIT = IdlePolicy("wait")
-"""The records do not tell whether a partition was caught up, so time alone moves no clock."""
+"""Records do not show whether a partition was caught up, so time alone moves no clock."""
 
 
 class Clock(Protocol):
@@ -127,7 +127,7 @@ class WallClock:
     """Processing time: a window closes at its time, whether or not its records have arrived."""
 
     def read(self, now: datetime, event: Event | None) -> datetime | None:
-        """`now`."""
+        """The wall clock itself, `now`."""
         return now
 
 

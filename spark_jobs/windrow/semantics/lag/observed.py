@@ -9,12 +9,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from windrow.semantics.clock import PartitionClock, holder, topic_clock, watermark
+from windrow.semantics.clock import ClockRow, PartitionClock, holder, topic_clock, watermark
 from windrow.semantics.close import frontier
 
 
@@ -33,7 +33,7 @@ class ClockReading:
 
     @property
     def held_by(self) -> str:
-        """The partition that decides the watermark, as `topic/partition`."""
+        """The partition that decides the watermark, as `topic/partition`; `nothing` without a partition."""
         slowest = holder(self.clocks)
         return "nothing" if slowest is None else name_of(slowest)
 
@@ -62,18 +62,18 @@ def name_of(clock: PartitionClock) -> str:
     return f"{clock.topic}/{clock.partition}"
 
 
-def readings_of(rows: Iterable[Mapping[str, object]]) -> list[ClockReading]:
+def readings_of(rows: Iterable[ClockRow]) -> list[ClockReading]:
     """Rows of the `clock` table as readings, in the order of their observations."""
-    by_observation: dict[int, list[Mapping[str, object]]] = defaultdict(list)
+    by_observation: dict[int, list[ClockRow]] = defaultdict(list)
     for row in rows:
-        by_observation[row["observation"]].append(row)  # type: ignore[index]
+        by_observation[row["observation"]].append(row)
     return [_reading(by_observation[number]) for number in sorted(by_observation)]
 
 
 def until_closed(
     readings: Sequence[ClockReading], end: datetime, after: timedelta, grace: timedelta
 ) -> list[ClockReading]:
-    """The readings up to the first one that closes every window of rows before `end`; all where none does."""
+    """The readings up to the first one that closes every window of rows before `end`; all of them if none does."""
     for n, reading in enumerate(readings):
         closed_to = frontier(watermark(reading.clocks), after, grace)
         if closed_to is not None and closed_to >= end:
@@ -82,14 +82,14 @@ def until_closed(
 
 
 def complete_until(clocks: Iterable[PartitionClock], topics: Collection[str]) -> datetime | None:
-    """Event time before which every record of the topics has landed: their least clock; None without one."""
+    """Event time before which every record of the topics has landed, their least clock; None if one has no clock."""
     clocks = list(clocks)
     of_topics = [topic_clock(clock for clock in clocks if clock.topic == topic) for topic in topics]
     return None if None in of_topics else min(filter(None, of_topics), default=None)
 
 
 def thinned(readings: Sequence[ClockReading], most: int) -> list[ClockReading]:
-    """At most `most` readings, evenly chosen, with the first and the last."""
+    """At most `most` readings (at least 2), evenly chosen, among them the first and the last."""
     if len(readings) <= most:
         return list(readings)
     last = len(readings) - 1
@@ -124,11 +124,9 @@ def by_partition(readings: Sequence[ClockReading]) -> list[PartitionLag]:
     return sorted(lags, key=lambda lag: (-lag.held, -lag.most_records, lag.name))
 
 
-def _reading(rows: Sequence[Mapping[str, object]]) -> ClockReading:
-    fields = ("topic", "epoch", "partition", "next_offset", "end_offset", "newest_at", "clock_at")
-    clocks = (PartitionClock(**{name: row[name] for name in fields}) for row in rows)  # type: ignore[arg-type]
-    at = max(row["landed_at"] for row in rows)  # type: ignore[type-var]
-    return ClockReading(at, tuple(sorted(clocks, key=lambda c: c.identity)))  # type: ignore[arg-type]
+def _reading(rows: Sequence[ClockRow]) -> ClockReading:
+    clocks = sorted((PartitionClock.of_row(row) for row in rows), key=lambda clock: clock.identity)
+    return ClockReading(max(row["landed_at"] for row in rows), tuple(clocks))
 
 
 def _median(values: Sequence[timedelta]) -> timedelta | None:

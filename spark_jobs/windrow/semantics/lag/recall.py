@@ -34,7 +34,7 @@ MIN_AT_RISK = 30
 
 
 class TooFewLabels(ValueError):
-    """The data do not hold the answer; the message says what would help."""
+    """The data hold too few labels to answer; the message says what would help."""
 
 
 @dataclass(frozen=True)

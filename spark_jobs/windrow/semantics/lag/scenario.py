@@ -13,8 +13,9 @@ itself arrived. The policies differ in their clock alone: each buffers all label
 analysis runs from the first to the last arrival of its events; rows that the clock has not closed by then are *open*,
 and only their number is reported.
 
-The study follows the one of Twitter's pipeline for logged features: a lagging left consumer is harmless as long as an
-event is consumed inside its window, and a lagging right consumer loses labels unless the clock waits for it.
+The analysis follows a study of Twitter's pipeline for logged features. It found that a lagging left consumer is
+harmless as long as an event is consumed inside its window, and that a lagging right consumer loses labels unless the
+clock waits for it.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ LagKind = Literal["constant", "pause", "drain"]
 
 
 class NotAnalysable(BadInput, ValueError):
-    """The request cannot be analysed. A retry does not help; the message says what would."""
+    """The request cannot be analysed. A retry does not help; the message says what to change."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a lag analysis works on: the events of a stretch of time, and the pipeline's rules about them."""
+"""Input of a lag analysis: the events of a stretch of time, and the pipeline's rules about them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Event:
 
     Args:
         record_at: its time on the broker.
-        keys: stream → key, for each stream that has the record as a row: the stream's `where` selects it, and it is
-            not a producer's retry. The key is None where a key column is null. Empty for a record that only moves
+        keys: stream → key, for each stream in which the record is a row: the stream's `where` selects it, and it is
+            not a producer's retry. A key is None if one of its columns is null. Empty for a record that only moves
             clocks.
     """
 
@@ -89,13 +89,13 @@ class LagSetting:
         )
 
     def closing_unit(self, event_at: datetime) -> Interval:
-        """What a left row closes with: its interval or, row by row, its own microsecond."""
+        """The interval that a left row closes with; where rows close one by one, the microsecond of the row."""
         if self.interval is not None:
             return interval_of(event_at, EPOCH, self.interval)
         return Interval(event_at, shifted(event_at, MICROSECOND))
 
     def lagging(self, lag: Lag | None) -> frozenset[PartitionId]:
-        """The partitions that a lag is injected on.
+        """The partitions that a lag is injected on; empty without a lag.
 
         Raises:
             NotAnalysable: the lag hits no partition that has an event.

@@ -43,7 +43,7 @@ class RowOutcome:
 
 
 def simulate(events: Iterable[Event], scenario: LagScenario, setting: LagSetting) -> LagOutcome:
-    """Return the outcome for the left rows among the events.
+    """Return the outcome of a scenario for the left rows among the events.
 
     Raises:
         NotAnalysable: the lag hits nothing.
@@ -101,6 +101,7 @@ class _Run:
             self.rows.append(RowOutcome(event, False, None, self._matched(event, self.all_labels), 0))
 
     def _land(self, event: Event) -> None:
+        """Keep an arriving label for all rows, and open an arriving row, or count it as missing."""
         self._add_label(event, self.landed)
         if self.rules.left not in event.keys:
             return
@@ -112,6 +113,7 @@ class _Run:
             heapq.heappush(self.open, (unit, event.event_at, event.row_id, event))
 
     def _close(self, now: datetime, watermark: datetime | None) -> None:
+        """Let the rows leave whose window the watermark closes; `open` is a heap with the earliest interval first."""
         self.frontier = frontier(watermark, self.rules.after, self.rules.grace)
         while self.open and is_closed(self.open[0][0], self.frontier):
             event = heapq.heappop(self.open)[-1]
@@ -129,6 +131,7 @@ class _Run:
                 labels[name, key].append(event)
 
     def _matched(self, row: Event, labels: Labels) -> int:
+        """Number of these labels that match the row, over all label streams."""
         key = row.keys[self.rules.left]
         return sum(
             matches(row.event_at, label.event_at, stream.before, stream.after)

@@ -97,6 +97,7 @@ def clock_rows(
 
 
 def _totals(batch: Batch, partition: int, count: Counts, last: ClockRow | None) -> dict[str, Any]:
+    """Counts of the batch added to those of the partition's last row."""
     start, until, _ = batch.ranges[partition]
     grown = {
         "read": until - start,

@@ -66,7 +66,7 @@ class Lost:
 
 @dataclass(frozen=True)
 class GivenUp:
-    """Lost ranges that a person gives up, for the record."""
+    """Lost ranges that a person gives up, with the person's name and reason."""
 
     lost: tuple[Lost, ...] = ()
     who: str = ""

@@ -27,12 +27,12 @@ class OffsetsGone(NeedsPerson):
 
 
 def next_batch(topic: Topic, landed_at: datetime, previous: Sequence[ClockRow], given_up: GivenUp) -> Batch:
-    """The batch to land next; empty when nothing new is readable.
+    """The batch to land next; it is empty if nothing new is readable.
 
     Args:
         topic: the topic as the broker knows it now.
         landed_at: time of the landing run.
-        previous: the topic's rows of the clock; none before its first batch.
+        previous: the topic's rows of the clock; empty before its first batch.
         given_up: lost ranges that a person gives up.
 
     Raises:
@@ -48,14 +48,17 @@ def next_batch(topic: Topic, landed_at: datetime, previous: Sequence[ClockRow], 
     positions = {row["partition"]: row["next_offset"] for row in same}
     ranges = {}
     for p in topic.partitions:
-        # Where the first offset is beyond the position, what lies between has just been accepted as a gap.
+        # If the first offset is beyond the position, the offsets between them have just been accepted as a gap.
         start = max(positions.get(p.number, p.begin), p.begin)
         ranges[p.number] = (start, min(p.end, start + RECORDS_PER_PARTITION), p.end)
     return Batch(topic.name, topic.id, epoch, number, landed_at, ranges, gaps)
 
 
 def lost_ranges(topic: Topic, previous: Iterable[ClockRow]) -> list[Lost]:
-    """Offsets that were still to be landed and that the broker has deleted.
+    """Offsets that were not landed yet and that the broker has deleted.
+
+    Args:
+        previous: the topic's rows of the clock.
 
     Raises:
         OffsetsGone: the broker's log ends before the position.
@@ -82,6 +85,7 @@ def lost_ranges(topic: Topic, previous: Iterable[ClockRow]) -> list[Lost]:
 def _accepted(
     lost: Sequence[Lost], given_up: GivenUp, previous: Iterable[ClockRow], number: int, landed_at: datetime
 ) -> tuple[AcceptedGap, ...]:
+    """The lost ranges as gaps of batch `number`; refused if a person has not given up each of them."""
     if missing := [one for one in lost if one not in given_up.lost]:
         ranges = "; ".join(f"topic {x.topic} partition {x.partition}: offsets [{x.start}, {x.until})" for x in missing)
         accept = " ".join(f"--accept-gap {one}" for one in missing)

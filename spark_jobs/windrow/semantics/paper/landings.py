@@ -70,7 +70,7 @@ class Landings:
 
     @property
     def watermark(self) -> datetime | None:
-        """The watermark of the newest observation; None as long as there is none."""
+        """The watermark of the newest observation; None before a partition has a clock."""
         return watermark(self.clocks)
 
     def produce(self, partition: PartitionId, sent: Sent) -> RowId:
@@ -79,7 +79,7 @@ class Landings:
         return RowId(partition[0], self.epoch[partition[0]], partition[1], len(self.log[partition]) - 1)
 
     def add_partitions(self, topic: str, count: int) -> None:
-        """The topic has `count` partitions from now on; the new ones are read from their start."""
+        """Give the topic `count` partitions from now on; the new ones are read from their start."""
         for partition in [(topic, p) for p in range(self.partitions[topic], count)]:
             self.log[partition], self.position[partition] = [], 0
         self.partitions[topic] = count
@@ -101,10 +101,10 @@ class Landings:
         self._observe(now, unseen or {})
 
     def land_unanswered(self, now: datetime) -> None:
-        """A landing that gets no answer from the broker changes nothing, not even the clock."""
+        """Land without an answer from the broker: nothing changes, not even the clock."""
 
     def land_killed(self, now: datetime, topics: Iterable[str]) -> None:
-        """A landing that is killed after it has committed these topics and before it advances the clock."""
+        """Land, but be killed after these topics are committed and before the clock is advanced."""
         for topic in topics:
             batch = self.batches[topic]
             self._land(topic, now)

@@ -24,7 +24,7 @@ from windrow.semantics.records import JoinSpec, Record
 from windrow.semantics.reference import Joined, JoinedRow, event_clocks, landed_once, reference_join
 
 MOST_INTERVALS = 5_000
-"""A range of more intervals is refused: on paper it would take minutes."""
+"""A range of more intervals is refused, because it would take minutes in memory."""
 
 
 class NotClosed(Exception):
@@ -62,7 +62,7 @@ class Model(Landings):
 
     @property
     def frontier(self) -> datetime | None:
-        """Up to here every interval is closed."""
+        """Event time before which every interval is closed; None without a watermark."""
         return frontier(self.watermark, self.rules.spec.after, self.rules.spec.grace)
 
     @property
@@ -102,7 +102,11 @@ class Model(Landings):
         return self.plans[run]
 
     def publish(self, plan: Plan) -> Publication:
-        """Carry out a plan. Idempotent; raises Outdated where the interval was published by a later plan."""
+        """Carry out a plan, and return its publication; a plan that is published already is not published again.
+
+        Raises:
+            Outdated: the interval has a newer publication than the plan knows.
+        """
         for done in self.publications:
             if done.plan.id == plan.id:
                 return done
@@ -131,7 +135,7 @@ class Model(Landings):
         return tuple(done)
 
     def killed_run(self, plans: Sequence[Plan], point: str, nth: int) -> None:
-        """A run that dies at a crash point: while publishing its nth plan, or before publishing anything."""
+        """Carry out a run that dies at a crash point: while publishing its nth plan, or before publishing anything."""
         done = nth + point.startswith("publish.after") if point.startswith("publish.") else 0
         for plan in plans[:done]:
             self.publish(plan)
@@ -179,6 +183,7 @@ class Model(Landings):
         return self._at[known]
 
     def _closed(self, drained: bool) -> Iterable[Interval]:
+        """Closed intervals from the start on; with `drained`, at least up to the newest left row."""
         spec = self.rules.spec
         until = self.frontier
         if drained:
