@@ -19,7 +19,7 @@ from windrow.semantics.intervals import grid_around, is_length, nearest_lengths,
 from windrow.text import duration_text, short, short_instant_text
 
 Finding = tuple[Location, str]
-"""Where, and what is wrong; what would be right."""
+"""Location, and a message: what is wrong; what would be right."""
 
 SHORTEST = timedelta(seconds=1)
 """No interval is shorter."""
@@ -29,7 +29,7 @@ _LABEL = "a label, and labels do not see each other; repeat its expression"
 
 
 def findings(pipeline: PipelineFields) -> list[Finding]:
-    """Everything that does not fit, in no particular order; empty for a usable pipeline."""
+    """Every part that does not fit another, in no particular order; empty for a usable pipeline."""
     checks: tuple[Callable[[PipelineFields], Iterator[Finding]], ...] = (
         _interval_divides_the_day,
         _start_is_on_the_grid,
@@ -45,7 +45,7 @@ def findings(pipeline: PipelineFields) -> list[Finding]:
 
 
 def located(pipeline: PipelineFields) -> Iterator[tuple[Location, Stream]]:
-    """The streams of a pipeline with their places in the file, the left one first."""
+    """The streams of a pipeline with their locations in the file, the left one first."""
     yield ("left",), pipeline.left
     for position, stream in enumerate(pipeline.right):
         yield ("right", position), stream
@@ -90,6 +90,7 @@ def _columns_are_there(pipeline: PipelineFields) -> Iterator[Finding]:
 
 
 def _column(stream: Stream, where: Location, name: str, use: str) -> Iterator[Finding]:
+    """Whether a column exists and has a type for its use: `key`, `event_time` or `event_id`."""
     if name not in stream.columns:
         yield (
             where,
@@ -175,6 +176,7 @@ def _shared_topics_agree(pipeline: PipelineFields) -> Iterator[Finding]:
 
 
 def _differ(stream: Stream, other: Stream) -> Iterator[Finding]:
+    """Where two streams of one topic disagree; locations are relative to the first of them."""
     if stream.event_time != other.event_time:
         yield ("event_time",), f"is {stream.event_time!r}, in {other.name} it is {other.event_time!r}"
     if stream.out_of_orderness != other.out_of_orderness:
@@ -196,7 +198,7 @@ def _differ(stream: Stream, other: Stream) -> Iterator[Finding]:
 
 @dataclass(frozen=True)
 class Expression:
-    """A `where` or a label: its place in the file, its text, and the columns that it sees (name → Spark's type)."""
+    """A `where` or a label: its location in the file, its text, and the columns that it sees (name → Spark's type)."""
 
     where: Location
     text: str
@@ -215,6 +217,7 @@ def expressions_of(pipeline: PipelineFields) -> Iterator[Expression]:
 
 
 def _joined_columns(pipeline: PipelineFields) -> dict[str, ColumnType]:
+    """Columns that a label may use: left columns, right streams, label state and reason, row order, interval."""
     return {
         **_types(pipeline.left.columns),
         **{stream.name: element_type(stream) for stream in pipeline.right},
@@ -223,6 +226,7 @@ def _joined_columns(pipeline: PipelineFields) -> dict[str, ColumnType]:
 
 
 def _expressions_read(pipeline: PipelineFields) -> Iterator[Finding]:
+    """Every `where` and label is one allowed expression over columns that exist."""
     expressions = list(expressions_of(pipeline))
     if not expressions:
         return

@@ -38,12 +38,17 @@ class _NeedsSpark(Exception):
 
 
 class _Value(NamedTuple):
+    """A part of a condition: its kind (`string`, `number`, `boolean`, `null` or `other …`), and its value for a row."""
+
     kind: str
     of: Callable[[Row], Any]
 
 
 def predicate(text: str, columns: Mapping[str, str]) -> Predicate | None:
-    """The condition as a function of a row, or None where only Spark can evaluate it.
+    """The condition as a function of a row, or None if only Spark can evaluate it.
+
+    Args:
+        columns: name → type as normalised Spark DDL.
 
     >>> is_click = predicate("action = 'click'", {"action": "string"})
     >>> [is_click({"action": a}) for a in ("click", "view", None)]
@@ -60,7 +65,7 @@ def predicate(text: str, columns: Mapping[str, str]) -> Predicate | None:
 
 
 def columns_in(text: str) -> set[str]:
-    """Column names in a condition, in lower case; empty where it cannot be parsed."""
+    """Column names in a condition, in lower case; empty if it cannot be parsed."""
     try:
         return {column.name.lower() for column in sqlglot.parse_one(text, read="spark").find_all(exp.Column)}
     except (SqlglotError, RecursionError):
@@ -68,6 +73,14 @@ def columns_in(text: str) -> set[str]:
 
 
 def _value(node: Any, columns: Mapping[str, tuple[str, str]]) -> _Value:
+    """Value of a node of the syntax tree.
+
+    Args:
+        columns: lower-case name → name and type.
+
+    Raises:
+        _NeedsSpark: the node is not supported here.
+    """
     if isinstance(node, exp.Paren):
         return _value(node.this, columns)
     if isinstance(node, exp.Column) and not node.table and node.name.lower() in columns:
@@ -134,6 +147,8 @@ def _boolean(value: _Value) -> _Value:
 
 
 def _all(parts: list[_Value]) -> _Value:
+    """SQL's `and`: false if any part is, else unknown if any part is."""
+
     def evaluate(row: Row) -> bool | None:
         truths = [part.of(row) for part in parts]
         return False if False in truths else None if None in truths else True
@@ -142,6 +157,8 @@ def _all(parts: list[_Value]) -> _Value:
 
 
 def _any(parts: list[_Value]) -> _Value:
+    """SQL's `or`: true if any part is, else unknown if any part is."""
+
     def evaluate(row: Row) -> bool | None:
         truths = [part.of(row) for part in parts]
         return True if True in truths else None if None in truths else False
@@ -150,6 +167,7 @@ def _any(parts: list[_Value]) -> _Value:
 
 
 def _compared(how: type[exp.Expression], one: Any, other: Any, columns: Mapping[str, tuple[str, str]]) -> _Value:
+    """Comparison of two values of one kind; Spark would cast values of different kinds, which is left to Spark."""
     left, right = _value(one, columns), _value(other, columns)
     kinds = {left.kind, right.kind} - {"null"}
     if len(kinds) > 1 or kinds - {"string", "number", "boolean"}:

@@ -1,4 +1,4 @@
-"""Types of the single fields of a pipeline file: each reads its text strictly, or says what would be right.
+"""Types of the single fields of a pipeline file: each reads its text strictly, or names what would be right.
 
 Whether fields fit together is checked in `checks`.
 """

@@ -44,20 +44,20 @@ def load(path: Path | str, expectations: Path | str | None = None) -> Pipeline:
 
 
 def check(path: Path | str, expectations: Path | str | None = None) -> tuple[Pipeline, list[Problem]]:
-    """As `load`, with the warnings: what is right but worth a second look."""
+    """Load a pipeline file as `load` does, and return its warnings too (see `warnings`)."""
     path = Path(path)
     return _checked(read_document(read_text(path), path), expectations)
 
 
 def refusal(path: Path | str, findings: Iterable[tuple[Location, str]]) -> PipelineInvalid:
-    """The error for a file that is wrong in a way that only Spark knows: the findings, each with its line."""
+    """The error for a file whose problems only Spark could find: the findings, each with its line."""
     path = Path(path)
     document = read_document(read_text(path), path)
     return PipelineInvalid(path, [document.problem(where, message) for where, message in findings])
 
 
 def parse(content: str, path: Path | str = "pipeline.yaml", expectations: Path | str | None = None) -> Pipeline:
-    """As `load`, from text; `path` is only for messages."""
+    """Load a pipeline from text, as `load` does from a file; `path` is only for messages."""
     return _checked(read_document(content, Path(path)), expectations)[0]
 
 
@@ -98,6 +98,7 @@ def find(name: str, folders: Iterable[Path | str], expectations: Path | str | No
 
 
 def _files(folders: Iterable[Path | str]) -> Iterator[Path]:
+    """YAML files in these folders, each once, even if a folder is named twice or linked."""
     seen: set[Path] = set()
     for folder in folders:
         for path in sorted(Path(folder).glob("*")) if Path(folder).is_dir() else ():
@@ -107,6 +108,7 @@ def _files(folders: Iterable[Path | str]) -> Iterator[Path]:
 
 
 def _name_in(path: Path) -> tuple[str, int]:
+    """The pipeline's name in a file and its line; the file's own name if it cannot be read."""
     try:
         document = read_document(read_text(path), path)
     except PipelineInvalid:

@@ -49,6 +49,7 @@ def problems_of(wrong: ValidationError, document: Document) -> Iterator[Problem]
 
 
 def _message(where: Location, error: dict[str, Any]) -> str:
+    """What is wrong and what would be right, for one of Pydantic's errors."""
     kind, given, bounds = error["type"], error.get("input"), error.get("ctx") or {}
     example = f"write {_EXAMPLES[str(where[-1])]}" if where and where[-1] in _EXAMPLES else ""
     if kind == "missing":
@@ -80,6 +81,7 @@ def _message(where: Location, error: dict[str, Any]) -> str:
 
 
 def _fields(where: Location) -> list[str]:
+    """Names of the fields that may stand at a location."""
     path = tuple(part for part in where if isinstance(part, str))
     if path == ("idle",):
         return list(Idle.__dataclass_fields__)

@@ -1,4 +1,4 @@
-"""A pipeline: what its rows mean, and nothing about where things live.
+"""A pipeline: what its rows mean. Where its tables are is no part of it (see `home`).
 
 A `Pipeline` that exists is usable: every field has been read strictly (`fields`, `streams`) and the parts fit
 together (`checks`), whether it was read from a file or made in code.
@@ -37,12 +37,12 @@ class Pipeline(PipelineFields):
 
     @property
     def after(self) -> timedelta:
-        """The largest `after`: what closing waits for, besides the grace."""
+        """The largest `after` of the right streams: what closing waits for, in addition to the grace."""
         return max(stream.window.after for stream in self.right)
 
     @property
     def before(self) -> timedelta:
-        """The largest `before`: how far back right rows are read."""
+        """The largest `before` of the right streams: how far back right rows are read."""
         return max(stream.window.before for stream in self.right)
 
     @property
@@ -65,7 +65,7 @@ class Pipeline(PipelineFields):
 
     def event_time(self, topic: str) -> str:
         """The event time column of a topic; streams that share a topic share it."""
-        return self.streams_of(topic)[0].event_time
+        return self._first(topic).event_time
 
     def topic_columns(self, topic: str) -> dict[str, str]:
         """Columns of the landing table of a topic: the union over the streams reading it, left first."""
@@ -79,10 +79,11 @@ class Pipeline(PipelineFields):
 
     @property
     def config_hash(self) -> str:
-        """sha256 over what gives rows their meaning: two files with one hash make the same rows.
+        """SHA-256 (hex) over the fields that give rows their meaning: two files with one hash make the same rows.
 
-        How often and how much at once (`land_every`, `catch_up`), who judges (`expectations`), the order in
-        which streams, columns and topics are written, and spellings (`90s`, `1m30s`) make no difference.
+        These make no difference: how often and how much at once a run works (`land_every`, `catch_up`), the suite that
+        judges (`expectations`), the order in which streams, columns and topics are written, and spellings (`90s`,
+        `1m30s`).
         """
         meaning = self.model_dump(exclude={"land_every", "catch_up", "expectations"})
         for stream in (meaning["left"], *meaning["right"]):
@@ -93,7 +94,7 @@ class Pipeline(PipelineFields):
 
 
 def _canonical(value: object) -> object:
-    """Times as whole microseconds: no library's idea of how to write them is part of the hash."""
+    """Times as whole microseconds, so that the hash does not depend on how a library writes them."""
     if isinstance(value, datetime | timedelta):
         return micros(value)
     raise TypeError(f"{type(value)} has no canonical form")

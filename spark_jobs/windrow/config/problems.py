@@ -1,4 +1,4 @@
-"""What is wrong with a pipeline file: the line, the field, a sentence, and what would be right.
+"""Problems of a pipeline file: the line, the field, what is wrong, and what would be right.
 
 Every problem reads `file:line: field: what is wrong; what would be right`. An edit helps, a retry does not.
 """

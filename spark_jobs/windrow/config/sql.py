@@ -26,7 +26,7 @@ from windrow.text import short
 
 _LONGEST = 10_000
 _BARE = frozenset({"current_timestamp", "current_date", "current_time", "localtimestamp", "current_user", "user"})
-"""They need no brackets."""
+"""Functions that Spark also calls without brackets."""
 _CHANGING = _BARE | {
     *("rand", "random", "randn", "uuid", "shuffle", "randstr", "uniform"),
     *("now", "curdate", "current_timezone", "session_user", "version"),
@@ -35,8 +35,9 @@ _CHANGING = _BARE | {
     *("input_file_name", "input_file_block_start", "input_file_block_length"),
     *("reflect", "java_method", "try_reflect", "ai_query"),
 }
-"""Functions with a message of their own; any other that is not allowed is just that."""
+"""Functions whose value changes from call to call; their message says so. Others are refused as not allowed."""
 _CLOCK_WHEN_EMPTY = frozenset({"unix_timestamp", "to_unix_timestamp"})
+"""Functions that return the current time if they are called without an argument."""
 CLOCK_TEXT = re.compile(r"\s*(now|today|yesterday|tomorrow)(?![a-z])", re.IGNORECASE)
 """Spark reads these as an instant of today wherever a constant text becomes a time, also by an implied cast."""
 _BEFORE_BRACKET = frozenset(
@@ -46,17 +47,24 @@ _BEFORE_BRACKET = frozenset(
         *("decimal", "dec", "numeric", "char", "varchar", "select", "where", "values", "exists"),
     }
 )
-"""Words in front of a bracket that call nothing; what must not be there at all is refused by its shape."""
+"""Words in front of a bracket that are not calls; those among them that are not allowed are refused by later steps."""
 _CONSTRUCTORS = frozenset({"array", "map", "struct", "named_struct", "pi", "e"})
 """Calls that may be made of constants alone."""
 _ELEMENT_FIRST = (exp.ArrayFilter, exp.Transform, exp.Exists)
+"""Functions whose lambda has the array's element as its first variable."""
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Like, exp.ILike, exp.RegexpLike, exp.In)
 _WORD = re.compile(r"[^\W\d]\w*")
 
 
 @dataclass(frozen=True)
 class Scope:
-    """The columns an expression sees (a type of None is not looked into), and why others are not seen."""
+    """The columns that an expression sees, and the reason why others are refused.
+
+    Args:
+        columns: name → type; fields of a column whose type is None are not checked.
+        refused: column name → reason.
+        refused_fields: field name of any struct → reason.
+    """
 
     columns: Mapping[str, ColumnType | None]
     refused: Mapping[str, str] = field(default_factory=dict)
@@ -64,7 +72,7 @@ class Scope:
 
 
 def problems_of(text: str, scope: Scope) -> list[str]:
-    """What is wrong with an expression; nothing where it is right."""
+    """Problems of an expression, as sentences; empty for a valid one."""
     if not text.strip():
         return ["is empty; write a Spark SQL expression, or leave the field out"]
     if len(text) > _LONGEST:
@@ -76,7 +84,7 @@ def problems_of(text: str, scope: Scope) -> list[str]:
 
 
 def _refers(node: exp.Expr) -> bool:
-    """Whether a column or a lambda's variable stands anywhere in it; names of fields are neither."""
+    """Whether a node contains a column or a lambda's variable; names of fields are neither."""
     if node.find(exp.Column):
         return True
     return any(not _names_a_field(name) for name in node.find_all(exp.Identifier))
@@ -97,6 +105,7 @@ class _Reading:
         self.found: list[str] = []
 
     def problems(self) -> list[str]:
+        """All problems, by step: tokens, syntax, shape, columns. The first step that finds any ends the search."""
         try:
             tokens = Spark().tokenize(self.text)
         except TokenError:
@@ -125,6 +134,7 @@ class _Reading:
         return list(dict.fromkeys(self.found))
 
     def syntax(self, wrong: ParseError) -> str:
+        """The parser's error as a sentence."""
         first = wrong.errors[0] if wrong.errors else {}
         near = str(first.get("highlight") or "").strip()
         reason = str(first.get("description") or "it is no expression")
@@ -139,6 +149,7 @@ class _Reading:
 
     @staticmethod
     def more_than_one(select: exp.Select) -> bool:
+        """Whether the text added anything to the `SELECT (…)` around it, such as FROM or a second column."""
         other = [key for key, value in select.args.items() if value and key != "expressions"]
         return bool(other) or len(select.expressions) != 1 or not isinstance(select.expressions[0], exp.Paren)
 
@@ -203,6 +214,7 @@ class _Reading:
         return f"{name}() makes several rows of one; every left row stays one row"
 
     def shape_problems(self, root: exp.Expr) -> Iterator[str]:
+        """Parts of the tree that are not an expression over one row, or not a pure one."""
         for node in root.walk():
             if isinstance(node, exp.Exists) and isinstance(node.expression, exp.Lambda):
                 continue
@@ -245,9 +257,14 @@ class _Reading:
             return str(node.this).lower()
         return node.sql_name().lower() if isinstance(node, exp.Func) else ""
 
-    # --- columns: every visit answers the type of the expression, or None where it is not known
+    # --- columns: each of these returns the type of the node, or None if it is not known, and adds problems to `found`
 
     def visit(self, node: exp.Expr, bound: Mapping[str, ColumnType | None]) -> ColumnType | None:
+        """Check a node and all below it.
+
+        Args:
+            bound: variables of the lambdas around the node, in lower case → their types.
+        """
         if isinstance(node, exp.Literal):
             return self.literal(node)
         if isinstance(node, _COMPARISONS):
@@ -271,6 +288,7 @@ class _Reading:
 
     @staticmethod
     def arguments(node: exp.Expr) -> Iterator[exp.Expr]:
+        """Child nodes, the first argument of a function first."""
         for value in node.args.values():
             for one in value if isinstance(value, list) else [value]:
                 if isinstance(one, exp.Expr):
@@ -287,7 +305,7 @@ class _Reading:
         return None
 
     def comparison(self, node: exp.Expr, bound: Mapping[str, ColumnType | None]) -> ColumnType | None:
-        """Beside a text column, 'today' is the word and not a day: nothing is cast there."""
+        """A comparison. With a text column, 'today' is a word and not a day, because nothing is cast to a time."""
         literals = [part for part in self.arguments(node) if isinstance(part, exp.Literal)]
         kinds = [self.visit(part, bound) for part in self.arguments(node) if part not in literals]
         if not any(kind and kind.name == "string" for kind in kinds):
@@ -303,7 +321,7 @@ class _Reading:
         return None
 
     def higher_order(self, node: exp.Expr, bound: Mapping[str, ColumnType | None]) -> ColumnType | None:
-        """A function with lambdas: their variables are elements of its first array, where that is plain."""
+        """A function with lambdas. Variables that are elements of its first array get the element's type."""
         arguments = list(self.arguments(node))
         kind = self.visit(arguments[0], bound)
         element = kind.inner[0] if kind and kind.name == "array" else None
@@ -323,6 +341,7 @@ class _Reading:
         return kind if isinstance(node, (exp.ArrayFilter, exp.ArraySort)) else None
 
     def column(self, node: exp.Column, bound: Mapping[str, ColumnType | None]) -> ColumnType | None:
+        """A column or lambda variable, with the fields that are named behind it."""
         root, *fields = [part.name for part in node.parts]
         low = root.lower()
         if low in bound:
@@ -340,6 +359,7 @@ class _Reading:
         return kind
 
     def of_field(self, kind: ColumnType | None, owner: str, name: str) -> ColumnType | None:
+        """Type of a field; of an array of structs, as in Spark, the array of that field's values."""
         if kind is None:
             return None
         if kind.name == "array":

@@ -1,8 +1,8 @@
-"""Functions of Spark SQL that `where` and `labels` may call: each gives the same value for the same row, always.
+"""Functions of Spark SQL that `where` and `labels` may call: each always gives the same value for the same row.
 
-Left out are those that look at a clock, a session, a file or dice, aggregates and generators, those that call other
-code (`reflect`) or can stop a job (`raise_error`), and everything that is not built into Spark. A test compares this
-list with Spark's own register of functions.
+Left out are functions that depend on a clock, a session, a file or chance, aggregates and generators, functions that
+call other code (`reflect`) or can stop a job (`raise_error`), and everything that is not built into Spark. A test
+compares this list with Spark's own register of functions.
 """
 
 from __future__ import annotations
@@ -119,8 +119,8 @@ variant_explode variant_explode_outer
 """
 
 AGGREGATES = frozenset(_AGGREGATES.split())
-"""They need many rows."""
+"""Functions over many rows."""
 WINDOWS = frozenset(_WINDOWS.split())
-"""They need `over (…)`."""
+"""Functions that need `over (…)`."""
 GENERATORS = frozenset(_GENERATORS.split())
-"""They make several rows of one."""
+"""Functions that make several rows of one."""

@@ -28,7 +28,7 @@ from windrow.semantics.clock import IdlePolicy
 
 
 class Frozen(BaseModel):
-    """A value: no unknown fields, no changes. A field that is written but empty counts as not written."""
+    """A frozen value that refuses unknown fields. A field that is written but empty counts as not written."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
@@ -41,7 +41,7 @@ class Frozen(BaseModel):
 
 
 class Window(Frozen):
-    """A right stream's join window around a left row's time, both ends in."""
+    """A right stream's join window around a left row's time; both ends belong to it."""
 
     before: Duration = timedelta()
     after: Duration
@@ -84,7 +84,7 @@ class RightStream(Stream):
 
 
 class PipelineFields(Frozen):
-    """Every field of a pipeline file, each right by itself; that they fit together is what `Pipeline` adds."""
+    """Every field of a pipeline file, each valid by itself; `Pipeline` adds the check that they fit together."""
 
     name: Name
     start: Instant

@@ -1,4 +1,4 @@
-"""What is right in a pipeline file and still worth a second look."""
+"""Warnings about a pipeline file that is valid, but may not mean what its author wants."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from windrow.config.checks import Finding, located
 from windrow.config.streams import PipelineFields
 
 READS_WORTH_KNOWING = 20
-"""A label that is read more often than this is worth a warning."""
+"""More reads of each label than this are worth a warning."""
 
 
 def warnings_of(pipeline: PipelineFields) -> Iterator[Finding]:

@@ -23,7 +23,7 @@ _DEEPEST = 40
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 Tree = str | None | list["Tree"] | dict[str, "Tree"]
-"""With `typed`, other scalars too."""
+"""Content of a YAML file; with `typed`, scalars of other types too."""
 
 
 @dataclass
@@ -103,6 +103,8 @@ def _too_large(path: Path) -> PipelineInvalid:
 
 
 class _TooDeep(Exception):
+    """The YAML is nested deeper than `_DEEPEST`, at this line."""
+
     def __init__(self, line: int) -> None:
         self.line = line
         super().__init__(line)
@@ -202,6 +204,6 @@ class _Walk:
 
 
 def short_field(where: Location) -> str:
-    """A field's name for a message, cut where someone wrote a megabyte."""
+    """A field's name for a message, cut after 100 characters."""
     text = field_text(where)
     return text if len(text) <= 100 else text[:100] + "…"
