@@ -27,10 +27,10 @@ AUDIT = (BATCH, ARRIVED_AT, OBSERVED_UNTIL, PUBLICATION)
 """Columns that may differ between two publications of the same landed rows (rule 15); a label may not use them."""
 
 LANDING_META = (*ROW_ORDER, BATCH, ARRIVED_AT, RECORD_AT, QUARANTINED)
-"""They stand first, so that Delta's statistics cover them however wide the payload is."""
+"""First columns of a landing table: Delta's statistics cover only the first columns, however wide the payload is."""
 
 ELEMENT_META = (*ROW_ORDER, ARRIVED_AT)
-"""They stand first in each element of a right stream's array, so that sorting the array is row order."""
+"""First fields of each element of a right stream's array, so that sorting the array gives row order."""
 
 TRAINING_META = (*ROW_ORDER, BATCH, ARRIVED_AT, INTERVAL, OBSERVED_UNTIL, PUBLICATION, DATE)
 
@@ -46,7 +46,7 @@ LANDING_TYPES = {
     QUARANTINED: "string",
     RAW: "binary",
 }
-"""Types of `LANDING_META`, and of `RAW` behind it."""
+"""Types of `LANDING_META`, and of `RAW`, which follows it."""
 
 UNREADABLE = ("tombstone", "too_large", "bad_utf8", "malformed")
 """Reasons in `QUARANTINED` of records without one readable JSON object: none of their columns has a value."""

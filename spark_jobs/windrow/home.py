@@ -24,7 +24,7 @@ class Table(StrEnum):
     CONFIGS = "configs"
     LAG_IMPACT = "lag_impact"
     LANDING = "landing"
-    """The folder of the landing tables, one per topic; as a lock, that of landing."""
+    """The folder of the landing tables, one per topic; its lock is held while a process lands."""
     LATE = "late"
     MEASURES = "measures"
     PLANS = "plans"
@@ -36,7 +36,7 @@ class Table(StrEnum):
 
 @dataclass(frozen=True)
 class Home:
-    """What the rows of a pipeline mean, and where they are."""
+    """A pipeline, which gives its rows their meaning, and the places where they are stored."""
 
     pipeline: Pipeline
     places: Places

@@ -11,7 +11,7 @@ from typing import ClassVar, Self
 
 
 class ExitCode(IntEnum):
-    """What a process ended with; `meaning` says it in words, with whether trying again can help."""
+    """Exit code of a process; `meaning` explains it in words and says whether a retry can help."""
 
     DONE = 0, "The work is done."
     FAILED = 1, "Unexpected: the traceback says more. A retry may help."
@@ -23,7 +23,7 @@ class ExitCode(IntEnum):
         40,
         "Another process holds the lock or was faster. A retry helps, unless the plan is outdated (`Superseded`).",
     )
-    NEEDS_SPARK = 50, "The job was told to do without Spark and needs it. Run with Spark, it goes on there."
+    NEEDS_SPARK = 50, "The job was started without Spark and needs it. Started with Spark, it continues."
     NOT_READY = (
         60,
         "The broker or another part does not answer, a topic is missing, a port is taken. A retry helps once it is up.",
@@ -40,7 +40,7 @@ class ExitCode(IntEnum):
 
 
 class Condition(Exception):
-    """An error that a person can act on: the message says the condition, the values and the next move."""
+    """An error that a person can act on: the message names the condition, the values and the next step."""
 
     code: ClassVar[ExitCode] = ExitCode.FAILED
 
@@ -80,7 +80,7 @@ class AnotherWriter(Condition):
 
 
 class NeedsSpark(Condition):
-    """The job has come to where it needs a session, and was told to do without."""
+    """The job was started without Spark, and its next step needs a session."""
 
     code = ExitCode.NEEDS_SPARK
 
@@ -92,13 +92,13 @@ class NotReady(Condition):
 
 
 class NeedsPerson(Condition):
-    """What is on record does not agree; nothing is changed until a person has looked."""
+    """Records contradict each other; nothing is changed until a person has looked."""
 
     code = ExitCode.NEEDS_PERSON
 
 
 def exit_code(error: BaseException) -> ExitCode:
-    """Exit code of an error; a refused connection is NOT_READY, what is not a `Condition` is FAILED."""
+    """Exit code of an error: that of a `Condition`, NOT_READY for a failed connection, FAILED for anything else."""
     if isinstance(error, Condition):
         return error.code
     return ExitCode.NOT_READY if isinstance(error, ConnectionError) else ExitCode.FAILED

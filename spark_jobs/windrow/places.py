@@ -1,4 +1,4 @@
-"""Where things are: read once from the environment where a process starts, then passed down as a value.
+"""Where things are: read from the environment once, when a process starts, then passed down as a value.
 
 The meaning of rows is in the pipeline file, and what a run does is in its arguments; neither is here.
 

@@ -1,4 +1,4 @@
-"""Arrow schemas of the small tables, which are written without a JVM, and what a Spark schema makes of them.
+"""Arrow schemas of the small tables, which are written without a JVM, and the same schemas as Spark DDL.
 
 Large tables (landing, candidates, training) take their payload columns from the pipeline file; the columns that
 every pipeline has are named in `windrow.columns`.

@@ -1,9 +1,10 @@
 """Instants and durations as text: as people write them, as programs store them, as people read them.
 
-    written by people   `2026-11-01T00:00:00Z`, `1h30m`      parse_instant, parse_duration, duration_text
-    stored, for programs `2026-11-01T00:00:00.000000Z`       instant_text, instant_of
-    read by people       `2026-11-01 00:00:00Z`, `2h 05m 10s` shown_instant, shown_duration
-    in a sentence        `1 h 30 min`                         rounded_duration
+    written by people     `2026-11-01T00:00:00Z`, `1h30m`      parse_instant, parse_duration, duration_text
+    stored, for programs  `2026-11-01T00:00:00.000000Z`        instant_text, instant_of
+    names and messages    `2026-11-01T00:00:00Z`               short_instant_text
+    read by people        `2026-11-01 00:00:00Z`, `2h 5m 10s`  shown_instant, shown_duration
+    in a sentence         `1 h 30 min`                         rounded_duration
 
 A duration always has a unit and a fixed length: a day is 24 hours. An instant always has a zone, and is UTC from here
 on: a naive one is refused, never guessed.
@@ -15,7 +16,7 @@ import re
 from datetime import UTC, datetime, timedelta
 
 LONGEST = timedelta(days=366)
-"""No window, grace or pause in a pipeline file is longer."""
+"""Longest window, grace or other duration that a pipeline file may have."""
 
 _MILLISECONDS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
 _SENTENCE_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
@@ -38,7 +39,10 @@ def short(value: object, limit: int = 60) -> str:
 
 
 def parse_duration(text: str) -> timedelta:
-    """`1h30m` as a timedelta. Units d, h, m, s, ms, each at most once and in this order.
+    """Parse `1h30m`: units d, h, m, s, ms, each at most once and in this order.
+
+    Raises:
+        ValueError: the text is not a duration, or is longer than `LONGEST`; the message says what to write.
 
     >>> parse_duration("1h30m")
     datetime.timedelta(seconds=5400)
@@ -59,7 +63,7 @@ def parse_duration(text: str) -> timedelta:
 
 
 def duration_text(length: timedelta) -> str:
-    """A timedelta as the file writes it.
+    """A timedelta as a pipeline file writes it; what is less than a millisecond is cut off.
 
     >>> duration_text(timedelta(minutes=90)), duration_text(timedelta())
     ('1h30m', '0s')
@@ -73,7 +77,10 @@ def duration_text(length: timedelta) -> str:
 
 
 def parse_instant(text: str) -> datetime:
-    """An ISO instant with its zone, as UTC.
+    """Parse an ISO instant that has a time zone, and return it in UTC.
+
+    Raises:
+        ValueError: the text is not an instant, has no zone, or is outside 1970 to 2199; the message says what to write.
 
     >>> parse_instant("2026-11-01T02:00:00+02:00").isoformat()
     '2026-11-01T00:00:00+00:00'
@@ -92,7 +99,11 @@ def parse_instant(text: str) -> datetime:
 
 
 def in_range(at: datetime) -> datetime:
-    """The instant itself; refused outside 1970 to 2199, where window arithmetic could leave the calendar."""
+    """Return the instant unchanged.
+
+    Raises:
+        ValueError: it is outside 1970 to 2199, where window arithmetic could leave the calendar.
+    """
     if not _FIRST <= at < _LAST:
         raise ValueError("only the years 1970 to 2199 can be meant")
     return at
