@@ -34,7 +34,7 @@ def columns_of(pipeline: Pipeline) -> list[str]:
 
 
 def hashed(rows: DataFrame, pipeline: Pipeline) -> DataFrame:
-    """One row per interval and row id with its hashes.
+    """Hash the content of rows: one row per interval and row id.
 
     Args:
         rows: training rows, or candidate rows that would be published.
@@ -61,7 +61,7 @@ def compared(published: DataFrame, rebuilt: DataFrame) -> DataFrame:
 
 
 def differs() -> Column:
-    """Whether a row of `compared` is missing on a side, repeated, or not the same.
+    """Whether a row of `compared` is missing on one side, repeated, or different on the two sides.
 
     >>> side = "select 0 as _interval, 't' as _topic, 0 as _epoch, 0 as _partition, * from values"
     >>> published = spark.sql(f"{side} (1, 'x', 1), (2, 'x', 2), (3, 'x', 1) as r(_offset, _row, _times)")

@@ -32,10 +32,11 @@ from windrow.columns import (
 from windrow.config import Pipeline, RightStream
 from windrow.semantics.landing.batch import Batch
 from windrow.transforms.conditions import all_of, any_of
+from windrow.transforms.streams import selected
 
 _KAFKA = ("value", "topic", "partition", "offset", "timestamp", "timestampType")
 _CREATE_TIME, _LOG_APPEND_TIME = 0, 1
-"""Kinds of `timestampType`: set by the producer, set by the broker; -1 is none."""
+"""Kinds of `timestampType`: set by the producer, set by the broker. A record without a timestamp has -1."""
 _ISO = r"^[+-]?\d{4,6}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?\s*(Z|UTC|[+-]\d{2}(:?\d{2})?)?$"
 _SECONDS = r"^-?\d{1,12}(\.\d+)?(E[+-]?\d{1,2})?$"
 _YEARS_1_TO_9999 = (-62_135_596_800_000_000, 253_402_300_799_999_999)
@@ -173,13 +174,13 @@ def _reason(
         is_ahead: whether the event time is too far in the future to be trusted.
     """
     streams = pipeline.streams_of(topic)
-    selected = [F.coalesce(F.expr(s.where), F.lit(False)) if s.where else F.lit(True) for s in streams]
+    is_selected = [selected(stream) for stream in streams]
     wrong = [row.getField(n).isNotNull() & F.col(n).isNull() for n, k in declared.items() if k == "timestamp"]
     keyless = [
         any_of([F.col(k).isNull() for k in s.key]) if isinstance(s, RightStream) and s.role == "label" else F.lit(False)
         for s in streams
     ]
-    accepted_by_none = all_of([~chosen | lost for chosen, lost in zip(selected, keyless, strict=True)])
+    accepted_by_none = all_of([~chosen | lost for chosen, lost in zip(is_selected, keyless, strict=True)])
     # `_corrupt` is set for bad JSON and for a value of another type: only the first is "malformed", so the text is
     # parsed again, without a schema.
     is_corrupt = F.col("_parsed._corrupt").isNotNull()
@@ -191,7 +192,7 @@ def _reason(
         F.when(F.col("_unreadable").isNotNull(), F.col("_unreadable"))
         .when(F.when(is_corrupt, is_no_object).otherwise(~is_one_row), "malformed")
         .when(is_ahead, "event_time_ahead")
-        .when(~any_of(selected), F.lit(None))
+        .when(~any_of(is_selected), F.lit(None))
         .when(is_corrupt | any_of(wrong), "wrong_type")
         .when(any_of([_is_infinite(F.col(n), k) for n, k in declared.items()]), "not_finite")
         .when(event_time.isNull(), "event_time_missing")

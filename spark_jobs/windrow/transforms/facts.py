@@ -1,4 +1,4 @@
-"""What the plans of one run fix besides the rows: the same landed rows and facts give the same result.
+"""Values that the plans of one run fix, in addition to the rows: the same rows and facts give the same result.
 
 plans of a run ─▶ pins, clocks at planning, drained ─▶ Facts ─▶ label states and plan ids of the joined rows
 """
@@ -33,7 +33,11 @@ class Facts:
 
 
 def facts_of(pipeline: Pipeline, plans: Sequence[Plan], gaps: tuple[Gap, ...]) -> Facts:
-    """Return what the plans of one run fix. All of them are made from one clock observation."""
+    """Return the values that the plans of one run fix. All of the plans are made from one clock observation.
+
+    Args:
+        gaps: accepted gaps of label topics that can overlap a window.
+    """
     clocks = plans[0].watermark
     label_topics = {topic for stream in pipeline.label_streams for topic in stream.topics}
     label_clocks = [clock.clock_at for clock in clocks if clock.topic in label_topics]
@@ -48,7 +52,10 @@ def facts_of(pipeline: Pipeline, plans: Sequence[Plan], gaps: tuple[Gap, ...]) -
 
 
 def _heard_until(pipeline: Pipeline, stream: Stream, clocks: Iterable[PartitionClock]) -> datetime | None:
-    """Newest event clock among a topic's partitions; of several topics the one that fell silent first decides."""
+    """Newest event clock among the partitions of a stream's topic; of several topics, the least of theirs.
+
+    None if a topic has no event.
+    """
     by_topic = []
     for topic in stream.topics:
         at = (c.event_clock(pipeline.out_of_orderness(topic)) for c in clocks if c.topic == topic)

@@ -97,8 +97,12 @@ def join(
 def doubtful_rows(landing: DataFrame, stream: RightStream, pipeline: Pipeline, lo: datetime, hi: datetime) -> DataFrame:
     """Quarantined labels whose key could be read: they make rows of that key unknown (rule 10).
 
-    Selected by event time in [lo, hi]; where that could not be read or trusted, by the time of logging, because
-    nothing is logged before it happens.
+    They are selected by event time in [lo, hi]. A record whose event time could not be read or trusted is selected by
+    its record time, because nothing is logged before it happens.
+
+    Args:
+        landing: landing rows of the stream's topics.
+        lo, hi: event times; both ends are included.
     """
     at, logged_at = F.col(EVENT_TIME), F.col(RECORD_AT)
     logged_in_time = logged_at.isNull() | (logged_at >= F.lit(lo - pipeline.max_skew))
@@ -108,7 +112,7 @@ def doubtful_rows(landing: DataFrame, stream: RightStream, pipeline: Pipeline, l
 
 
 def is_meant(stream: RightStream) -> Column:
-    """Whether a quarantined record may belong to the stream: `where` does not rule it out; null does not either.
+    """Whether a quarantined record may belong to the stream: its `where` is true or, as columns may be missing, null.
 
     >>> from types import SimpleNamespace
     >>> rows = spark.sql("select * from values ('click'), ('view'), (null) as (action)")
@@ -179,10 +183,10 @@ def _with_matches(
 
 def _is_doubted(lo: Column, hi: Column, pipeline: Pipeline) -> Column:
     """Whether one of `_doubts` can have been in the window."""
-    logged_by = lo - F.lit(pipeline.max_skew)
+    logged_from = lo - F.lit(pipeline.max_skew)
     any_is = F.exists(
         "_doubts",
-        lambda d: F.when(d["at"].isNull(), d["logged_at"].isNull() | (d["logged_at"] >= logged_by)).otherwise(
+        lambda d: F.when(d["at"].isNull(), d["logged_at"].isNull() | (d["logged_at"] >= logged_from)).otherwise(
             (d["at"] >= lo) & (d["at"] <= hi)
         ),
     )
@@ -238,5 +242,6 @@ def _taken(rows: DataFrame, stream: RightStream) -> DataFrame:
 
 
 def _lookup(at: Column, values: Mapping[datetime, str]) -> Column:
+    """The value of an instant; null if the mapping lacks it."""
     pairs = [F.lit(x) for item in sorted(values.items()) for x in item]
     return F.element_at(F.create_map(*pairs), at)

@@ -1,4 +1,4 @@
-"""What a landed batch holds, by partition: the numbers that the clock and the landing balance are computed from."""
+"""Counts of a landed batch, by partition: the clock and the landing balance are computed from them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Counts about candidates, which the gate judges and the balance adds up. Aggregates only, no rows.
 
-The join is never asked what it did: emitted rows and matched labels are counted in the candidate as written, landed
+The join does not count its own work: emitted rows and matched labels are counted in the candidate as written, landed
 rows and read labels in the landing tables. A row that the join lost or doubled shows as an imbalance.
 
 Row ids are counted without listing them: 64 neighbouring offsets of a partition are the bits of one word, so a set of
@@ -61,7 +61,12 @@ def aggregates(
 
 
 def candidate_measures(candidates: DataFrame, pipeline: Pipeline, uncounted: Collection[str]) -> DataFrame:
-    """One row per plan: counts as columns named like the measures; nulls of `uncounted` columns as `nulls.<column>`."""
+    """One row per plan: counts as columns named like the measures; nulls of `uncounted` columns as `nulls.<column>`.
+
+    Args:
+        candidates: the candidates as written, unpaired rows included.
+        uncounted: left columns whose nulls are not known yet.
+    """
     paired = F.col(PAIRED)
 
     def counted(condition: Column) -> Column:
@@ -89,7 +94,7 @@ def candidate_measures(candidates: DataFrame, pipeline: Pipeline, uncounted: Col
 
 
 def repeated_row_ids(candidates: DataFrame) -> DataFrame:
-    """One row per plan: `duplicate_row_ids`, the rows less the distinct row ids.
+    """One row per plan: `duplicate_row_ids`, the number of rows minus that of distinct row ids.
 
     >>> ids = "('a', 't', 0, 0, 5), ('a', 't', 0, 0, 5), ('a', 't', 0, 0, 6), ('b', 't', 0, 0, 5)"
     >>> rows = spark.sql(f"select * from values {ids} as (_plan, _topic, _epoch, _partition, _offset)")
@@ -135,6 +140,11 @@ def right_counts(
 
     A right row counts in every interval whose windows can hold it. `matched` comes from the candidate alone, so a
     match that was never read shows as an imbalance.
+
+    Args:
+        candidates: the candidates as written.
+        intervals: starts of the intervals, ascending.
+        length: length of an interval.
     """
     every = stream.name if stream.take == "all" else f"_all_{stream.name}"
     seen = [
@@ -175,8 +185,14 @@ def conflicts(rows: StreamRows, intervals: Sequence[datetime], length: timedelta
     """One row per interval: `conflict`, rows that contradict another row with their event id (rule 11).
 
     These are duplicates whose payload differs from the row that won, and rows whose event id also has another event
-    time (all but one of them). A right row counts in every interval whose windows can hold it. Returns None where no
-    event id repeats.
+    time (all but one of them). A right row counts in every interval whose windows can hold it.
+
+    Args:
+        intervals: starts of the intervals, ascending.
+        length: length of an interval.
+
+    Returns:
+        None if no event id repeats.
     """
     if rows.repeated is None:
         return None
@@ -186,15 +202,13 @@ def conflicts(rows: StreamRows, intervals: Sequence[datetime], length: timedelta
     ).select(
         F.col(str(stream.event_id)).alias("_event_id"),
         EVENT_TIME,
-        F.struct(
-            F.struct(*ROW_ID),
-            _payload_hash(stream),
-        ).alias("_claim"),
+        # the row id comes first, so that the least claim is that of the row that wins
+        F.struct(F.struct(*ROW_ID).alias("id"), _payload_hash(stream).alias("payload")).alias("_claim"),
         INTERVAL,
     )
     events = claims.groupBy(INTERVAL, "_event_id", EVENT_TIME).agg(F.collect_list("_claim").alias("_claims"))
-    payloads = F.transform("_claims", lambda claim: claim["col2"])
-    winner = F.array_min("_claims")["col2"]
+    payloads = F.transform("_claims", lambda claim: claim["payload"])
+    winner = F.array_min("_claims")["payload"]
     other = F.size(F.filter(payloads, lambda payload: payload != winner))
     ids = events.select(INTERVAL, "_event_id", other.alias("_other")).groupBy(INTERVAL, "_event_id")
     per_id = ids.agg(F.sum("_other").alias("_other"), (F.count(F.lit(1)) - 1).alias("_times"))
@@ -223,7 +237,7 @@ def _disordered(stream: RightStream) -> Column:
 
 
 def _contradiction(pipeline: Pipeline) -> Column:
-    """Whether the row itself disproves its label state."""
+    """Whether the row's own columns contradict its label state."""
     has_label = any_of([F.size(s.name) > 0 for s in pipeline.label_streams])
     state, reason = F.col(STATE), F.col(REASON)
     derived = any_of([F.col(name).isNotNull() for name in pipeline.labels])
@@ -237,7 +251,7 @@ def _contradiction(pipeline: Pipeline) -> Column:
 
 
 def _total(paired: Column, sizes: list[Column]) -> Column:
-    """Sum of all sizes over the paired rows; 0 where there is none."""
+    """Sum of all sizes over the paired rows; 0 without a paired row."""
     per_row = reduce(lambda a, b: a + b, [F.coalesce(s, F.lit(0)) for s in sizes])
     return F.coalesce(F.sum(F.when(paired, per_row)), F.lit(0))
 

@@ -16,6 +16,7 @@ _OF_ROWS = (
     "positive", "negative", "unknown", "rows_outside_interval", "labels_outside_window", "labels_out_of_order",
     "null_arrays", "state_contradictions", "null_event_time", "null_row_id",
 )  # fmt: skip
+"""Counts of `measure.candidate_measures` that are measures as they are."""
 
 
 def measure_rows(
@@ -28,6 +29,7 @@ def measure_rows(
     """Rows of the `measures` table, one per plan and measure.
 
     Args:
+        counts: collected rows of `measure.aggregates`.
         nulls: by plan id, nulls of the left columns that did not need to be counted.
         of_run: measures that all plans share: the landing balance, schema differences.
     """

@@ -1,10 +1,10 @@
 """Live rows plus late ledger against a rebuild: which rows differ, and in which columns. Never a value.
 
-    published ─▶ without the rows that leave by the ledger; matches and states changed as it tells ─┐
-    ledger ────▶ rows that come: as they were rebuilt                                               ├▶ equal?
-    rebuilt ────────────────────────────────────────────────────────────────────────────────────────┘
+    published ─▶ without the rows that the ledger removes; matches and states as it changes them ─┐
+    ledger ────▶ rows that it adds: as they were rebuilt                                          ├▶ equal?
+    rebuilt ──────────────────────────────────────────────────────────────────────────────────────┘
 
-The ledger names rows and matches, not values: what it does not name must be as published, to the value.
+The ledger names rows and matches, not values: everything that it does not name must have the published value.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def differences(published: DataFrame, ledger: DataFrame, rebuilt: DataFrame, pip
 
 
 def _differs(pipeline: Pipeline) -> Column:
-    """Names of the columns in which published row and ledger together are not the rebuilt row; empty where they are."""
+    """Names of the columns in which the published row with its ledger differs from the rebuilt row; else empty."""
     is_old, is_new = F.col("_is_old").isNotNull(), F.col("_new").isNotNull()
     is_coming = F.col("_is_coming").isNotNull()
     return (
@@ -65,7 +65,7 @@ def _differs(pipeline: Pipeline) -> Column:
 
 
 def _changes(ledger: DataFrame) -> DataFrame:
-    """One row per left row with changes: its matches that come and leave, and the state that it has then."""
+    """One row per left row with changes: its added and removed matches, and its state after them."""
 
     def matches(side: str) -> Column:
         match = F.struct("stream", _id(f"{side}_").alias("id"))
@@ -98,7 +98,7 @@ def _applied(sides: DataFrame, pipeline: Pipeline) -> DataFrame:
 
 
 def _with_changes(stream: RightStream) -> Column:
-    """The published matches without those that leave, and with those that come, as they were rebuilt; in row order."""
+    """The published matches without the removed ones, and with the added ones as they were rebuilt; in row order."""
 
     def ids(side: str) -> Column:
         of_stream = F.filter(f"_{side}", lambda match: match["stream"] == stream.name)

@@ -1,6 +1,6 @@
 """Label states on Spark: what is known about the labels of each row (rule 10).
 
-The same decision as `semantics.labels.label_state`, and its drawing of time holds here too.
+The decision is that of `semantics.labels.label_state`; see the drawing of time there.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What one stream contributes: its readable rows of a stretch of event time, each event once.
+"""The rows that one stream contributes to a join: readable rows of a stretch of event time, each event once.
 
 landing rows ─▶ not quarantined, in the stretch ─▶ `where` ─▶ least row id of each (event id, event time)
                                                   filtered     duplicate
 
-Rows of the same event are found in two steps, so that payloads are not shuffled: a hash of the event id tells which
+Rows of the same event are found in two steps, so that payloads are not shuffled: a hash of the event id shows which
 ids can repeat at all (few do), and only rows with such a hash are compared by event id and event time.
 """
 
@@ -23,7 +23,7 @@ from windrow.semantics.records import Gap
 
 @dataclass(frozen=True)
 class StreamRows:
-    """Rows of one stream: `read` is `kept`, `duplicates` and those with `_filtered`, without overlap."""
+    """Rows of one stream: `read` consists of `kept`, `duplicates` and the filtered rows, without overlap."""
 
     stream: Stream
     read: DataFrame
@@ -33,13 +33,13 @@ class StreamRows:
     duplicates: DataFrame
     """row ids and event times of producer retries that lost against a lesser row id (rule 11)"""
     repeated: DataFrame | None
-    """`_hash`: hashes of event ids that more than one row has; None where no event id repeats, so that no row is a
+    """`_hash`: hashes of event ids that more than one row has; None if no event id repeats, so that no row is a
     duplicate or in conflict with another"""
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """What one join reads. `left` covers all its intervals."""
+    """Input of one join. `left` covers all its intervals."""
 
     left: StreamRows
     rights: Mapping[str, StreamRows]
@@ -50,7 +50,12 @@ class Inputs:
 
 
 def rows_of(landing: DataFrame, stream: Stream, lo: datetime, hi: datetime, *, ends_in: bool) -> StreamRows:
-    """Divide landing rows with event time in [lo, hi), or in [lo, hi] with `ends_in`."""
+    """Divide a stream's landing rows into kept, duplicate and filtered ones.
+
+    Args:
+        landing: landing rows of the stream's topics.
+        lo, hi: rows with event time in [lo, hi) are read, or in [lo, hi] with `ends_in`.
+    """
     at = F.col(EVENT_TIME)
     upper = at <= F.lit(hi) if ends_in else at < F.lit(hi)
     read = landing.where(F.col(QUARANTINED).isNull() & (at >= F.lit(lo)) & upper).withColumn(
@@ -64,13 +69,17 @@ def rows_of(landing: DataFrame, stream: Stream, lo: datetime, hi: datetime, *, e
 
 
 def divided_by(rows: StreamRows, repeated: DataFrame) -> StreamRows:
-    """Return the same rows, divided by hashes of repeating event ids that are known by now."""
+    """Return the same rows, divided by known hashes of repeating event ids instead of a search for them.
+
+    Args:
+        repeated: `_hash` of every event id that more than one row has.
+    """
     claims = claims_of(rows.read, rows.stream).join(repeated, on="_hash", how="left_semi")
     return _divided(rows.read, rows.stream, claims, repeated)
 
 
 def without_repeats(rows: StreamRows) -> StreamRows:
-    """Return the same rows for a stretch in which no event id repeats: nothing is compared any more."""
+    """Return the same rows for a stretch in which no event id repeats, so that no rows have to be compared."""
     return _without_duplicates(rows.read, rows.stream)
 
 
@@ -85,7 +94,7 @@ def claims_of(read: DataFrame, stream: Stream) -> DataFrame:
 
 
 def selected(stream: Stream) -> Column:
-    """Whether `where` selects a row; a condition that is null does not.
+    """Whether `where` selects a row; a null condition does not.
 
     >>> from types import SimpleNamespace
     >>> rows = spark.sql("select * from values ('click'), ('view'), (null) as (action)")

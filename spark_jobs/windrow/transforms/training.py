@@ -25,7 +25,7 @@ class LabelNotPublishable(BadInput):
 
 
 def types_of(rows: DataFrame) -> ColumnTypes:
-    """Column name → type of a frame."""
+    """Types of a frame's columns, by name."""
     return {field.name: field.dataType.simpleString() for field in rows.schema}
 
 
@@ -47,7 +47,7 @@ def training_rows(candidates: DataFrame, numbers: Mapping[str, int]) -> DataFram
 
 
 def training_columns(candidate: Iterable[str]) -> list[str]:
-    """The training table's columns, in its order, by those of a candidate."""
+    """The training table's columns in their order, from the columns of a candidate."""
     payload = [c for c in candidate if c not in (*TRAINING_META, PLAN, PAIRED) and not c.startswith("_all_")]
     return [*payload, *TRAINING_META]
 
@@ -73,7 +73,7 @@ def refuse_unreadable_labels(types: ColumnTypes, pipeline: Pipeline) -> None:
     """Check that every label has a type that all readers of the training table know.
 
     Raises:
-        LabelNotPublishable: one has not.
+        LabelNotPublishable: a label has another type.
     """
     for name in pipeline.labels:
         try:
@@ -85,7 +85,7 @@ def refuse_unreadable_labels(types: ColumnTypes, pipeline: Pipeline) -> None:
 
 
 def schema_differences(types: ColumnTypes, pipeline: Pipeline) -> int:
-    """How many columns that the pipeline file promises are missing or of another type."""
+    """Number of columns that the pipeline file promises and that are missing or of another type."""
     elements = {
         stream.name: ",".join(f"{name}:{kind}" for name, kind in {**ELEMENT_TYPES, **stream.columns}.items())
         for stream in pipeline.right

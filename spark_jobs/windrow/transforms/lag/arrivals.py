@@ -25,7 +25,7 @@ from windrow.semantics.lag.scenario import Lag
 from windrow.transforms.lag.plan import NONE, LagPlan
 
 Ints = np.ndarray
-"""int64"""
+"""An array of int64."""
 EVENTS_AT_ONCE = 500_000
 """Events that a task holds before it packs them."""
 
@@ -93,7 +93,7 @@ def packed(events: DataFrame, plan: LagPlan) -> DataFrame:
 
 
 def state_before(packs: DataFrame, plan: LagPlan) -> DataFrame:
-    """What a scan of each bucket must know of the buckets before it.
+    """The state of every partition before each bucket, with which the bucket's scan begins.
 
     A clock depends on all earlier arrivals, but only through the newest event and the last arrival of each partition.
     Both are maxima, so running maxima over one row per bucket and partition give the state of all buckets at once, and
@@ -133,6 +133,7 @@ def state_before(packs: DataFrame, plan: LagPlan) -> DataFrame:
 
 
 def _pack(plan: LagPlan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Pack the batches of one task, about `EVENTS_AT_ONCE` events at a time, so that its memory stays bounded."""
     waiting: list[pa.RecordBatch] = []
     for batch in batches:
         waiting.append(batch)

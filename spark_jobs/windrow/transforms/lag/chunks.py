@@ -1,7 +1,7 @@
 """A chunk of left rows with their labels, and how its rows close under each lag, clock and closing.
 
 steps of a (lag, clock)    W  ───┬──────┬─────────┬───
-rows of the chunk          θ     │  x   │    x    │        each row closes at the first step with W > θ,
+rows of the chunk          θ     │  x   │    x    │        each row closes at the first step with W > θ;
                                                           if that is before its own arrival, the row is missing
 """
 

@@ -34,6 +34,7 @@ ACCURACY = 1_000
 """Quantiles are approximate: their rank is off by at most one in this many."""
 
 _SAMPLE_PARTS = 1 << 20
+"""Keys are hashed to this many parts, so a sample's share is a multiple of about one millionth."""
 
 
 @dataclass(frozen=True)

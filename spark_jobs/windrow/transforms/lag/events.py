@@ -62,11 +62,11 @@ def stream_rows(
     plan: LagPlan,
     sample: float,
 ) -> DataFrame:
-    """The rows that the join would keep of a stream: `EVENT_COLUMNS`, and the key in the types of the left stream.
+    """The rows of a stream that the join would keep: `EVENT_COLUMNS`, and the key in the types of the left stream.
 
     Args:
         landed: landing rows of the stream.
-        first, last: event times; `last` is in, except for the left stream.
+        first, last: event times; `last` is included, except for the left stream.
         sample: share of the keys. Keys are cast first, so that equal keys are in the same sample on each side.
     """
     rows = rows_of(landed, stream, first, last, ends_in=not is_left).kept

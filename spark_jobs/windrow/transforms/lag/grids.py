@@ -16,6 +16,7 @@ from windrow.semantics.intervals import MICROSECOND
 SECOND = timedelta(seconds=1)
 
 MOST_BINS = 1_000
+"""Most bins of a grid."""
 
 WINDOWS_JUDGED = 4
 """Labels are counted up to this many windows after their row: the window alone would not show what it misses."""

@@ -62,6 +62,7 @@ def routed(steps: DataFrame, plan: LagPlan) -> DataFrame:
 
 
 def _scan(plan: LagPlan, key: tuple[pa.Scalar, ...], packs: pa.Table, state: pa.Table) -> pa.Table:
+    """The steps of every clock in one bucket (`_SCANNED`), from its events and the one row of the state before it."""
     lag, bucket, part = (k.as_py() for k in key)
     events = _in_order(rows_of_blobs(packs["events"].to_pylist(), 4))
     known = state.to_pylist()[0]
@@ -100,7 +101,7 @@ def _with_ticks(events: Ints, clock: ClockPlan, first: int, until: int) -> Ints:
 
 
 def _clock(plan: LagPlan, clock: ClockPlan, points: Ints, newest: Ints, last_arrival: Ints) -> Ints:
-    """W at each point, below `NO_TIME` where there is none.
+    """W at each point; a value below `NO_TIME` means that there is none yet.
 
     Args:
         points: arrival, event time, partition, offset, in order of arrival.
@@ -146,6 +147,7 @@ def _rises(w: Ints, points: Ints) -> Ints:
 
 
 def _route(plan: LagPlan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Drop the steps that do not raise W, and send each of the others to the chunks with a row that it can close."""
     for batch in batches:
         for row in batch.to_pylist():
             floor = row.pop("floor")

@@ -1,4 +1,4 @@
-"""What each scenario does to a chunk of left rows: find their closing steps, and count labels in time and lost.
+"""Counts of what each scenario does to a chunk of left rows: their closing steps, and labels in time and lost.
 
     chunk of left rows with their labels ─┐
     steps of every (lag, clock) ──────────┴▶ (scenario, measure, bucket) → value     sums only, no rows
@@ -47,7 +47,7 @@ def tallied(rows: DataFrame, routed: DataFrame, plan: LagPlan) -> DataFrame:
 def summed(tallies: DataFrame) -> DataFrame:
     """One row per scenario, measure and bucket of the whole range: sums, and for measures on `_max` the largest value.
 
-    The peak of open rows is the largest running sum of `opened`: the rows that open less those that leave, by minute.
+    The peak of open rows is the largest running sum of `opened`: by minute, rows that open minus rows that leave.
 
     >>> waits = [(0, "wait_max", 0, 7), (0, "wait_max", 0, 9)]
     >>> opened = [(0, "opened", 1, 5), (0, "opened", 2, -1), (0, "opened", 3, 2)]
@@ -159,7 +159,7 @@ def _value(code: int) -> int:
 
 
 def _opened(arrived: Ints, left: Ints) -> Iterator[Tally]:
-    """By full minute: how many more rows are open than at the minute before."""
+    """By full minute: the number of rows that are open minus that at the minute before."""
     minute = micros(COUNT_OPEN_EVERY)
     minutes, change = np.concatenate([arrived, left]) // minute + 1, np.repeat([1, -1], [len(arrived), len(left)])
     if not len(minutes):

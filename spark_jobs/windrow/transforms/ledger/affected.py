@@ -3,7 +3,7 @@
     new rows ─▶ intervals they touch ─▶ keys they change ────────────▶ subjects ─▶ joined again
     (by batch)  (only published ones)   (of retries, the other keys)   (left events)  (by the join's own transforms)
 
-Everything here is a frame from frames; nothing is read, counted or kept.
+Every function here makes a frame from frames; nothing is read, counted or persisted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from windrow.columns import BATCH, EVENT_TIME, INTERVAL, QUARANTINED, REASON
 from windrow.config import Pipeline, RightStream, Stream
 from windrow.semantics.intervals import MICROSECOND
 from windrow.transforms.conditions import all_of, any_of
-from windrow.transforms.join import Facts, interval_of, is_meant, join
+from windrow.transforms.facts import Facts
+from windrow.transforms.join import interval_of, is_meant, join
 from windrow.transforms.ledger.due import floor_of, window_of
 from windrow.transforms.ledger.passes import Due, Stretch
 from windrow.transforms.ledger.subjects import SUBJECT, with_subject
@@ -58,13 +59,16 @@ def near(fresh: DataFrame, stream: Stream, pipeline: Pipeline, starts: Sequence[
 
 
 def _floor(micros: Column, step: int) -> Column:
-    """The grid of intervals is laid from 1970 on: `pmod` floors times before it, too."""
+    """Round down to the grid of intervals, which is laid from 1970 on; `pmod` also floors times before 1970."""
     return micros - F.pmod(micros, F.lit(step).cast("bigint"))
 
 
 def near_undated(fresh: DataFrame, stream: RightStream, pipeline: Pipeline, published: DataFrame) -> DataFrame:
-    """Published intervals with a row whose key a newly quarantined label has that cannot be dated (rule 10).
+    """Published intervals with a row of the same key as a newly quarantined label without an event time (rule 10).
 
+    Args:
+        fresh: newly landed rows of the stream.
+        published: training rows.
     Returns:
         `_interval`, `_topic`, `_batch`.
     """
@@ -78,7 +82,7 @@ def near_undated(fresh: DataFrame, stream: RightStream, pipeline: Pipeline, publ
 
 
 def unseen(intervals: DataFrame, pins: DataFrame) -> DataFrame:
-    """Of these, the intervals whose publication has not been compared with the batch yet.
+    """Intervals whose publication has not been compared with the batch yet.
 
     Args:
         intervals: results of `near` and `near_undated`.
@@ -103,10 +107,13 @@ def unseen(intervals: DataFrame, pins: DataFrame) -> DataFrame:
 
 
 def changed_keys(stream: RightStream, rows: StreamRows, pipeline: Pipeline, floor: Mapping[str, int]) -> DataFrame:
-    """Keys of new rows, by the names of the left's columns.
+    """Keys whose matches new rows can change, named as the key columns of the left stream.
 
     A new row may win against an older row of the same event, or lose against it, and the two may have different keys:
-    the keys of all rows of such events are changed, too.
+    the keys of all rows of such events are included.
+
+    Args:
+        floor: topic → batch; rows above it are new.
     """
     read = rows.read.where(~F.col("_filtered"))
     fresh = read.where(is_fresh(stream, floor))
@@ -118,7 +125,7 @@ def changed_keys(stream: RightStream, rows: StreamRows, pipeline: Pipeline, floo
 
 
 def keys_of(stream: RightStream, rows: DataFrame, pipeline: Pipeline) -> DataFrame:
-    """Distinct keys of the rows, by the names of the left's columns.
+    """Distinct keys of the rows, named as the key columns of the left stream.
 
     >>> from types import SimpleNamespace
     >>> stream, left = SimpleNamespace(key=("user",)), SimpleNamespace(key=("user_id",))
@@ -137,7 +144,7 @@ def keys_of(stream: RightStream, rows: DataFrame, pipeline: Pipeline) -> DataFra
 
 
 def with_keys(stream: RightStream, rows: DataFrame, keys: DataFrame, pipeline: Pipeline) -> DataFrame:
-    """The rows of the stream with one of these keys (columns of the left)."""
+    """The rows of the stream that have one of these keys (named as the key columns of the left stream)."""
     names = zip(pipeline.left.key, stream.key, strict=True)
     renamed = keys.select(*[F.col(left).alias(right) for left, right in names])
     return rows.join(renamed, on=list(stream.key), how="left_semi")
@@ -166,7 +173,7 @@ def subjects(
     work: Due,
     pipeline: Pipeline,
 ) -> DataFrame:
-    """The subjects that something new can have changed: `_interval`, `_subject`, distinct.
+    """The subjects that new rows, clocks or gaps can have changed: `_interval`, `_subject`, distinct.
 
     Args:
         left: left rows of the touched intervals, and of others between them.

@@ -1,4 +1,4 @@
-"""Lines of the late ledger as its table has them: their columns, which of them count, and which are taken back.
+"""Lines of the late ledger as its table has them: their columns, which of them count, and which are revoked.
 
 The table is append only. A pass that looks at a subject again and finds no difference any more appends an
 `as_published` line, which takes the older lines about the subject out of the count and does not count itself.
@@ -6,22 +6,20 @@ The table is append only. A pass that looks at a subject again and finds no diff
 
 from __future__ import annotations
 
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from windrow.columns import INTERVAL, PUBLICATION, ROW_ID
-from windrow.schemas import LATE
+from windrow.schemas import LATE, spark_ddl, spark_type
 from windrow.semantics.ledger import AS_PUBLISHED, CONFIG_CHANGED
 from windrow.transforms.ledger.subjects import SUBJECT
 
-_SPARK_TYPES = {pa.int64(): "bigint", pa.int32(): "int", pa.string(): "string", pa.timestamp("us", "UTC"): "timestamp"}
-DDL = ", ".join(f"`{field.name}` {_SPARK_TYPES[field.type]}" for field in LATE)
-"""Columns of the ledger's table, as Spark writes them."""
+DDL = spark_ddl(LATE)
+"""Columns of the ledger's table as Spark DDL."""
 
 
 def as_lines(changes: DataFrame) -> DataFrame:
-    """The columns of `schemas.LATE` without `pass`, with their types; a column that the changes lack is null.
+    """Changes as the columns of `schemas.LATE` without `pass`; a column that the changes lack is null.
 
     Args:
         changes: any of `_interval`, `_publication`, `_subject`, `_stream`, `_row` and `_gone`, `_appeared`,
@@ -38,7 +36,7 @@ def as_lines(changes: DataFrame) -> DataFrame:
             values |= {f"{side}_at": F.col(f"_{side}.at"), **_id_columns(f"{side}_", F.col(f"_{side}.id"))}
     values |= {name: F.col(name) for name in LATE.names if name in has}
     fields = [field for field in LATE if field.name != "pass"]
-    return changes.select(*[values.get(f.name, F.lit(None)).cast(_SPARK_TYPES[f.type]).alias(f.name) for f in fields])
+    return changes.select(*[values.get(f.name, F.lit(None)).cast(spark_type(f.type)).alias(f.name) for f in fields])
 
 
 def _id_columns(prefix: str, row_id: Column) -> dict[str, Column]:
@@ -46,7 +44,7 @@ def _id_columns(prefix: str, row_id: Column) -> dict[str, Column]:
 
 
 def counting(ledger: DataFrame, standing: DataFrame) -> DataFrame:
-    """The lines that count, of publications of the current config (`reading.counting` is the rule for all).
+    """The lines that count, of publications of the current config; `reading.counting` states the rule for all configs.
 
     Args:
         standing: `_interval` and `_publication` of the publications that readers see.
@@ -98,7 +96,7 @@ def taken_back(lines: DataFrame, before: DataFrame, scope: DataFrame) -> DataFra
 
 
 def with_erased(scope: DataFrame, before: DataFrame) -> DataFrame:
-    """The scope with every subject that has lines: after a deletion a subject may have no landed row any more.
+    """Add every subject that has lines to the scope, because after a deletion a subject may have no landed row.
 
     Args:
         scope: `_interval` and `_subject` of what the pass looked at.

@@ -1,11 +1,11 @@
-"""What a pass of the late ledger has to look at: decided from registers, clocks and file statistics, without Spark.
+"""Decides what a pass of the late ledger has to look at, from registers, clocks and file statistics, without Spark.
 
     known when it was last looked at ──▶ known now     rows landed near a publication ──▶ look for their intervals
     (the plan of the publication,                      label clock, gap, forced close ──▶ look at stretches of time
      or the last pass)                                 landed rows were deleted ────────▶ look at everything
                                                        none of these ───────────────────▶ nothing to look at
 
-What lands in time is newer than every window of every publication, and the statistics of its files tell so.
+A row that lands in time is newer than every window of every publication, and the statistics of its file show that.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from windrow.transforms.ledger.passes import Due, Knowledge, LandedFile, Seen, S
 _HARMLESS = ("OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "CREATE TABLE", "ADD COLUMNS", "FSCK")
 """Operations on a landing table that keep every row."""
 MOST_STRETCHES = 50
-"""Ranges of event time in one read; above that, the nearest ones become one."""
+"""Most ranges of event time in one read; if there are more, the nearest ones are merged."""
 
 
 def due(pipeline: Pipeline, state: State) -> Due:
-    """What the next pass has to look at."""
+    """Return the next pass: what it has to look at, and what is known now."""
     first = Interval(pipeline.start, pipeline.start + pipeline.interval)
     known = Plan(pipeline.name, "late", first, state.pins, pipeline.config_hash, state.clocks)
     seen = _seen(pipeline, state)
@@ -67,7 +67,7 @@ def _seen(pipeline: Pipeline, state: State) -> tuple[Seen, ...]:
 
 
 def _near(pipeline: Pipeline, topic: str, files: Iterable[LandedFile], seen: Sequence[Seen]) -> Iterator[Stretch]:
-    """Around files with a batch that a publication has not seen, where they can hold a row that matters to it."""
+    """Stretches around the files that hold a batch above a publication's pin, and can hold a row that matters to it."""
     is_label = any(isinstance(s, RightStream) and s.role == "label" for s in pipeline.streams_of(topic))
     for file in files:
         unaware = [one for one in seen if one.known.pins.get(topic, 0) < file.last_batch]
@@ -80,7 +80,7 @@ def _near(pipeline: Pipeline, topic: str, files: Iterable[LandedFile], seen: Seq
 
 
 def _stretches(pipeline: Pipeline, seen: Seen, before: Knowledge, now: Knowledge) -> list[Stretch]:
-    """Where the clock, an accepted gap or a close now tells something else about labels than it did before."""
+    """Stretches in which the clock, an accepted gap or a close says something else about labels than it did before."""
     intervals = (Interval(start, start + pipeline.interval) for start in seen.starts)
     # a publication that was forced before its close may have labels from after it; by now the interval has closed
     found = [
@@ -112,7 +112,7 @@ def affected(stream: Stream, oldest: datetime, newest: datetime) -> tuple[dateti
 
 
 def window_of(stream: Stream) -> tuple[timedelta, timedelta]:
-    """The window before and after a left row; nothing for the left stream, whose rows matter to themselves only."""
+    """The window before and after a left row; zero for the left stream, whose rows affect only themselves."""
     if isinstance(stream, RightStream):
         return stream.window.before, stream.window.after
     return timedelta(0), timedelta(0)
@@ -144,7 +144,7 @@ def began_at(
 
 
 def floor_of(pipeline: Pipeline, work: Due) -> dict[str, int]:
-    """Topic → the newest batch that every comparable publication was compared with."""
+    """Topic → the newest batch that every publication of the current config was compared with; 0 if there is none."""
     pins = [one.known.pins for one in work.seen]
     return {topic: min((known.get(topic, 0) for known in pins), default=0) for topic in pipeline.topics}
 
@@ -159,11 +159,11 @@ STANDING = (
     "_interval timestamp, _publication bigint, _closed_at timestamp, _drained boolean, _pins map<string,bigint>, "
     "_clocks map<string,timestamp>, _disorder_us map<string,bigint>"
 )
-"""Columns of `standing_row`, as Spark writes them."""
+"""Columns of `standing_row` as Spark DDL."""
 
 
 def standing_row(pipeline: Pipeline, work: Due, start: datetime) -> tuple[Any, ...]:
-    """What `lines.lines` needs to know about the standing publication of an interval, in the order of `STANDING`."""
+    """The standing publication of an interval as `lines.lines` needs it: values in the order of `STANDING`."""
     plan = work.plan_of(start)
     disorder = {topic: pipeline.out_of_orderness(topic) for topic in pipeline.topics}
     clocks = {
@@ -177,6 +177,6 @@ def standing_row(pipeline: Pipeline, work: Due, start: datetime) -> tuple[Any, .
 
 
 def config_changed(work: Due, start: datetime) -> dict[str, Any]:
-    """The line of an interval that was published under another config."""
+    """The line about an interval that was published under another config, as a row of the ledger's table."""
     number = work.standing[start]["number"]
     return {"interval": start, "publication": number, "pass": work.number, "kind": CONFIG_CHANGED, "subject": ""}

@@ -5,7 +5,7 @@
       └▶ the same row id ─▶ its matches that only one side has ─▶ late_label, late_feature, winner_changed, erased
                          └▶ its state, where no line about its labels can carry the change ─▶ state_changed
 
-A line is late where its batch is above the publication's pin. The clock only tells by how much, and why.
+A line is late if its batch is above the publication's pin. The clock only gives the amount and the cause.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from windrow.transforms.ledger.subjects import ON
 from windrow.transforms.streams import StreamRows
 
 _STATE = "."
-"""Takes the place of a stream's name in the entry for a changed state; no stream can be named so."""
+"""Stands for a stream's name in the entry for a changed state; no stream can have this name."""
 
 
 def lines(both: DataFrame, landed: DataFrame, standing: DataFrame, began: DataFrame, pipeline: Pipeline) -> DataFrame:
-    """What the rebuilt rows change in the published ones.
+    """Lines about what the rebuilt rows change in the published ones.
 
     Args:
         both: result of `subjects.side_by_side`; it is read twice.
@@ -55,7 +55,7 @@ def arrivals(left: StreamRows, rights: Mapping[str, StreamRows], pipeline: Pipel
 
 
 def _whole_rows(apart: DataFrame, landed: DataFrame, standing: DataFrame, pipeline: Pipeline) -> DataFrame:
-    """Changes of left rows that come or leave as a whole."""
+    """Changes that add or remove whole left rows."""
     left = landed.where(F.col("_stream") == pipeline.left.name)
     coming = left.select(F.col("_id").alias("_new_id"), RECORD_AT)
     leaving = left.select(F.col("_id").alias("_old_id"), F.lit(True).alias("_is_landed"))
@@ -87,8 +87,9 @@ def _whole_rows(apart: DataFrame, landed: DataFrame, standing: DataFrame, pipeli
 def _matches(same: DataFrame, landed: DataFrame, standing: DataFrame, pipeline: Pipeline) -> DataFrame:
     """Changes of matches and states within the same row.
 
-    One for each match that comes, with the one that leaves for it; one for each that only leaves. A change of state
-    stands on the first change of the row's labels, or on one of its own where the row has none.
+    There is one for each added match, with the removed match that it replaces, and one for each match that is only
+    removed. The first change of the row's labels also carries a change of state; without one, the state has a line of
+    its own.
     """
     known = landed.select("_stream", "_id", BATCH, RECORD_AT, F.lit(True).alias("_is_landed"))
     changes = _on_one_side(same).join(known, on=["_stream", "_id"], how="left")
@@ -119,6 +120,7 @@ def _matches(same: DataFrame, landed: DataFrame, standing: DataFrame, pipeline: 
 
 
 def _kind_of_match(is_late: Column, is_label: Column, is_state: Column) -> Column:
+    """Kind of the line about a changed match or state, as `semantics.ledger` decides it."""
     coming, leaving = F.col("_coming"), F.col("_leaving")
     same_event = F.coalesce((coming["event"] == leaving["event"]) & (coming["at"] == leaving["at"]), F.lit(False))
     return (
@@ -130,10 +132,10 @@ def _kind_of_match(is_late: Column, is_label: Column, is_state: Column) -> Colum
 
 
 def _with_rank(paired: DataFrame, is_label: Column, is_state: Column) -> DataFrame:
-    """With `_rank` among the changes of a row: labels first, then the state, then features.
+    """Add `_rank`, the place among the changes of a row: labels first, then the state, then features.
 
     Rank 1 carries the change of state: the state's own entry has rank 1 only where no label changes. Among labels the
-    order is that of `semantics.ledger`: by stream, matches that come before those that only leave, in row order.
+    order is that of `semantics.ledger`: by stream, added matches before those that are only removed, in row order.
     """
     order = Window.partitionBy(*ON).orderBy(
         F.when(is_label, 0).when(is_state, 1).otherwise(2),
@@ -206,7 +208,7 @@ def _paired(changes: DataFrame, pipeline: Pipeline) -> DataFrame:
 
 
 def _lateness(is_late: Column, row_id: Column, batch: Column) -> list[Column]:
-    """Topic, batch and cause (see `semantics.ledger.cause`) of a late row, null for any other; and the closing."""
+    """Topic, batch and cause (see `semantics.ledger.cause`) of a late row, null for any other; and `_closed_at`."""
     partition = F.concat_ws("/", row_id["_topic"], row_id["_epoch"], row_id["_partition"])
     clock = F.try_element_at("_clocks", partition)
     disorder = F.coalesce(F.try_element_at("_disorder_us", row_id["_topic"]), F.lit(0))
@@ -226,7 +228,7 @@ def _lateness(is_late: Column, row_id: Column, batch: Column) -> list[Column]:
 
 
 def _with_missed_by(changes: DataFrame, began: DataFrame) -> DataFrame:
-    """With `missed_by_us`: how far the watermark was beyond the closing when the late batch began to land."""
+    """Add `missed_by_us`: how far the watermark was beyond the closing when the late batch began to land."""
     known = began.select(F.col("topic").alias("_late_topic"), "batch", "_watermark")
     missed_by = F.unix_micros("_watermark") - F.unix_micros("_closed_at")
     joined = changes.join(F.broadcast(known), on=["_late_topic", "batch"], how="left")

@@ -1,4 +1,4 @@
-"""Values of the late ledger's passes: what is on record and landed, what was known, what is to be done.
+"""Values of the late ledger's passes: the recorded and landed state, what was known before, and the work to do.
 
 State ─▶ `due.due` ─▶ Due ─▶ Pass, written into the commit that the pass makes
 """
@@ -28,7 +28,7 @@ class LandedFile(NamedTuple):
     """Statistics of a file of a landing table; None where the log has none."""
 
     batch: int | None
-    """the greatest"""
+    """the greatest batch in it"""
     oldest: datetime | None
     newest: datetime | None
     rows: int | None
@@ -39,12 +39,12 @@ class LandedFile(NamedTuple):
 
     @property
     def last_batch(self) -> int:
-        """No batch in the file is newer."""
+        """Upper bound of the batches in the file."""
         return 2**62 if self.batch is None else self.batch
 
     @property
     def span(self) -> tuple[datetime, datetime]:
-        """No event time in the file is outside, both ends in. At the end of time where no row has one."""
+        """Least and greatest event time that the file can hold; `LATEST` twice if no row has an event time."""
         if self.without_time is not None and self.without_time == self.rows:
             return LATEST, LATEST
         newest = LATEST if self.newest is None else shifted(self.newest, _TRUNCATED)
@@ -81,7 +81,7 @@ class Pass:
         return cls(**{**raw, "known": Plan.from_json(raw["known"])})
 
     def knows_as_much_as(self, other: Pass) -> bool:
-        """Whether the other one would bring nothing new."""
+        """Whether the other pass covers the same publications, config and pins, and so would find nothing new."""
         return (self.publication, self.known.config_hash, self.known.pins) == (
             other.publication,
             other.known.config_hash,
@@ -91,21 +91,21 @@ class Pass:
 
 @dataclass(frozen=True)
 class Knowledge:
-    """What the rows that are landed at given pins tell about windows and labels."""
+    """What is known about windows and labels from the rows landed at given pins."""
 
     gaps: frozenset[Gap]
     heard_until: Mapping[str, datetime | None]
     """label stream → newest event clock; a later window may still get a label, and silence proves nothing yet"""
     frontier: datetime | None
-    """every interval that ends by it had closed"""
+    """event time before which every interval had closed"""
 
 
 @dataclass(frozen=True)
 class State:
-    """What is published, landed and on record at one moment."""
+    """What is published, landed and recorded at one moment."""
 
     number: int
-    """of the next pass"""
+    """number of the next pass"""
     standing: Publications
     training_version: int
     pins: Mapping[str, int]
@@ -123,7 +123,7 @@ class State:
     marked: frozenset[datetime]
     """starts of intervals that the ledger already calls `config_changed`"""
     knowledge: Callable[[Plan], Knowledge]
-    """of a plan's pins and clock"""
+    """returns what was known at a plan's pins and clock"""
 
 
 class Stretch(NamedTuple):
@@ -132,7 +132,7 @@ class Stretch(NamedTuple):
     begin: datetime
     end: datetime
     silent: bool = False
-    """only rows without a doubt or with one about silence: nothing else can have changed"""
+    """only rows whose reason is null or about silence: no other row can have changed"""
 
 
 @dataclass(frozen=True)
@@ -143,13 +143,13 @@ class Seen:
     starts: tuple[datetime, ...]
 
     def covers(self, begin: datetime, end: datetime) -> bool:
-        """Whether one of them starts in [begin, end]."""
+        """Whether one of the publications' intervals starts in [begin, end]."""
         return bisect_left(self.starts, begin) < bisect_right(self.starts, end)
 
 
 @dataclass(frozen=True)
 class Due:
-    """A pass that is to be made."""
+    """A pass to be made: what it looks at, and what is known now."""
 
     number: int
     known: Plan
@@ -162,7 +162,7 @@ class Due:
     incomparable: tuple[datetime, ...]
     """published under another config, and not yet marked so in the ledger"""
     near: tuple[Stretch, ...]
-    """around newly landed rows, by the statistics of their files; the rows tell which intervals really are touched"""
+    """around newly landed rows, by the statistics of their files; only the rows show which intervals are touched"""
     stretches: tuple[Stretch, ...]
     is_erased: bool
     """landed rows were deleted: everything must be looked at"""
@@ -188,6 +188,6 @@ class Due:
 
     @property
     def as_pass(self) -> Pass:
-        """How the pass goes on record."""
+        """The pass as its commit records it."""
         newest = max((row["number"] for row in self.standing.values()), default=0)
         return Pass(self.number, self.known, newest, self.versions)

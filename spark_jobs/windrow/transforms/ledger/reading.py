@@ -1,7 +1,7 @@
-"""The reading rule of the late ledger, and what its lines add up to. No Spark: analysts and listings read it so.
+"""Which lines of the late ledger count, and their totals. Without Spark, for analysts and listings.
 
 pass 1   late_label  a │ state_changed b        a line counts while its publication stands, and until a newer
-pass 2   late_label  a │ late_label    a        pass looks at the same subject again; `as_published` says that
+pass 2   late_label  a │ late_label    a        pass looks at the same subject again; `as_published` means that
 pass 3                   as_published  b        nothing differs any more, and does not count itself
          count: the two lines of pass 2
 """
@@ -16,13 +16,14 @@ from typing import Any
 
 import polars as pl
 
+from windrow.semantics.balance import rate
 from windrow.semantics.ledger import AS_PUBLISHED, CONFIG_CHANGED
 
 NEEDED = ("publication", "subject", "pass", "kind")
 """Columns that `counting` needs."""
 STATES = ("state_before", "state_after")
 LATE_ROW = ("appeared_topic", "appeared_epoch", "appeared_partition", "appeared_offset")
-"""Row id of a match that came."""
+"""Row id of an added match."""
 TOTALLED = ("interval", "kind", "stream", "missed_by_us", "cause", *STATES, *LATE_ROW)
 """Columns that `total` needs."""
 
@@ -30,9 +31,9 @@ TOTALLED = ("interval", "kind", "stream", "missed_by_us", "cause", *STATES, *LAT
 def counting(lines: pl.DataFrame, comparable: Collection[int], incomparable: Collection[int]) -> pl.DataFrame:
     """The lines that count.
 
-    1. Lines of a standing publication count; those of one that was replaced do not any more.
+    1. Lines of a standing publication count; those of a superseded one do not.
     2. Of the lines about one subject of a publication, those of its newest pass count.
-    3. `as_published` tells that an earlier difference is gone: older lines stop counting, and it does not count itself.
+    3. `as_published` means that an earlier difference is gone: older lines stop counting, and it does not count itself.
     4. A publication of another config has its `config_changed` line, one of the current config has the others.
 
     Args:
@@ -79,7 +80,7 @@ def kinds(lines: pl.DataFrame) -> dict[datetime, dict[str, int]]:
 
 
 def total(lines: pl.DataFrame, publication: Mapping[str, Any], label_streams: Sequence[str]) -> dict[str, Any]:
-    """What came late for one publication, what it changes, by how much it missed the closing, and why.
+    """Totals of one publication: what landed late, what it changes, by how much it missed the closing, and why.
 
     Args:
         lines: the lines that count of its interval, with the columns `TOTALLED`.
@@ -108,8 +109,8 @@ def total(lines: pl.DataFrame, publication: Mapping[str, Any], label_streams: Se
         "other": lines.height - by_kind["late_label"] - by_kind["late_left"],
         "kinds": dict(by_kind),
         "flips": flips,
-        "recall": _rate(labels, labels + late_labels),
-        "flip_rate": _rate(flips, publication["rows"]),
+        "recall": rate(labels, labels + late_labels),
+        "flip_rate": rate(flips, publication["rows"]),
         **{f"missed_by_p{p}": _quantile(missed, p / 100) for p in (50, 90)},
         "missed_by_max": _quantile(missed, 1.0),
         "causes": dict(Counter(lines["cause"].drop_nulls().to_list())),
@@ -119,7 +120,3 @@ def total(lines: pl.DataFrame, publication: Mapping[str, Any], label_streams: Se
 def _quantile(micros: pl.Series, q: float) -> timedelta | None:
     value = micros.quantile(q, interpolation="higher")
     return None if value is None else timedelta(microseconds=int(value))
-
-
-def _rate(part: float, whole: float) -> float | None:
-    return part / whole if whole else None

@@ -1,7 +1,7 @@
 """Subjects of the late ledger: published and rebuilt rows about the same left event, side by side.
 
-    published ─┐  by interval and subject: at most one row on each side, so what the ledger
-    rebuilt  ──┴▶ full outer join          says about one subject never depends on another
+    published ─┐  by interval and subject: at most one row on each side, so the lines
+    rebuilt  ──┴▶ full outer join          about one subject never depend on another
 
 A subject is a left event: event id and event time, or the row id where the stream has no event id.
 """
