@@ -130,6 +130,7 @@ def _wrapped(text: Column) -> Column:
     |       {"a": 1} x|NULL|NULL|
     |{"a": 1},{"a": 2}|   2|   1|
     +-----------------+----+----+
+    <BLANKLINE>
     """
     return F.concat(F.lit('{"row":['), text, F.lit('],"end":1}'))
 
@@ -155,6 +156,7 @@ def _instant(text: Column) -> Column:
     |12:30                    |NULL                  |
     |yesterday                |NULL                  |
     +-------------------------+----------------------+
+    <BLANKLINE>
     """
     upper = F.upper(text)
     seconds = upper.try_cast("decimal(27,9)")
@@ -215,6 +217,7 @@ def _is_infinite(value: Column, kind: str) -> Column:
     |[1.0, -Infinity]|       true|
     |            NULL|      false|
     +----------------+-----------+
+    <BLANKLINE>
     """
     greatest, least = (F.array_max(value), F.array_min(value)) if kind.startswith("array") else (value, value)
     if kind.removeprefix("array<").removesuffix(">") in ("float", "double"):
