@@ -1,4 +1,4 @@
-"""One right pipeline file with fixed line numbers; each case changes a few lines of it."""
+"""One valid pipeline file with fixed line numbers; each case changes a few lines of it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ LIKES = """\
     out_of_orderness: 1m
     window: {after: 30m}
 """
-"""A second right stream on the topic of the first, to stand before `grace`: its first line is 33."""
+"""A second right stream on the topic of the first, inserted before `grace`: its first line is 33."""
 
 
 class Files:
@@ -73,7 +73,7 @@ class Files:
         (self.suites / "training_rows.yaml").touch()
 
     def write(self, *changes: tuple[str, str], name: str = "feed.yaml", text: str = FEED) -> Path:
-        """The right file with each `old` replaced by `new`; an `old` that is not there fails the test."""
+        """The valid file with each `old` replaced by `new`; the test fails if an `old` is not in it."""
         for old, new in changes:
             assert old in text, f"the file has no {old!r}"
             text = text.replace(old, new, 1)

@@ -19,7 +19,7 @@ COLUMNS = {
 
 
 @pytest.mark.parametrize(
-    ("text", "row", "said"),
+    ("text", "row", "truth"),
     [
         ("action = 'click'", {"action": "click"}, True),
         ("action = 'click'", {"action": "Click"}, False),
@@ -41,10 +41,10 @@ COLUMNS = {
         ("(n = 1 or n = 2) and not (n = 2)", {"n": 2}, False),
     ],
 )
-def test_simple_conditions_are_judged_as_sql_judges_them(text: str, row: dict[str, Any], said: bool | None) -> None:
+def test_simple_conditions_are_judged_as_sql_judges_them(text: str, row: dict[str, Any], truth: bool | None) -> None:
     judge = predicate(text, COLUMNS)
     assert judge is not None
-    assert judge(row) is said
+    assert judge(row) is truth
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
-# ruff: noqa: E501 - tables: one row is one file and what is said about it
-"""Pipeline files on disk: found by name, whatever else lies about; warnings; files that are no pipeline at all."""
+# ruff: noqa: E501 - tables: one row is one file and its warnings
+"""Pipeline files on disk: found by name among other files; warnings; files that are not pipelines."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_text_at_hand_is_read_like_a_file(files: Any) -> None:
         ([("name: feed\n", "name: shop\n")], [(1, "name", "the file is called feed.yaml; shop.yaml is where")]),
     ],
 )  # fmt: skip
-def test_what_is_right_but_worth_a_look_is_said(files: Any, changes: Any, warns: Any) -> None:
+def test_a_valid_file_that_may_not_mean_what_it_says_gets_warnings(files: Any, changes: Any, warns: Any) -> None:
     found = files.warnings(*changes)
     assert [(w.line, w.field) for w in found] == [(line, field) for line, field, _ in warns]
     assert all(text in w.message for w, (_, _, text) in zip(found, warns, strict=True))

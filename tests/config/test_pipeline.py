@@ -1,4 +1,4 @@
-"""What a pipeline answers about itself, and what its hash stands for."""
+"""Values of a pipeline, and which changes of a file change its hash."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_the_hash_changes_where_rows_mean_something_else(files: Any, old: str, n
 
 
 def test_the_hash_is_the_same_on_every_machine_and_day(files: Any) -> None:
-    """A new figure says of every published interval that its config changed: mean it, and say so."""
+    """A new hash marks every published interval as `config_changed`: change it only on purpose, with a note."""
     assert files.load().config_hash == "a3242dd329eb64f370284789ee4f153b3ba6a17f1e690f408ffcf9e531f0f3f8"
 
 

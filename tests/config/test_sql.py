@@ -1,4 +1,4 @@
-"""Expressions of a pipeline file: what reads one row always in the same way, and everything else refused."""
+"""Expressions of a pipeline file: those that always give one row the same value are allowed, all others refused."""
 
 from __future__ import annotations
 

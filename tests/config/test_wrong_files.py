@@ -1,4 +1,4 @@
-# ruff: noqa: E501 - a table: one row is one mistake and what is said about it
+# ruff: noqa: E501 - a table: one row is one mistake and its message
 """A wrong file gets one message for each problem: the line, the field, what is wrong; what would be right."""
 
 from __future__ import annotations

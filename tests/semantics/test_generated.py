@@ -1,4 +1,4 @@
-"""The generated histories are worth agreeing on: every state, reason and count occurs in them."""
+"""The generated histories cover the contract: every state, reason and count occurs in them."""
 
 from __future__ import annotations
 

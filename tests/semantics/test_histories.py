@@ -1,4 +1,4 @@
-"""Thousands of random histories on paper (`support.histories`), and that they have come upon everything."""
+"""Thousands of random histories in memory (`support.histories`), and a check that every case occurred in them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TestHistories = pytest.mark.timeout(600)(Histories.TestCase)
 
 
 def test_the_histories_have_come_upon_everything() -> None:
-    """What never happened has not been tested. Runs after the histories, and only with all of them."""
+    """A case that never occurred has not been tested. Runs after the histories, and only with all of them."""
     if SEEN["histories"] < 1000:
         pytest.skip("too few histories were run to say")
     few = {name: SEEN[name] for name in EXPECTED if SEEN[name] < SEEN["histories"] / 200}

@@ -1,4 +1,4 @@
-"""Why something was late, and what a person's deletion does to the ledger: each boundary in a pair."""
+"""Causes of late records, and what a person's deletion does to the ledger: each boundary with both of its sides."""
 
 from __future__ import annotations
 

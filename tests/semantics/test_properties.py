@@ -1,6 +1,6 @@
-"""What must hold for every history: slicing, replay and order of landing change nothing but when.
+"""What must hold for every history: slicing, replay and order of landing change when rows close, and nothing else.
 
-Histories come from a seed (`tests.generated`), so that every failure is one number.
+Histories come from a seed (`support.generated`), so that one number reproduces a failure.
 """
 
 from __future__ import annotations

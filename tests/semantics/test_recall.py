@@ -1,4 +1,4 @@
-"""What windows catch, estimated from data in which the youngest rows do not have all their labels yet."""
+"""Recall of windows, estimated from data in which the youngest rows do not have all their labels yet."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_the_known_distribution_comes_back_from_truncated_data_and_the_intervals
         shares.append(found.share)
         naive.append(sum(n for (b, _), n in counts.items() if b <= 10) / counts.total())
     assert sum(shares) / 200 == pytest.approx(truth / total, abs=0.005)
-    assert sum(naive) / 200 > truth / total + 0.05  # what a plain histogram would have said
+    assert sum(naive) / 200 > truth / total + 0.05  # the share that a plain histogram gives
     assert 180 <= held <= 199  # 95 % of 200, give or take
 
 

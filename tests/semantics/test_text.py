@@ -1,4 +1,4 @@
-"""Durations and instants: what is read, what is refused, and that nothing is guessed."""
+"""Durations and instants: which texts are read, which are refused, and that nothing is guessed."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The worked vectors of the contract, by their numbers. What needs a broker or two writers is elsewhere.
 
-before = 0, after = 100, grace = 10, out-of-orderness = 0, intervals of one second, unless said.
+Unless a test says otherwise: before = 0, after = 100, grace = 10, out-of-orderness = 0, intervals of one second.
 """
 
 from __future__ import annotations

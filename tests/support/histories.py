@@ -1,11 +1,12 @@
 """Random histories of one pipeline: produce, retry, reorder, land, close, crash, restart, late, clear, rebuild.
 
     rules of the machine ──▶ verbs of `semantics.paper.model` ──▶ after every step and at the end, what must always hold
-                                     └──▶ kept as a value: `drawn` gives histories that the real thing lives through
+                                     └──▶ kept as a value: `drawn` gives histories that the product repeats on Spark
 
-Whatever happens in whatever order: W and F never go back; what is published is the join at its pins, by a second
-join that is written here on its own; every row once; counts add up; a retry is nothing; a clear is a new plan;
-live result plus late ledger is a rebuild; nobody who kept the promise is late; slicing makes no difference.
+Whatever happens in whatever order: W and F never go back; published rows are the join at their pins, compared with a
+second, independent join in this file; every row occurs once; counts add up; a retry changes nothing; a clear is a new
+plan; published rows plus late ledger are a rebuild; no record that kept the promise of its partition is late; slicing
+makes no difference.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ SERVED, LABELS, FEATURES = "served", "labels", "features"
 DISORDER = {SERVED: timedelta(seconds=4), LABELS: timedelta(seconds=8), FEATURES: timedelta(0)}
 INTERVAL, GRACE = timedelta(seconds=20), timedelta(seconds=5)
 SEEN: Counter[str] = Counter()
-"""What all histories together have come upon; the last test asks for it."""
+"""How often each case occurred in all histories together; the last test checks it."""
 
 
 def seconds(n: float) -> timedelta:
@@ -82,7 +83,7 @@ class Histories(RuleBasedStateMachine):
         first=st.lists(st.tuples(keys, delays, st.integers(0, 1), st.booleans()), min_size=1, max_size=4),
     )
     def begin(self, take: str, join: str, silence: str, waits: bool, first: list[Any]) -> None:
-        """Some rows are served and published: the rest of the life is about what comes to that."""
+        """Rows are served and published, so that everything after it can come late for them."""
         idle = IdlePolicy("wait") if waits else IdlePolicy("caught_up", seconds(10))
         self.model = type(self).model_of(rules(take, join, silence, idle))
         self.t, self.now, self.runs, self.ids = START, START, 0, 0
@@ -104,7 +105,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(key=keys, delay=delays, partition=st.integers(0, 1), has_feature=st.booleans())
     def serve_and_engage(self, key: str | None, delay: float, partition: int, has_feature: bool) -> None:
-        """A left row, with or without its feature, and a label at or just beside an end of its window."""
+        """A left row, with or without its feature, and a label at an end of its window or just outside."""
         at = self.t + seconds(4)
         self.send((SERVED, partition), at, key)
         if has_feature:
@@ -113,7 +114,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(n=numbers, place=places)
     def retry_of_a_producer(self, n: int, place: PartitionId) -> None:
-        """An earlier event once more, anywhere in its topic: same id and time, now and then another payload."""
+        """An earlier event again, anywhere in its topic: same id and time, now and then another payload."""
         if self.sent:
             (topic, _), again = self.sent[n % len(self.sent)]
             values = {**again.values, "key": "b"} if n % 5 == 0 else again.values
@@ -127,7 +128,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(n=numbers, topic=st.sampled_from((LABELS, FEATURES)), delay=delays)
     def late_for_a_row(self, n: int, topic: str, delay: float) -> None:
-        """A label or feature in the window of a row that was served long ago, or just beside it."""
+        """A label or feature in the window of a row that was served long ago, or just outside of it."""
         rows = [sent for place, sent in self.sent if place[0] == SERVED and not sent.defect]
         row = rows[n % len(rows)]
         at = (row.event_at or START) + seconds(max(delay, 0) if topic == FEATURES else delay)
@@ -141,7 +142,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(step=st.integers(10, 60))
     def time_passes(self, step: int) -> None:
-        """Every partition has an event, so that the clock comes along."""
+        """Every partition gets an event, so that the clock advances."""
         self.t += seconds(step)
         for place in PLACES:
             self.send(place, self.t, "z")
@@ -205,7 +206,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(step=st.integers(10, 60), n=numbers, point=st.sampled_from(RUN_POINTS))
     def crash_in_a_run(self, step: int, n: int, point: str) -> None:
-        """The run is killed between its plans and its end; somebody may retry it, or the next run finds the holes."""
+        """The run is killed between its plans and its end; a retry may follow, or the next run finds the holes."""
         self.time_passes(step)
         self.land(0)
         count = len(self.model.publications)
@@ -237,7 +238,7 @@ class Histories(RuleBasedStateMachine):
     @precondition(lambda self: self.model.publications)
     @rule(n=numbers, length=st.integers(1, 3), is_raced=st.booleans())
     def clear_or_rebuild(self, n: int, length: int, is_raced: bool) -> None:
-        """One published interval, or some: a new plan each, new pins, published again. Another run may be slower."""
+        """Publish one to three intervals again, each with a new plan and new pins. Another run may be slower."""
         standing = sorted(self.model.standing)
         chosen = [standing[n % len(standing)]]
         chosen += [i for i in standing if chosen[0].end <= i.start < chosen[0].start + length * INTERVAL]
@@ -359,7 +360,7 @@ class Histories(RuleBasedStateMachine):
 
 
 def check(model: Model, publication: Publication) -> None:
-    """A second join, written on its own: same rows, same matches, whole interval beyond its closing."""
+    """Compare a publication with a second, independent join: same rows, same matches, and not closed too early."""
     plan, spec = publication.plan, model.rules.spec
     if not plan.drained:
         least = min(c.clock_at for c in plan.watermark if c.clock_at is not None)
@@ -400,7 +401,7 @@ def by_pins(landed: Iterable[Record], pins: Mapping[str, int]) -> dict[RowId, Re
 def winners(
     seen: Mapping[RowId, Record], topic: str, event_id: str | None, interval: Interval | None = None
 ) -> list[Any]:
-    """One record an event: the least row id of those with the same event id and time."""
+    """One record per event: the least row id of those with the same event id and time."""
     of: dict[Any, Record] = {}
     for row_id in sorted(seen, reverse=True):
         r = seen[row_id]
@@ -424,7 +425,7 @@ def content(rows: Iterable[Any]) -> list[Any]:
 
 @dataclass(frozen=True)
 class Step:
-    """One verb of the model, as it was called, and how it was refused."""
+    """One call of a verb of the model, and the error that refused it, if any."""
 
     verb: str
     values: tuple[Any, ...]
@@ -434,14 +435,14 @@ class Step:
 
 @dataclass(frozen=True)
 class History:
-    """Rules and verbs: all that is needed to live through it again. `seen`: what it came upon."""
+    """Rules and verbs: all that is needed to repeat a history. `seen`: the cases that occurred in it."""
 
     rules: Rules
     steps: tuple[Step, ...]
     seen: frozenset[str]
 
     def live(self, model: Model) -> None:
-        """The same verbs on another model; a refusal must come again, and from the same verb."""
+        """Call the same verbs on another model; it must refuse the same calls with the same errors."""
         for step in self.steps:
             verb = getattr(model, step.verb)
             if step.refused is None:
@@ -452,20 +453,20 @@ class History:
 
     @property
     def cost(self) -> int:
-        """What it takes, in landings: a join with its gate is some of them."""
+        """Cost of repeating the history, in landings; a run with join and gate costs three."""
         landings = sum(step.verb.startswith("land") for step in self.steps)
         runs = sum(step.verb in ("publish_all", "killed_run") and bool(step.values[0]) for step in self.steps)
         return landings + 3 * runs
 
     def __str__(self) -> str:
-        return "\n".join([f"rules {self.rules}", *(f"{n:3d} {_said(step)}" for n, step in enumerate(self.steps))])
+        return "\n".join([f"rules {self.rules}", *(f"{n:3d} {_step_text(step)}" for n, step in enumerate(self.steps))])
 
 
 VERBS = ("produce", "land", "land_killed", "replay", "plan", "publish_all", "killed_run")
 
 
 class Kept(Model):
-    """A model that keeps what is done to it."""
+    """A model that records the calls of its verbs as steps."""
 
     def __init__(self, rules: Rules) -> None:
         super().__init__(rules)
@@ -492,10 +493,13 @@ class Kept(Model):
 
 
 def drawn(count: int, steps: int, kinds: Set[str] = frozenset()) -> list[History]:
-    """`count` histories of `steps` rules that between them come upon most for what they cost, upon `kinds` at least.
+    """`count` histories of `steps` rules, chosen so that together they cover many cases at a low cost.
 
-    Always the same ones for the same code (Hypothesis draws constants from it): without chance, from many times as
-    many, and from still more where one of `kinds` has not come.
+    They are chosen from many more histories, without chance: the same code gives the same histories (Hypothesis draws
+    constants from it).
+
+    Args:
+        kinds: cases that must occur; as long as one is missing, more histories are made, up to a limit.
     """
     for times in (15, 30, 60, 120):
         chosen = _chosen(_lived(times * count, steps), count)
@@ -505,7 +509,7 @@ def drawn(count: int, steps: int, kinds: Set[str] = frozenset()) -> list[History
 
 
 def _lived(count: int, steps: int) -> list[History]:
-    """So many histories, with what each came upon."""
+    """`count` histories, each with the cases that occurred in it."""
     found: list[History] = []
 
     class Life(Histories):
@@ -538,7 +542,7 @@ def _lived(count: int, steps: int) -> list[History]:
 
 
 def _chosen(found: list[History], count: int) -> list[History]:
-    """What is rare first, and what is cheap."""
+    """Choose greedily the history whose cases are the rarest so far, for its cost."""
     chosen: list[History] = []
     known: Counter[str] = Counter()
     while found and len(chosen) < count:
@@ -549,8 +553,8 @@ def _chosen(found: list[History], count: int) -> list[History]:
     return chosen
 
 
-def _said(step: Step) -> str:
-    """`produce labels/0 a at 12 id=e4`: a step for a person, seconds after the start."""
+def _step_text(step: Step) -> str:
+    """A step for people to read, times in seconds after the start: `produce labels/0 a at 12 id=e4`."""
 
     def at(t: datetime) -> str:
         return f"{(t - START).total_seconds():g}"
