@@ -1,6 +1,7 @@
-"""The one door for spark-submit: `run_job.py JOB PIPELINE …` runs `windrow.jobs.JOB` and leaves with its exit code.
+"""Entry point of every job: `run_job.py JOB PIPELINE …` runs the job JOB and ends with its exit code.
 
-Jobs that need no Spark are started the same way, by plain Python. `run_job.py JOB --help` lists a job's options.
+spark-submit starts it for jobs that need Spark, plain Python for the others; `windrow.jobs.MODULES` names the module
+of each job. `run_job.py JOB --help` lists the options of a job.
 """
 
 from __future__ import annotations

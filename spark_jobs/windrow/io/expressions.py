@@ -1,9 +1,9 @@
-"""What Spark itself makes of a pipeline's expressions: the second check, behind the one on their text (`config.sql`).
+"""Check of a pipeline's expressions by Spark's own analysis. The check of their text (`config.sql`) comes before it.
 
-    where, labels ─▶ analysed over the declared columns, without a row ─▶ does it resolve? which type?
-                  ─▶ every node: built in, deterministic, no clock; no constant text that is folded into a time
+    where, labels ─▶ analysed over the declared columns, without a row ─▶ does it resolve? which type has it?
+                  ─▶ every node of the plan ─▶ built in, deterministic, no clock, no constant that becomes a time?
 
-Nothing is read and no Spark job runs: an expression costs a few milliseconds of analysis.
+No table is read and no Spark job runs: analysis takes a few milliseconds per expression.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ from windrow.config.sql import CLOCK_TEXT
 from windrow.io.delta.session import schema_of
 
 _BUILT_IN = "org.apache.spark.sql.catalyst."
+"""Package of Spark's own expressions; the class of a user's function is elsewhere."""
 _TIMES = ("timestamp", "timestamp_ntz", "date")
 
 
 def findings(spark: SparkSession, pipeline: Pipeline) -> list[Finding]:
-    """What is wrong with each `where` and label: field of the pipeline file, and message."""
+    """Return what is wrong with each `where` and label, as (field of the pipeline file, message); empty if all are sound."""
     with _quiet():
         return [
             (expression.where, problem)
@@ -39,19 +40,18 @@ def findings(spark: SparkSession, pipeline: Pipeline) -> list[Finding]:
 
 
 def require_sound(spark: SparkSession, pipeline: Pipeline) -> None:
-    """Refuse a pipeline whose expressions Spark cannot run, or could not run twice with the same result.
+    """Refuse a pipeline whose expressions Spark cannot run, or not twice with the same result.
 
     Raises:
-        PipelineInvalid: names every field; the command `pipeline check` adds the lines.
+        PipelineInvalid: names every such field; the command `pipeline check` also names its line.
     """
-    found = findings(spark, pipeline)
-    if found:
+    if found := findings(spark, pipeline):
         raise PipelineInvalid(None, [Problem(0, field_text(where), message) for where, message in found])
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """PySpark logs each failed analysis with its plan and its trace; the finding says it in a line."""
+    """Silence PySpark, which logs each failed analysis with plan and trace: the finding has the reason in one line."""
     loggers = [logging.getLogger(name) for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
@@ -64,15 +64,16 @@ def _quiet() -> Iterator[None]:
 
 
 def _problems(spark: SparkSession, text: str, columns: dict[str, str], is_condition: bool) -> Iterator[str]:
+    """Yield what is wrong with one expression over these columns (name → type)."""
     ddl = ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
     try:
         frame = spark.createDataFrame([], schema_of(ddl)).select(F.expr(text).alias("value"))
         kind = frame.schema["value"].dataType.simpleString()
-    except AnalysisException as wrong:
-        yield f"does not fit the declared columns: {_reason(wrong)}"
+    except AnalysisException as error:
+        yield f"does not fit the declared columns: {_reason(error)}"
         return
-    except PySparkException as wrong:
-        yield f"is refused by Spark: {_reason(wrong)}"
+    except PySparkException as error:
+        yield f"is refused by Spark: {_reason(error)}"
         return
     if is_condition and kind not in ("boolean", "void"):
         yield f"is of type {kind}; a condition is true or false, for example `{text} is not null`"
@@ -84,13 +85,14 @@ def _problems(spark: SparkSession, text: str, columns: dict[str, str], is_condit
     yield from dict.fromkeys(_changing(frame))
 
 
-def _reason(wrong: PySparkException) -> str:
-    """The first sentences of Spark's message, without its error class, its plan and its link."""
-    text = str(wrong.getMessage() or wrong).split(" SQLSTATE:")[0].split("; line ")[0]
+def _reason(error: PySparkException) -> str:
+    """Return the first sentences of Spark's message, without its error class, its plan and its link."""
+    text = str(error.getMessage() or error).split(" SQLSTATE:")[0].split("; line ")[0]
     return " ".join(text.partition("] ")[2].split() or text.split())[:400].rstrip(".")
 
 
 def _changing(frame: DataFrame) -> Iterator[str]:
+    """Yield why the value of the frame's only column may be another one at the next reading of the same row."""
     plan = frame._jdf.queryExecution().analyzed()
     stack = list(_each(plan.expressions()))
     while stack:
@@ -106,11 +108,13 @@ def _changing(frame: DataFrame) -> Iterator[str]:
 
 
 def _looks_at_a_clock(node: Any) -> bool:
+    """Return whether a node is the current time or zone, which Spark takes as deterministic within one query."""
     kinds = {kind.getSimpleName() for kind in _ancestors(node.getClass())}
     return bool(kinds & {"CurrentTimestampLike", "CurrentDate", "CurrentTime", "LocalTimestamp", "CurrentTimeZone"})
 
 
 def _ancestors(kind: Any) -> Iterator[Any]:
+    """Yield a Java class, its superclasses, and the interfaces that each of them names."""
     while kind is not None:
         yield kind
         yield from kind.getInterfaces()
@@ -118,7 +122,7 @@ def _ancestors(kind: Any) -> Iterator[Any]:
 
 
 def _folds_into_a_time(cast: Any) -> bool:
-    """Spark replaces a cast of a constant text such as 'now' by the time at which it plans the query."""
+    """Return whether Spark replaces this cast of a constant text, such as 'now', by the time when it plans the query."""
     child = cast.child()
     if cast.dataType().typeName() not in _TIMES or child.dataType().typeName() != "string" or not child.foldable():
         return False
@@ -127,5 +131,6 @@ def _folds_into_a_time(cast: Any) -> bool:
 
 
 def _each(sequence: Any) -> Iterator[Any]:
-    for at in range(sequence.size()):
-        yield sequence.apply(at)
+    """Yield the elements of a Scala sequence."""
+    for index in range(sequence.size()):
+        yield sequence.apply(index)

@@ -1,9 +1,9 @@
-"""Parquet files of a Delta table: each footer is read once, and the log entries that add or remove a file.
+"""Parquet files of a Delta table: what their footers tell, and the log entries that add or remove a file.
 
     file ─▶ footer (one read) ─▶ rows, columns, nulls by column
                               └▶ Delta's statistics: bounds that may be too wide and never too narrow
 
-Nothing here reads rows.
+A footer is read once. Nothing here reads rows.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class DataFile:
 
     @property
     def null_counts(self) -> dict[str, int]:
-        """Nulls by top-level column, without the columns whose nulls the footer does not tell."""
+        """Number of nulls by top-level column; a column is left out where the footer does not give its exact number."""
         names = self.columns
         groups = [group for group in self._groups if group.num_rows]
         counts: dict[str, int] = {}
@@ -59,30 +59,33 @@ class DataFile:
             path = self.footer.schema.column(leaf).path
             # a name may contain dots itself, so a leaf belongs to the longest column name that its path begins with
             name = path if path in names else max((n for n in names if path.startswith(f"{n}.")), key=len, default=path)
-            seen = [group.column(leaf).statistics for group in groups]
-            if any(one is None or not one.has_null_count for one in seen):
+            statistics = [group.column(leaf).statistics for group in groups]
+            if any(part is None or not part.has_null_count for part in statistics):
                 uncertain.add(name)
                 continue
-            count = sum(one.null_count for one in seen)
+            count = sum(part.null_count for part in statistics)
             if path != name and count:  # a nested leaf counts empty lists and inner nulls too: only zero is certain
                 uncertain.add(name)
             counts[name] = max(count, counts.get(name, 0))
         return {name: count for name, count in counts.items() if name not in uncertain}
 
     def statistics(self, columns: Sequence[str]) -> dict[str, Any]:
-        """Delta's statistics of these columns; a column without complete statistics in the footer is left out."""
+        """Return Delta's statistics of these columns, as a log entry holds them.
+
+        A column is left out where a row group has no statistics of it.
+        """
         leaves = {self.footer.schema.column(i).path: i for i in range(self.footer.num_columns)}
         least: dict[str, Any] = {}
         greatest: dict[str, Any] = {}
         nulls: dict[str, int] = {}
         for name in columns:
-            seen = [group.column(leaves[name]).statistics for group in self._groups] if name in leaves else []
-            if not seen or any(one is None or not one.has_null_count for one in seen):
+            parts = [group.column(leaves[name]).statistics for group in self._groups] if name in leaves else []
+            if not parts or any(part is None or not part.has_null_count for part in parts):
                 continue
-            nulls[name] = sum(one.null_count for one in seen)
-            bounds = [(one.min, one.max) for one in seen if one.has_min_max]
+            nulls[name] = sum(part.null_count for part in parts)
+            bounds = [(part.min, part.max) for part in parts if part.has_min_max]
             # every row group with values must have bounds, or a reader would skip rows of the one that has none
-            if bounds and len(bounds) == sum(one.num_values > 0 for one in seen):
+            if bounds and len(bounds) == sum(part.num_values > 0 for part in parts):
                 low, high = _bound(min(b[0] for b in bounds), up=False), _bound(max(b[1] for b in bounds), up=True)
                 if low is not None and high is not None:
                     least[name], greatest[name] = low, high
@@ -96,10 +99,10 @@ class DataFile:
 def add_action(
     table: Path, name: str, footer: DataFile, columns: Sequence[str], day: str | None, *, data_change: bool = True
 ) -> AddAction:
-    """Log entry that adds the file `name`, which is already under the folder of the table.
+    """Return the log entry that adds the file `name`, which is already in the folder of the table.
 
     Args:
-        footer: the same file under any path; its statistics of `columns` go into the entry.
+        footer: the same file, read under this or another path; its statistics of `columns` go into the entry.
         day: value of the partition column, where the table has one.
         data_change: false where the rows were in the table before (compaction).
     """
@@ -109,7 +112,14 @@ def add_action(
 
 
 def remove_action(name: str, size: int, day: str | None, at: datetime, *, data_change: bool = True) -> RemoveAction:
-    """Log entry that removes a file; `at` is when it ceased to be part of the table, from which vacuum counts."""
+    """Return the log entry that removes a file.
+
+    Args:
+        size: bytes of the file.
+        day: value of the partition column, where the table has one.
+        at: when the file leaves the table; vacuum counts its retention from here.
+        data_change: false where its rows stay in the table (compaction).
+    """
     return RemoveAction(name, data_change, micros(at) // 1000, size, _partition(day))
 
 
@@ -118,7 +128,10 @@ def _partition(day: str | None) -> dict[str, str | None]:
 
 
 def _bound(value: Any, *, up: bool) -> Any:
-    """A bound as Delta's log writes it. Instants are rounded to milliseconds, outwards; None is no bound."""
+    """Return a bound as Delta's log writes it, None where the value gives none.
+
+    Instants are rounded to milliseconds: up for an upper bound, down for a lower one, so that no row is outside.
+    """
     if isinstance(value, datetime):
         at = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
         floor = at - at.microsecond % 1000 * MICROSECOND

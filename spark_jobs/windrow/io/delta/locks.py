@@ -47,7 +47,7 @@ def held(path: Path, *, wait_seconds: float = 600.0) -> Iterator[None]:
             if time.monotonic() >= deadline:
                 raise Locked(
                     f"locked: {path.stem} is held by {_holder(holder)}; waited {wait_seconds:.0f} s. "
-                    "Try again when it is done; a holder that died has already let go."
+                    "Try again when it is done; the lock of a holder that died is already free."
                 ) from None
             if not is_reported:
                 print(f"waiting for {path.stem}, held by {_holder(holder)}", file=sys.stderr, flush=True)
@@ -61,7 +61,7 @@ def held(path: Path, *, wait_seconds: float = 600.0) -> Iterator[None]:
 
 
 def _holder(path: Path) -> str:
-    """The holder in words; its note may be missing, because it is written after the lock is taken."""
+    """Return the holder in words. Its note may be missing, because it is written after the lock is taken."""
     try:
         note = json.loads(path.read_text())
         return f"pid {note['pid']} on {note['host']} since {note['since']}"

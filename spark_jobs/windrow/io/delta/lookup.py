@@ -49,7 +49,7 @@ Condition = Range | Has
 
 @dataclass
 class Lookup:
-    """One version of one table, and the files of it that were opened so far."""
+    """One version of one table, and which of its files have been opened so far."""
 
     table: DeltaTable
     files: pa.Table
@@ -73,9 +73,9 @@ class Lookup:
     def read(
         self, columns: Iterable[str], wanted: pc.Expression | None, conditions: Sequence[Condition]
     ) -> list[dict[str, Any]]:
-        """Rows that `wanted` selects (None: all), from the files that can meet every condition.
+        """Return the rows that `wanted` selects (None: all), from the files that can meet every condition.
 
-        A column that a file lacks is null; one that the table lacks is left out.
+        A column that a file lacks is null; one that the table lacks is left out of the rows.
         """
         return self._rows(self.paths(conditions), columns, wanted)
 
@@ -88,11 +88,14 @@ class Lookup:
         """
         paths = self.paths(conditions, by)
         for path in reversed(paths):
-            if found := self._rows([path], columns, wanted):
-                yield found
+            if rows := self._rows([path], columns, wanted):
+                yield rows
 
     def paths(self, conditions: Sequence[Condition], order: str | None = None) -> list[str]:
-        """Files that can meet every condition, sorted by their greatest `order` where it is given and known."""
+        """Return the files that can meet every condition, sorted by their greatest value of the column `order`.
+
+        They are not sorted without `order`, or where the log has no statistics of it.
+        """
         files = self.files
         for condition in conditions:
             files = files.filter(_possible(files, condition))
@@ -101,7 +104,7 @@ class Lookup:
         return [str(path) for path in files["path"].to_pylist()]
 
     def rows_within(self, span: Range) -> int:
-        """Estimate of the rows whose instant lies within `span`, as if the rows of a file were spread evenly."""
+        """Estimate how many rows have an instant within `span`, as if the rows of a file were spread evenly."""
         files = self.files.filter(_possible(self.files, span))
         least, most = f"min.{span.column}", f"max.{span.column}"
         if not {least, most} <= set(files.column_names):
@@ -130,7 +133,7 @@ class Lookup:
 
 
 def opened(path: str) -> Lookup | None:
-    """The newest version of the table at `path`, or None where there is no table."""
+    """Return the newest version of the table at `path`, or None where there is no table."""
     table = tables.opened(path)
     return None if table is None else Lookup(table, tables.data_files(table))
 
@@ -155,8 +158,8 @@ def _possible(files: pa.Table, condition: Condition) -> pa.Array:
         nulls = _column(files, f"null_count.{condition.column}")
         if nulls is None:
             return possible
-        found = pc.less(nulls, files["num_records"]) if condition.value else pc.greater(nulls, 0)
-        return pc.fill_null(found, True)
+        has = pc.less(nulls, files["num_records"]) if condition.value else pc.greater(nulls, 0)
+        return pc.fill_null(has, True)
     name = condition.column
     least, most = (_column(files, f"{end}.{name}", f"partition.{name}") for end in ("min", "max"))
     if condition.most is not None and least is not None:

@@ -1,10 +1,11 @@
-"""Rows of a Delta table from the files that can hold them: the log is asked without Spark, Spark reads the files.
+"""Rows of a Delta table from the files that can hold them: delta-rs reads the log, Spark reads the files.
 
     alternatives of conditions ─▶ statistics in the log (`lookup`) ─▶ file names ─▶ one DataFrame over these files
 
 The result holds every wanted row and usually others too: callers apply their own filters. Delta's own scan asks the
-log with a Spark query each time, which for a small interval is most of the work. Delta reads the table itself where
-files alone do not tell (deletion vectors, mapped columns), are too many, or cannot be named.
+log with a Spark query each time, which for a small interval is most of the work. Delta's own scan
+is used where files alone do not give the rows (deletion vectors, mapped columns), or where they are too many or cannot
+be named.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from windrow.io.delta.lookup import Condition, Lookup
 MOST_FILES = 1000
 """Up to this many files are named one by one."""
 _PATTERN = frozenset("{}[]*?\\")
-"""Spark's Parquet reader takes a path with one of these characters for a pattern."""
+"""Spark's Parquet reader takes a path with one of these characters as a pattern."""
 
 
 def rows(spark: SparkSession, path: str, *either: Sequence[Condition]) -> DataFrame | None:
-    """Rows of the newest version, from all files that can meet every condition of one of the alternatives.
+    """Return rows of the newest version, from all files that can meet every condition of one of the alternatives.
 
     Args:
         path: location of the table.
@@ -49,7 +50,7 @@ def rows(spark: SparkSession, path: str, *either: Sequence[Condition]) -> DataFr
 
 
 def can_hold(path: str, *either: Sequence[Condition]) -> bool:
-    """Whether any file can meet every condition of one of the alternatives, by the log alone."""
+    """Return whether any file can meet every condition of one of the alternatives; only the log is read."""
     table = lookup.opened(path)
     return table is not None and bool(_paths(table, either))
 
@@ -59,11 +60,11 @@ def _paths(table: Lookup, either: Sequence[Sequence[Condition]]) -> set[str]:
 
 
 def nothing(spark: SparkSession, schema: StructType) -> DataFrame:
-    """No rows, in a form that the optimizer recognises: it drops joins with them from the plan."""
+    """Return an empty DataFrame, in a form that the optimizer recognises: it drops joins with it from the plan."""
     columns = [F.lit(None).cast(field.dataType).alias(field.name) for field in schema]
     return spark.range(1).where(F.lit(False)).select(*columns)
 
 
 def spark_schema(table: DeltaTable) -> StructType:
-    """The schema of a table as Spark has it; no session is needed."""
+    """Return the schema of a table as a Spark schema; no session is needed."""
     return StructType.fromJson(json.loads(table.schema().to_json()))

@@ -1,6 +1,6 @@
-"""The Spark session: it runs in UTC with Delta, or does not start; and it ends with the process that waits for it.
+"""The Spark session: it runs in UTC with Delta, or does not start, and it ends with the process that waits for it.
 
-Jars, the Delta extension and JVM options stand in one spark-defaults.conf, which spark-submit and an in-process
+Jars, the Delta extension and JVM options are in one spark-defaults.conf, which spark-submit and an in-process
 session both use. Only the name, and the master of an in-process session, are set here.
 """
 
@@ -20,8 +20,11 @@ from pyspark.sql.types import StructType
 
 
 def session(app: str, master: str) -> SparkSession:
-    """Start or join the session of this process; under spark-submit the master is the submitter's.
+    """Return the session of this process, started if there is none.
 
+    Args:
+        app: name of the application.
+        master: Spark master of a session in a process of its own; under spark-submit the submitter's is used.
     Raises:
         RuntimeError: the session does not run in UTC.
     """
@@ -43,7 +46,7 @@ def session(app: str, master: str) -> SparkSession:
 
 
 def frame_of(spark: SparkSession, rows: Iterable[Sequence[Any]], ddl: str) -> DataFrame:
-    """A small DataFrame of values of this process.
+    """Return a small DataFrame made from values of this process.
 
     The rows travel as an Arrow table: a list of rows would need a Python worker, whose start takes longer than most
     queries.
@@ -60,17 +63,17 @@ def frame_of(spark: SparkSession, rows: Iterable[Sequence[Any]], ddl: str) -> Da
 
 
 def schema_of(ddl: str) -> StructType:
-    """The schema that `ddl` describes; a session must run."""
+    """Return the schema that `ddl` describes; a session must be running."""
     schema = StructType.fromDDL(ddl)
     assert isinstance(schema, StructType)
     return schema
 
 
 def leave_with_parent(submitter: int | None = None, leave: Callable[[int], None] = os._exit) -> None:
-    """Exit when the process that started this one, or the task that submitted it, is gone.
+    """Start a thread that exits when the process that started this one, or the task that submitted it, is gone.
 
     When spark-submit is killed, the JVM dies and the Python driver lives on; when the task is killed, both live on.
-    Nobody would see what they do then.
+    Without this thread they would go on working, and nobody would see the result.
 
     Args:
         submitter: process id of the task, where it is known.

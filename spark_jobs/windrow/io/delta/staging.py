@@ -1,4 +1,4 @@
-"""Files of an interval's rows that are to join the training table: the candidate's own, or written anew.
+"""Files that are to join the training table with the rows of an interval: the candidate's own, or new ones.
 
     candidates/_plan=<plan>/part-*.parquet, if they have the columns and the number that will be published
     candidates ─▶ one job ─▶ staging/<pipeline>/<plan>-<pid>/_n=<number>/part-*.parquet, if not
@@ -54,10 +54,10 @@ class Staged:
 
 
 def own(plan: Plan, number: int, paths: Sequence[Path], columns: Mapping[str, str]) -> Staged | None:
-    """The candidate's own files, or None where they cannot be published as they are.
+    """Return the candidate's own files, or None where they cannot be published as they are.
 
-    They cannot where another number was expected when they were written, or where they have columns that the training
-    table does not get.
+    That is so where their rows carry another publication number, because another one was expected when they were
+    written, or where they have columns that the training table does not get.
 
     Args:
         columns: name → type as Spark writes it, of what a training row has, without the partition column.
@@ -77,9 +77,10 @@ def _has_number(file: DataFile, number: int) -> bool:
 
 @contextmanager
 def staged(rows: DataFrame, numbers: Mapping[Plan, int], root: Path) -> Iterator[dict[str, Staged]]:
-    """Write `rows` (training columns, numbered) in one job; yields the files by plan id and removes them afterwards.
+    """Write `rows` in one job; yields the files by plan id and removes them afterwards.
 
     Args:
+        rows: training rows of all plans, with their publication numbers.
         numbers: publication number of each plan, as in the rows' `_publication`.
         root: folder on the same file system as the tables.
     """
@@ -108,16 +109,19 @@ def _files_in(folder: Path) -> tuple[DataFile, ...]:
 
 
 def fits(table: DeltaTable, columns: Mapping[str, str]) -> bool:
-    """Whether files with these columns can join the table without a change of its schema."""
+    """Return whether files with these columns (name → type as Spark writes it) can join the table as it is.
+
+    They cannot where its schema would have to change, or where its log needs a newer writer than Windrow is.
+    """
     types = {field.name: field.dataType.simpleString() for field in scan.spark_schema(table)}
     is_plain = table.protocol().min_writer_version <= 2
     return is_plain and all(types.get(name) == kind for name, kind in columns.items())
 
 
 def removals(table: DeltaTable, interval: Interval, now: datetime) -> list[RemoveAction] | None:
-    """Log entries that take an interval's rows out of the table, or None where a file holds rows of others too.
+    """Return log entries that take an interval's rows out of the table; None where a file holds other rows too.
 
-    Such a file (compaction writes them) must be rewritten.
+    Such a file, which compaction writes, must be rewritten instead.
     """
     low, high, day = f"min.{INTERVAL}", f"max.{INTERVAL}", f"{interval.start:%Y-%m-%d}"
     found = files_with(table, interval)
@@ -127,7 +131,7 @@ def removals(table: DeltaTable, interval: Interval, now: datetime) -> list[Remov
 
 
 def files_with(table: DeltaTable, interval: Interval) -> list[dict[str, Any]]:
-    """The files that can hold rows of an interval: path, size and bounds of `_interval` (None where unknown)."""
+    """Return the files that can hold rows of an interval: path, size and bounds of `_interval` (None where unknown)."""
     known = tables.data_files(table)
     low, high, day = f"min.{INTERVAL}", f"max.{INTERVAL}", f"partition.{DATE}"
     wanted = [c for c in ("path", "size_bytes", day, low, high) if c in known.column_names]

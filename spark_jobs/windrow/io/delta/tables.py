@@ -1,6 +1,6 @@
-"""Small Delta tables, read and written without a JVM (delta-rs): a version of an app id is appended once or refused.
+"""Small Delta tables, read and written without a JVM (delta-rs).
 
-A write names its app id and version. A second write of a version raises here, because Delta itself would skip it
+A write names an app id and a version. A second write of a version raises here, because Delta itself would skip it
 silently. Writers hold the table's lock (see `locks`), so no commit happens between the check and the write.
 """
 
@@ -31,7 +31,7 @@ class WriteSkipped(AnotherWriter):
 
 
 def opened(path: str) -> DeltaTable | None:
-    """The table, or None where there is none yet."""
+    """Return the newest version of the table, or None where there is no table yet."""
     if not os.path.isdir(path):  # delta-rs would create the folder of a table that is only asked for
         return None
     try:
@@ -41,7 +41,7 @@ def opened(path: str) -> DeltaTable | None:
 
 
 def data_files(table: DeltaTable) -> pa.Table:
-    """The data files of a table with their statistics, one row per file, from the log alone.
+    """Return the data files of a table with their statistics, one row per file, from the log alone.
 
     Columns: `path`, `size_bytes`, `num_records`, and `min.<column>`, `max.<column>`, `null_count.<column>`,
     `partition.<column>` where the log has them.
@@ -52,7 +52,7 @@ def data_files(table: DeltaTable) -> pa.Table:
 def read(
     path: str, columns: Sequence[str] | None = None, filters: Sequence[Filter] | None = None
 ) -> list[dict[str, Any]]:
-    """Rows of a small table as dicts by column; empty where the table is missing.
+    """Return rows of a small table as dicts by column; empty where the table is missing.
 
     Args:
         columns: None or empty for all.
@@ -60,25 +60,25 @@ def read(
     """
     table = opened(path)
     if table is None or any(part[1:] == ("in", []) for part in filters or ()):
-        return []  # nothing is in an empty set, and Arrow could not infer its type
+        return []  # an empty set selects no row, and Arrow could not infer its type
     return table.to_pyarrow_table(
         columns=list(columns) if columns else None, filters=list(filters) if filters else None
     ).to_pylist()
 
 
 def of_plans(column: str, plans: Sequence[Plan]) -> list[Filter]:
-    """Filters for the rows of these plans; `column` holds the plan id.
+    """Return filters for the rows of these plans; `column` holds the plan id.
 
-    The interval is in the filter because files have narrow bounds of it, and none that help of a random id.
+    They name the interval too: files have narrow bounds of it, while the bounds of a random id exclude no file.
     """
     return [(column, "in", [plan.id for plan in plans]), ("interval", "in", [plan.interval.start for plan in plans])]
 
 
 def version_of(path: str, app_id: str) -> int:
-    """Last committed transaction version of an app id; -1 before its first, or without a table."""
+    """Return the last committed transaction version of an app id; -1 before its first, or without a table."""
     table = opened(path)
-    found = table.transaction_version(app_id) if table is not None else None
-    return -1 if found is None else int(found)
+    last = table.transaction_version(app_id) if table is not None else None
+    return -1 if last is None else int(last)
 
 
 class Commit(NamedTuple):
@@ -121,8 +121,10 @@ def append_once(
 
     Args:
         rows: values by column; a missing one is null.
+        app_id: names the writer; it has versions of its own.
+        version: number of this write, greater than those before.
     Raises:
-        WriteSkipped: the version is not newer than the table's last one.
+        WriteSkipped: the version is not newer than the last one of the app id.
     """
     table = opened(path)
     transactions = None
