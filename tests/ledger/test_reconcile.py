@@ -1,4 +1,4 @@
-"""Reconcile: live rows plus late ledger = a rebuild, a number for each interval; what does not fit is named."""
+"""Reconcile: live rows plus late ledger equal a rebuild, counted for each interval; rows that differ are named."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from support.generated import INTERVAL, START, history, oracle_records, oracle_s
 from support.oracle import sent
 from support.world import World, content
 from windrow.home import Table
-from windrow.io.ledger import reconciled
 from windrow.io.ledger import table as ledger_table
 from windrow.io.registers import measures
 from windrow.jobs import ledger as ledger_job
@@ -57,7 +56,7 @@ def test_live_rows_and_ledger_are_a_rebuild_and_what_somebody_changed_is_named(w
         check(ctx, broken)
     assert exit_code(refused.value) == ExitCode.NEEDS_PERSON
     assert str(victim["score"]) not in str(refused.value)
-    assert {row["outcome"] for row in reconciled.recorded(ctx.home)} == {"equal", "differs"}
+    assert {row["outcome"] for row in world.table(ctx, "reconciled")} == {"equal", "differs"}
 
     # a rebuild repairs exactly that, and the ledger of the new publications is empty
     rebuild(ctx, "repair", START, END, lambda row: None)

@@ -30,7 +30,7 @@ _TIMES = ("timestamp", "timestamp_ntz", "date")
 
 
 def findings(spark: SparkSession, pipeline: Pipeline) -> list[Finding]:
-    """Return what is wrong with each `where` and label, as (field of the pipeline file, message); empty if all are sound."""
+    """Return (field of the pipeline file, message) for each `where` and label that is wrong; empty if none is."""
     with _quiet():
         return [
             (expression.where, problem)
@@ -122,7 +122,7 @@ def _ancestors(kind: Any) -> Iterator[Any]:
 
 
 def _folds_into_a_time(cast: Any) -> bool:
-    """Return whether Spark replaces this cast of a constant text, such as 'now', by the time when it plans the query."""
+    """Return whether Spark replaces this cast of a constant text, such as 'now', by the time when it plans."""
     child = cast.child()
     if cast.dataType().typeName() not in _TIMES or child.dataType().typeName() != "string" or not child.foldable():
         return False

@@ -26,7 +26,9 @@ class LandedRecords:
     pins: Mapping[str, int]
 
     def of_topic(self, topic: str, first: datetime, last: datetime) -> DataFrame:
-        """Every record of a topic from the files that can hold event times in [first, last]; callers filter the times.
+        """Return every record of a topic from the files that can hold event times in [first, last].
+
+        Other records of these files are among them: callers filter the times.
 
         Returns:
             `LANDING_TYPES`, and each column that a stream of the topic names; null where the column joined the pipeline
@@ -37,11 +39,8 @@ class LandedRecords:
         landed = scan.rows(self.spark, self.home.landing(topic), inputs.within(first, last))
         if landed is None:
             return scan.nothing(self.spark, schema)
-        known = {name.lower() for name in landed.columns}
-        return landed.where(F.col(BATCH) <= self.pins.get(topic, 0)).select(
-            *[F.col(f.name) if f.name.lower() in known else F.lit(None).cast(f.dataType).alias(f.name) for f in schema]
-        )
+        return inputs.with_columns(landed.where(F.col(BATCH) <= self.pins.get(topic, 0)), schema)
 
     def of_stream(self, stream: Stream, first: datetime, last: datetime) -> DataFrame:
-        """The landing rows of a stream's topics from the files that can hold event times in [first, last]."""
+        """Return the landing rows of a stream's topics from the files that can hold event times in [first, last]."""
         return inputs.landed_of(self.spark, self.home, stream, self.pins, inputs.within(first, last))

@@ -30,7 +30,7 @@ ImpactRow = dict[str, Any]
 def impact_row(
     pipeline: Pipeline, scenario: LagScenario, outcome: LagOutcome, analysis: Mapping[str, Any]
 ) -> ImpactRow:
-    """A scenario and its outcome as a row of the table, durations in seconds.
+    """Return a scenario and its outcome as a row of the table, with durations in seconds.
 
     Args:
         analysis: the columns that all rows of an analysis share.
@@ -69,12 +69,16 @@ def append(home: Home, rows: Sequence[ImpactRow]) -> None:
 
 
 def read(home: Home, columns: Iterable[str] | None = None) -> list[ImpactRow]:
-    """Every row of every analysis; all columns, or those named."""
+    """Return every row of every analysis.
+
+    Args:
+        columns: None for all.
+    """
     return tables.read(home.table(Table.LAG_IMPACT), columns=list(columns) if columns else None)
 
 
 def clock_readings(home: Home, begin: datetime) -> list[ClockReading]:
-    """The clock as each landing run from `begin` on left it, in the order of observations."""
+    """Return the clock as each landing run from `begin` on left it, in the order of observations."""
     rows = tables.read(home.table(Table.CLOCK), columns=_CLOCK_COLUMNS, filters=[("landed_at", ">=", begin)])
     return readings_of(row for row in rows if row["topic"] in home.pipeline.topics)
 

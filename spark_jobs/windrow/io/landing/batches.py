@@ -58,7 +58,7 @@ def append(rows: DataFrame, path: str, batch: Batch) -> None:
 
 
 def committed(path: str, number: int) -> Committed | None:
-    """The landing commit with this batch number; None if the log has none."""
+    """Return the landing commit with this batch number; None if it is not in the log."""
     for commit in tables.commits(path):
         batch = Batch.from_json(commit.message)
         if batch.number <= number:
@@ -67,23 +67,23 @@ def committed(path: str, number: int) -> Committed | None:
 
 
 def committed_after(path: str, number: int) -> Iterator[Committed]:
-    """Landing commits with a greater batch number, in order.
+    """Yield the landing commits with a greater batch number, in order.
 
     Raises:
         RuntimeError: the table has a batch whose commit is no longer in the log.
     """
     for missing in range(number + 1, tables.version_of(path, APP_ID) + 1):
-        found = committed(path, missing)
-        if found is None:
+        commit = committed(path, missing)
+        if commit is None:
             raise RuntimeError(
                 f"{path}: batch {missing} is in the table but its commit is not in the log any more, "
                 "so its offsets are unknown. Restore the table's _delta_log, or the clock table, from a backup."
             )
-        yield found
+        yield commit
 
 
 def rows_of(spark: SparkSession, path: str, number: int) -> DataFrame:
-    """Landing rows of a committed batch."""
+    """Return the landing rows of a committed batch."""
     rows = scan.rows(spark, path, (Range(BATCH, number, number),))
     assert rows is not None, "a committed batch has a table"
     return rows.where(F.col(BATCH) == number)

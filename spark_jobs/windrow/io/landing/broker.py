@@ -28,7 +28,7 @@ class TopicMissing(NotReady):
 
 
 def describe(bootstrap: str, names: Iterable[str]) -> dict[str, Topic]:
-    """Ids, partitions and readable offsets of topics, by name.
+    """Return ids, partitions and readable offsets of topics, by name.
 
     Args:
         bootstrap: host and port of the broker.
@@ -77,10 +77,10 @@ def _offsets(admin: AdminClient, topic: str, numbers: Iterable[int], spec: Offse
 
 
 def read(spark: SparkSession, bootstrap: str, batch: Batch) -> tuple[DataFrame, Observation]:
-    """Records at exactly the offsets of a batch, and how many Kafka delivers.
+    """Read the records at exactly the offsets of a batch, and count how many Kafka delivers.
 
     The first action on the records fails if the broker has deleted one of them. It also fills `records` of the
-    observation, which counts what comes in, before anything is decoded.
+    observation: the number of delivered records, counted before anything is decoded.
 
     Returns:
         Rows with the columns of Spark's Kafka source, and the observation.

@@ -61,11 +61,11 @@ class LandedRows:
 
     @property
     def looked(self) -> dict[str, dict[str, int]]:
-        """Number of files opened, and of files in all, by topic."""
+        """Topic → how many files were opened, and of how many."""
         return {topic: table.file_counts for topic, table in self._tables.items()}
 
     def by_id(self, stream: Stream, topic: str, epoch: int | None, partition: int, offset: int) -> list[Row]:
-        """The row at an offset; one per epoch if `epoch` is None and the topic was created again."""
+        """Return the row at an offset; one per epoch if `epoch` is None and the topic was created again."""
         if topic not in self._tables:
             return []
         values = {PARTITION: partition, OFFSET: offset} | ({} if epoch is None else {EPOCH: epoch})
@@ -73,10 +73,11 @@ class LandedRows:
         return self._tables[topic].read(self._columns(stream), wanted, [Range(n, v, v) for n, v in values.items()])
 
     def by_event_id(self, stream: Stream, event_id: str, at: datetime | None) -> list[Row]:
-        """Rows with an event id.
+        """Return the rows with an event id.
 
         Args:
-            at: their event time; without it, only rows of the newest file with the id are returned.
+            event_id: the id as text.
+            at: their event time; without it, only the rows of one file are returned, the newest with the id.
 
         Raises:
             ValueError: the id is not a value of its column.
@@ -92,7 +93,7 @@ class LandedRows:
         return rows
 
     def by_key(self, stream: Stream, key: Mapping[str, str], lo: datetime, hi: datetime) -> list[Row]:
-        """Rows of a key with event times in [lo, hi].
+        """Return the rows of a key with event times in [lo, hi].
 
         Args:
             key: by key column, its value as text.
@@ -109,7 +110,7 @@ class LandedRows:
         return rows
 
     def retries(self, stream: Stream, rows: Iterable[Row]) -> list[Row]:
-        """Rows of any key whose event id and event time are among those of `rows`; contains these rows too."""
+        """Return the rows, of any key, whose event id and event time are those of one of `rows`; these are included."""
         with_id = [r for r in rows if stream.event_id and r.get(stream.event_id) is not None and r[EVENT_TIME]]
         if not with_id or stream.event_id is None:
             return []
@@ -121,22 +122,24 @@ class LandedRows:
     def around(
         self,
         left: Row,
-        ours: Stream,
+        left_stream: Stream,
         stream: RightStream,
         near: timedelta,
         max_skew: timedelta,
         pins: Mapping[str, int],
     ) -> list[Row]:
-        """Right rows in and near the window of a left row, of its key or of one that reads alike.
+        """Return right rows in and near the window of a left row, of its key or of one that reads alike.
 
         Args:
-            left: the left row, of stream `ours`.
+            left: the left row.
+            left_stream: its stream.
+            stream: the right stream.
             near: how far outside the window rows are returned too, on both sides.
             max_skew: how far ahead of its log time a record's event time may be.
             pins: by topic, the last batch of which rows without an event time are returned; all batches of a topic
                 that is missing here.
         """
-        at, values = left[EVENT_TIME], [left.get(name) for name in ours.key]
+        at, values = left[EVENT_TIME], [left.get(name) for name in left_stream.key]
         if any(value is None for value in values):
             return []
         begin, end = at - stream.window.before, at + stream.window.after
@@ -153,7 +156,7 @@ class LandedRows:
     def _timeless(
         self, table: Lookup, columns: list[str], key: pc.Expression, logged_from: datetime, pin: int | None
     ) -> list[Row]:
-        """Quarantined rows of the key without an event time.
+        """Return the quarantined rows of the key without an event time.
 
         An event happens before it is logged, so a record that was logged before the window is not about the window.
         """
@@ -164,13 +167,16 @@ class LandedRows:
         return table.read(columns, wanted & in_time, [Has(EVENT_TIME), _QUARANTINED_ROWS, *limits])
 
     def _of(self, stream: Stream) -> list[tuple[str, Lookup]]:
-        """Tables of the stream's topics that have its key and event id: columns appear with the next batch."""
+        """Return the tables of the stream's topics, by topic.
+
+        A table without the key or the event id is left out: a new column appears with the next batch.
+        """
         needed = {*stream.key, *([stream.event_id] if stream.event_id else [])}
         tables = [(topic, self._tables[topic]) for topic in stream.topics if topic in self._tables]
         return [(topic, table) for topic, table in tables if needed <= set(table.schema.names)]
 
     def _columns(self, stream: Stream) -> list[str]:
-        """Columns to read of a row of the stream."""
+        """Return the columns to read of a row of the stream."""
         if self._all_columns:
             return [*LANDING_META, *stream.columns]
         where = columns_in(stream.where) if stream.where else set()
@@ -179,13 +185,13 @@ class LandedRows:
 
 
 def record_of(row: Row) -> Record:
-    """A landed row as the value that the reference join takes."""
+    """Return a landed row as the value that the reference join takes."""
     values = {name: value for name, value in row.items() if name not in LANDING_META}
     return Record(row_id_of(row), row[BATCH], row[EVENT_TIME], values, row[RECORD_AT], row[QUARANTINED])
 
 
 def row_id_of(row: Mapping[str, Any]) -> RowId:
-    """Row id of a landed or published row, or of an element of a published array."""
+    """Return the row id of a landed or published row, or of an element of a published array."""
     return RowId(*(row[name] for name in ROW_ID))
 
 
@@ -194,13 +200,14 @@ def _between(column: str, lo: datetime, hi: datetime) -> pc.Expression:
 
 
 def _typed(schema: pa.Schema, name: str, text: str) -> pa.Scalar:
-    """The text as a value of the column; raises ValueError if it is not one."""
+    """Return the text as a value of the column; raise ValueError if it is not one."""
     return pa.scalar(text).cast(schema.field(name).type)
 
 
 def _alike(schema: pa.Schema, names: Sequence[str], values: Sequence[Any]) -> pc.Expression:
-    """Rows whose key columns equal the values or, if they are text, read alike (a superset of `plain_text`): leading
-    zeros are cut off whatever follows them.
+    """Select rows whose key columns equal the values or, if they are text, read alike.
+
+    It selects more than `plain_text` takes as alike: leading zeros are cut off whatever follows them.
     """
     parts = []
     for name, value in zip(names, values, strict=True):
@@ -213,7 +220,7 @@ def _alike(schema: pa.Schema, names: Sequence[str], values: Sequence[Any]) -> pc
 
 
 def _keyless(stream: Stream) -> pc.Expression:
-    """Quarantined rows of which the JSON could be read, but not the whole key."""
+    """Select quarantined rows whose JSON could be read, but not their whole key."""
     missing = pc.field(stream.key[0]).is_null()
     for name in stream.key[1:]:
         missing = missing | pc.field(name).is_null()
@@ -221,7 +228,10 @@ def _keyless(stream: Stream) -> pc.Expression:
 
 
 def _with_raw_key(rows: Iterable[Row], stream: Stream) -> list[Row]:
-    """Rows with the key as the record has it, of whatever type; without the record's bytes."""
+    """Return the rows with the key as the record has it, of any type, and without the record's bytes.
+
+    A row whose record is not JSON is left out.
+    """
     keyed = []
     for row in rows:
         try:

@@ -29,7 +29,7 @@ from windrow.transforms.streams import Inputs
 
 
 def fresh(spark: SparkSession, home: Home, work: Due, stream: Stream) -> DataFrame:
-    """Landed rows of a stream that some comparable publication has not been compared with yet."""
+    """Return landed rows of a stream with which at least one comparable publication has not been compared yet."""
     floor = floor_of(home.pipeline, work)
     lowest = min(floor[topic] for topic in stream.topics)
     rows = inputs.landed_of(spark, home, stream, work.known.pins, (Range(BATCH, lowest + 1),))
@@ -37,7 +37,12 @@ def fresh(spark: SparkSession, home: Home, work: Due, stream: Stream) -> DataFra
 
 
 def around(spark: SparkSession, home: Home, work: Due, starts: Sequence[datetime], clock: Observation) -> Inputs:
-    """What a join of these intervals reads at the newest pins; intervals between them are mostly left out."""
+    """Read what a join of these intervals needs at the newest pins; the caller must release it (`inputs.release`).
+
+    Args:
+        starts: starts of the intervals, ascending; rows of intervals between them are left out where they are far.
+        clock: the observation that the newest pins are of.
+    """
 
     def landed(stream: Stream, *_: datetime) -> DataFrame:
         before, after = window_of(stream)
@@ -53,7 +58,11 @@ def around(spark: SparkSession, home: Home, work: Due, starts: Sequence[datetime
 
 
 def published(spark: SparkSession, home: Home, work: Due, starts: Sequence[datetime] | None = None) -> DataFrame:
-    """Training rows as of the pass; with `starts`, around these intervals: neighbours may be among them."""
+    """Return the training rows as of the pass.
+
+    Args:
+        starts: only rows of these intervals, and perhaps of intervals between them; None for all.
+    """
     rows = versions.training_at(spark, home, work.training_version)
     if starts is None:
         return rows
@@ -67,18 +76,18 @@ def published(spark: SparkSession, home: Home, work: Due, starts: Sequence[datet
 
 
 def pins(spark: SparkSession, home: Home, work: Due, starts: Sequence[datetime]) -> DataFrame:
-    """`_interval`, `_topic`, `_pin`: the batches that each of these publications was compared with."""
-    known = {start: one.known.pins for one in work.seen for start in one.starts}
+    """Return `_interval`, `_topic`, `_pin`: up to which batch each of these publications has been compared."""
+    known = {start: seen.known.pins for seen in work.seen for start in seen.starts}
     rows = [(start, topic, known[start].get(topic, 0)) for start in starts for topic in home.pipeline.topics]
     return frame_of(spark, rows, f"{INTERVAL} timestamp, _topic string, _pin bigint")
 
 
 def standing(spark: SparkSession, home: Home, work: Due, starts: Sequence[datetime]) -> DataFrame:
-    """The standing publications of these intervals, as `transforms.ledger.lines` takes them."""
+    """Return the standing publications of these intervals, as `transforms.ledger.lines` takes them."""
     return frame_of(spark, [standing_row(home.pipeline, work, start) for start in starts], STANDING)
 
 
 def began(spark: SparkSession, home: Home, floor: dict[str, int]) -> DataFrame:
-    """`topic`, `batch`, `_watermark`: the watermark as each batch above the floor began to land."""
-    observed = [(one.pins, one.watermark) for one in observations_above(home, floor)]
+    """Return `topic`, `batch`, `_watermark`: the watermark when each batch above the floor began to land."""
+    observed = [(clock.pins, clock.watermark) for clock in observations_above(home, floor)]
     return frame_of(spark, began_at(observed, floor), "topic string, batch bigint, _watermark timestamp")

@@ -1,4 +1,4 @@
-"""A pass of the late ledger goes on record in one commit: its lines, and what it was complete up to. Exactly once.
+"""Record a pass of the late ledger in one commit: its lines, and what it was complete up to. Exactly once.
 
 The transaction version of the table is the number of the pass. The caller holds the ledger's lock from before it reads
 what a pass would bring, so no two passes compute the same number.
@@ -23,28 +23,32 @@ from windrow.transforms.ledger.columns import DDL
 from windrow.transforms.ledger.passes import Pass
 
 
-def append(home: Home, made: Pass, lines: Sequence[Mapping[str, Any]]) -> None:
-    """Commit a pass without Spark; mostly it has no lines and only records how far the ledger is complete."""
+def append(home: Home, new_pass: Pass, lines: Sequence[Mapping[str, Any]]) -> None:
+    """Commit a pass without Spark; usually it has no lines and only records how far the ledger is complete.
+
+    Args:
+        lines: values by column of `schemas.LATE`; a missing one is null.
+    """
     crash_points.point("late.before_commit")
     data = pa.Table.from_pylist([{name: line.get(name) for name in LATE.names} for line in lines], LATE)
     properties = CommitProperties(
-        custom_metadata={"userMetadata": made.to_json()}, app_transactions=[Transaction(APP_ID, made.number)]
+        custom_metadata={"userMetadata": new_pass.to_json()}, app_transactions=[Transaction(APP_ID, new_pass.number)]
     )
     write_deltalake(path_of(home), data, mode="append", commit_properties=properties)
     crash_points.point("late.after_commit")
 
 
-def append_frame(home: Home, made: Pass, lines: DataFrame, others: Sequence[Mapping[str, Any]]) -> None:
+def append_frame(home: Home, new_pass: Pass, lines: DataFrame, others: Sequence[Mapping[str, Any]]) -> None:
     """Commit a pass with Spark.
 
     Args:
         lines: the columns of `schemas.LATE` without `pass`.
-        others: more lines, with all of these columns that they do not leave null.
+        others: more lines, values by column of `schemas.LATE`; a missing one is null.
     Raises:
         WriteSkipped: the table already has a pass of this number, so Delta skipped the commit silently.
     """
     crash_points.point("late.before_commit")
-    numbered = lines.withColumn("pass", F.lit(made.number).cast("bigint")).select(*LATE.names)
+    numbered = lines.withColumn("pass", F.lit(new_pass.number).cast("bigint")).select(*LATE.names)
     if others:
         cells = [tuple(line.get(name) for name in LATE.names) for line in others]
         numbered = numbered.unionByName(frame_of(lines.sparkSession, cells, DDL))
@@ -53,20 +57,20 @@ def append_frame(home: Home, made: Pass, lines: DataFrame, others: Sequence[Mapp
         .write.format("delta")
         .mode("append")
         .option("txnAppId", APP_ID)
-        .option("txnVersion", str(made.number))
-        .option("userMetadata", made.to_json())
+        .option("txnVersion", str(new_pass.number))
+        .option("userMetadata", new_pass.to_json())
         .save(path_of(home))
     )
     written = tables.version_of(path_of(home), APP_ID)
-    if written != made.number:
+    if written != new_pass.number:
         raise tables.WriteSkipped(
-            f"{path_of(home)}: pass {made.number} is not in the table (it is at {written}). Run again."
+            f"{path_of(home)}: pass {new_pass.number} is not in the table (it is at {written}). Run again."
         )
     crash_points.point("late.after_commit")
 
 
 def frame(spark: SparkSession, home: Home) -> DataFrame:
-    """All lines of the ledger; an empty table is created where there is none."""
+    """Return all lines of the ledger; the table is created where it is missing."""
     if tables.opened(path_of(home)) is None:
         write_deltalake(path_of(home), LATE.empty_table(), mode="append")
     return spark.read.format("delta").load(path_of(home))

@@ -1,6 +1,6 @@
-"""The record of reconciliations: for each run and interval whether the ledger explains every difference. No Spark.
+"""The `reconciled` table: for each run and interval, whether the ledger explains every difference. No Spark.
 
-Append only, one commit per run.
+It is append only, with one commit per run.
 """
 
 from __future__ import annotations
@@ -18,9 +18,3 @@ def record(home: Home, rows: Sequence[Mapping[str, Any]]) -> None:
     """Append the outcomes of a run (columns of `schemas.RECONCILED`) in one commit."""
     with held(home.lock(Table.RECONCILED)):
         tables.append_once(home.table(Table.RECONCILED), RECONCILED, rows)
-
-
-def recorded(home: Home) -> list[dict[str, Any]]:
-    """Every outcome, oldest first."""
-    rows = tables.read(home.table(Table.RECONCILED))
-    return sorted(rows, key=lambda row: (row["reconciled_at"], row["interval"]))

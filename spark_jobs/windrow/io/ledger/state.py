@@ -1,7 +1,7 @@
-"""What the late ledger is decided from: register, clock, landing tables' logs and its own last pass. No Spark.
+"""The state that a pass of the late ledger starts from: register, clock, landing logs, last pass. No Spark.
 
-Register and training table are read under the training lock, so they are of one moment. What lands while the rest is
-read is above the pins of the observation, and belongs to the next pass.
+Register and training table are read under the training lock, so they fit together. What lands while the rest is read is
+above the pins of the observation, and belongs to the next pass.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _STATISTICS = (
     f"max.{BATCH}", f"min.{EVENT_TIME}", f"max.{EVENT_TIME}", "num_records",
     f"null_count.{EVENT_TIME}", f"null_count.{QUARANTINED}",
 )  # fmt: skip
-"""Of a file, in the order of `LandedFile`."""
+"""Columns of `tables.data_files`, in the order of the fields of `LandedFile`."""
 
 
 def read(home: Home) -> tuple[State, Observation] | None:
-    """The state of now and the observation of the clock that it is of; None where nothing is published or landed.
+    """Return the present state, and the clock observation whose pins it has; None where nothing is published or landed.
 
-    The caller holds the ledger's lock.
+    A publication that a killed run did not register is registered first. The caller holds the ledger's lock.
     """
     training = home.table(Table.TRAINING)
     if tables.opened(training) is None:
@@ -74,15 +74,16 @@ def _files(table: DeltaTable) -> tuple[LandedFile, ...]:
 
 
 def _commits_since(landing: Mapping[str, DeltaTable], versions: Mapping[str, int]) -> tuple[Mapping[str, Any], ...]:
-    """Entries of the landing tables' histories behind these versions."""
-    found: list[Mapping[str, Any]] = []
+    """Return the entries of the landing tables' histories after these versions."""
+    entries: list[Mapping[str, Any]] = []
     for topic, table in landing.items():
         if (new := table.version() - versions.get(topic, -1)) > 0:
-            found += table.history(limit=new)
-    return tuple(found)
+            entries += table.history(limit=new)
+    return tuple(entries)
 
 
 def _marked(home: Home, standing: Mapping[datetime, Mapping[str, Any]]) -> frozenset[datetime]:
+    """Return starts of the intervals of another pipeline file that have their `config_changed` line already."""
     other = [start for start, row in standing.items() if row["config_hash"] != home.pipeline.config_hash]
     if not other:
         return frozenset()
@@ -91,7 +92,7 @@ def _marked(home: Home, standing: Mapping[datetime, Mapping[str, Any]]) -> froze
 
 
 def _knowledge(home: Home, observed: Observation, plan: Plan) -> Knowledge:
-    """What was known at the pins and clock of a plan.
+    """Return what was known at the pins and clock of a plan.
 
     Args:
         observed: an observation of the clock that is not older than the plan.
@@ -103,7 +104,11 @@ def _knowledge(home: Home, observed: Observation, plan: Plan) -> Knowledge:
 
 
 def observations_above(home: Home, floor: Mapping[str, int]) -> Sequence[Observation]:
-    """The observations of the clock that saw a batch from the floor (topic → batch) on, oldest first."""
+    """Return the observations of the clock that saw a batch from the floor on, oldest first.
+
+    Args:
+        floor: topic → batch.
+    """
     alternatives: Any = [[("topic", "=", topic), ("batch", ">=", batch)] for topic, batch in floor.items()]
     by_number: dict[int, list[dict[str, Any]]] = {}
     for row in tables.read(home.table(Table.CLOCK), filters=alternatives):

@@ -26,14 +26,17 @@ APP_ID = "windrow.late"
 
 
 def path_of(home: Home) -> str:
-    """Location of the ledger."""
+    """Return the location of the ledger."""
     return home.table(Table.LATE)
 
 
 def last_pass(home: Home, config_hash: str | None = None) -> Pass | None:
-    """The newest pass, or the newest under a config; None where there is none, or its commit has left the log."""
-    found = (Pass.from_json(commit.message) for commit in tables.commits(path_of(home)))
-    return next((one for one in found if config_hash in (None, one.known.config_hash)), None)
+    """Return the newest pass, with `config_hash` the newest under that config.
+
+    None where no such pass was made, or its commit has left the log.
+    """
+    passes = (Pass.from_json(commit.message) for commit in tables.commits(path_of(home)))
+    return next((made for made in passes if config_hash in (None, made.known.config_hash)), None)
 
 
 def lines(
@@ -43,7 +46,7 @@ def lines(
     columns: Sequence[str] = tuple(LATE.names),
     standing: Mapping[datetime, Mapping[str, Any]] | None = None,
 ) -> pl.DataFrame:
-    """The lines that count, by the reading rule; complete up to the newest pass.
+    """Return the lines that count, by the reading rule; complete up to the newest pass.
 
     Args:
         starts: starts of the wanted intervals; None for all.
@@ -66,15 +69,15 @@ def lines(
 
 
 def summary(home: Home, starts: Sequence[datetime]) -> dict[datetime, dict[str, int]]:
-    """What a rebuild of these intervals would change: lines by kind, and `flips` of the label state.
+    """Return what a rebuild of these intervals would change, by interval start: number of lines by kind, and `flips`.
 
-    What landed after the newest pass is not in it. Intervals without a line are absent.
+    What landed after the newest pass is not counted. Intervals without a line are absent.
     """
     return reading.kinds(lines(home, starts, columns=("interval", "kind", *reading.STATES)))
 
 
 def of_row(home: Home, row_id: RowId) -> list[dict[str, Any]]:
-    """The lines that count about one left row, published or to come, as dicts with the columns of `schemas.LATE`."""
+    """Return the lines that count about one left row, published or not, as dicts with the columns of `schemas.LATE`."""
     table = tables.opened(path_of(home))
     if table is None:
         return []

@@ -1,4 +1,4 @@
-"""The `clock` table: what each landing run observed, and so the watermark. Needs neither Spark nor a broker.
+"""The `clock` table: what each landing run observed; the watermark follows from it. No Spark, no broker.
 
 One observation is one commit. It holds a row for every partition of every topic of the pipeline, also for partitions
 without a record, so the newest observation alone gives the watermark, the pins and the partition that holds the clock.
@@ -48,7 +48,7 @@ class Observation:
 
     @property
     def watermark(self) -> datetime | None:
-        """Rule 3: the least clock of all partitions of all topics; None while one has not started."""
+        """Rule 3: the least clock of all partitions of all topics; None until every one of them has started."""
         topics = {row["topic"] for row in self.rows}
         return watermark(self.clocks) if topics == set(self.topics) else None
 
@@ -68,7 +68,7 @@ class Observation:
     def gaps_between(
         self, lo: datetime, hi: datetime, *, pipeline: Pipeline, pins: Mapping[str, int]
     ) -> tuple[Gap, ...]:
-        """Gaps that were accepted by the pins and touch event times in `[lo, hi]` (rule 13).
+        """Return the gaps that were accepted up to the pins and touch event times in `[lo, hi]` (rule 13).
 
         Raises:
             ClockBehind: the observation is older than a pin.
@@ -85,7 +85,9 @@ class Observation:
             if gap.batch <= pins.get(gap.lost.topic, 0)
         )
         return tuple(
-            g for g in gaps if (g.start_at is None or g.start_at <= hi) and (g.end_at is None or g.end_at >= lo)
+            gap
+            for gap in gaps
+            if (gap.start_at is None or gap.start_at <= hi) and (gap.end_at is None or gap.end_at >= lo)
         )
 
 
@@ -96,11 +98,16 @@ def observe(home: Home) -> Observation:
     if number < 0:  # a table that was copied without its transactions still has its observations
         number = max((row["observation"] for row in tables.read(path, ["observation"])), default=-1)
     rows = tables.read(path, filters=[("observation", "=", number)]) if number >= 0 else []
-    return Observation(number, home.pipeline.topics, _ordered(r for r in rows if r["topic"] in home.pipeline.topics))
+    here = (row for row in rows if row["topic"] in home.pipeline.topics)
+    return Observation(number, home.pipeline.topics, _ordered(here))
 
 
 def record(home: Home, number: int, rows: Iterable[ClockRow]) -> Observation:
-    """Append an observation, exactly once per number. The caller holds the landing lock.
+    """Append an observation, exactly once per number, and return it. The caller holds the landing lock.
+
+    Args:
+        number: that of the observation before, plus one.
+        rows: one per partition, without the number.
 
     Raises:
         WriteSkipped: an observation of this number or a later one is in the table.

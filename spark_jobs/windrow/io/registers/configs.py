@@ -20,7 +20,7 @@ from windrow.text import duration_text, instant_text
 
 
 def keep(home: Home, now: datetime) -> None:
-    """Record the pipeline under its hash unless it is recorded. The caller holds the lock of `plans`."""
+    """Record the pipeline under its hash, unless it is recorded already. The caller holds the lock of `plans`."""
     path = home.table(Table.CONFIGS)
     if not tables.read(path, columns=["config_hash"], filters=[("config_hash", "=", home.pipeline.config_hash)]):
         row = {"config_hash": home.pipeline.config_hash, "pipeline": to_text(home.pipeline), "recorded_at": now}
@@ -28,7 +28,7 @@ def keep(home: Home, now: datetime) -> None:
 
 
 def of_hash(home: Home, config_hash: str) -> Pipeline | None:
-    """Pipeline with this hash, the present one or a recorded one; None where it is not on record."""
+    """Return the pipeline with this hash, the present one or a recorded one; None where it is not on record."""
     if config_hash == home.pipeline.config_hash:
         return home.pipeline
     path = home.table(Table.CONFIGS)
@@ -43,16 +43,17 @@ def of_hash(home: Home, config_hash: str) -> Pipeline | None:
 
 
 def to_text(pipeline: Pipeline) -> str:
-    """Fields of the file as JSON, spelled as in a pipeline file."""
+    """Return the fields of a pipeline as JSON, spelled as in a pipeline file."""
     return json.dumps(_spelled(pipeline.model_dump(by_alias=True)), separators=(",", ":"))
 
 
 def from_text(text: str) -> Pipeline:
-    """Pipeline that `to_text` wrote."""
+    """Return the pipeline that `to_text` wrote."""
     return Pipeline.model_validate(json.loads(text), by_alias=True, by_name=False)
 
 
 def _spelled(value: Any) -> Any:
+    """Return a value with its instants and durations as a pipeline file writes them."""
     if isinstance(value, datetime):
         return instant_text(value)
     if isinstance(value, timedelta):

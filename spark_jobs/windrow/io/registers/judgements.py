@@ -1,4 +1,4 @@
-"""The `quality` table: one row per judged measure. Which of them block is `semantics.judgement`. No Spark."""
+"""The `quality` table: one row per judged measure. `semantics.judgement` decides which of them block. No Spark."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from windrow.semantics.plan import Plan
 
 
 def record(home: Home, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Append judged measures in one commit."""
+    """Append judged measures (columns of `schemas.QUALITY`) in one commit."""
     with held(home.lock(Table.QUALITY)):
         tables.append_once(home.table(Table.QUALITY), QUALITY, rows)
 
 
 def of_plans(home: Home, plans: Sequence[Plan]) -> dict[str, list[dict[str, Any]]]:
-    """Rows of the newest judgement of each plan that has one, by plan id."""
+    """Return the rows of the newest judgement of each plan, by plan id; a plan that was not judged is absent."""
     return _newest("plan", tables.read(home.table(Table.QUALITY), filters=tables.of_plans("plan", plans)))
 
 
 def verdict(rows: Iterable[Mapping[str, Any]]) -> Verdict:
-    """Verdict of one judgement's rows."""
+    """Return the verdict that follows from the rows of one judgement; `error` without rows."""
     return worst((row["verdict"], row["severity"]) for row in rows)
 
 
 def blocked_intervals(home: Home, among: Sequence[Interval]) -> set[datetime]:
-    """Starts of those intervals whose newest judgement blocked them."""
+    """Return the starts of those intervals whose newest judgement blocked them."""
     if not among:
         return set()
     columns = ["interval", "severity", "verdict", "judged_at"]
@@ -43,8 +43,9 @@ def blocked_intervals(home: Home, among: Sequence[Interval]) -> set[datetime]:
 
 
 def _newest(key: str, rows: Iterable[dict[str, Any]]) -> dict[Any, list[dict[str, Any]]]:
+    """Return the rows of the newest judgement by the value of the column `key`; all its rows have one `judged_at`."""
     judgements: dict[Any, list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
         judgements[row[key]].append(row)
-    newest = {of: max(row["judged_at"] for row in judged) for of, judged in judgements.items()}
-    return {of: [row for row in judged if row["judged_at"] == newest[of]] for of, judged in judgements.items()}
+    newest = {value: max(row["judged_at"] for row in judged) for value, judged in judgements.items()}
+    return {value: [row for row in judged if row["judged_at"] == newest[value]] for value, judged in judgements.items()}

@@ -12,22 +12,22 @@ from windrow.semantics.plan import Plan
 
 
 def record(home: Home, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Append measures in one commit. The caller holds the lock of the candidates."""
+    """Append measures (columns of `schemas.MEASURES`) in one commit. The caller holds the lock of the candidates."""
     tables.append_once(home.table(Table.MEASURES), MEASURES, rows)
 
 
 def are_recorded(home: Home, plans: Sequence[Plan]) -> bool:
-    """Whether every one of these plans has measures; they are recorded after its candidate was written."""
+    """Return whether each of these plans has measures, which means that its candidate has been written and counted."""
     return {row["plan"] for row in of_plans(home, plans)} >= {plan.id for plan in plans}
 
 
 def of_plans(home: Home, plans: Sequence[Plan]) -> list[dict[str, Any]]:
-    """Rows of these plans, one per plan and measure."""
+    """Return the rows of these plans, one per plan and measure."""
     return tables.read(home.table(Table.MEASURES), filters=tables.of_plans("plan", plans)) if plans else []
 
 
 def by_plan(home: Home, plans: Sequence[Plan]) -> dict[str, dict[str, float | None]]:
-    """Plan id → name of the measure → value; a plan without measures has none."""
+    """Return plan id → name of the measure → value; a plan without measures has an empty mapping."""
     numbers: dict[str, dict[str, float | None]] = {plan.id: {} for plan in plans}
     for row in of_plans(home, plans):
         numbers[row["plan"]][row["name"]] = row["value"]

@@ -1,7 +1,7 @@
 """The `plans` table: plans of runs, recorded before work starts and found again by a retry. No Spark.
 
-The key of a run is the same for all its tries, so a retry finds what was recorded. A cleared run has another key, and
-so new plans with new pins.
+All tries of a run have the same key, so a retry finds what was recorded. A cleared run has another key, and therefore
+new plans with new pins.
 """
 
 from __future__ import annotations
@@ -26,20 +26,23 @@ class Request(NamedTuple):
 
 
 def of_run(home: Home, run: str) -> tuple[Plan, ...]:
-    """Recorded plans of a run, oldest interval first; empty before it has recorded any."""
+    """Return the recorded plans of a run, oldest interval first; empty before it has recorded any."""
     rows = tables.read(home.table(Table.PLANS), filters=[("run", "=", run)])
     return tuple(sorted((Plan.from_json(row["plan"]) for row in rows), key=lambda plan: plan.interval.start))
 
 
 def last_of_interval(home: Home, start: datetime) -> Plan | None:
-    """Plan of an interval that was recorded last, or None."""
+    """Return the plan of an interval that was recorded last, or None."""
     rows = tables.read(home.table(Table.PLANS), filters=[("interval", "=", start)])
     last = max(rows, key=lambda row: row["recorded_at"], default=None)
     return Plan.from_json(last["plan"]) if last else None
 
 
 def origins(home: Home, plans: Sequence[Plan]) -> dict[str, dict[str, Any]]:
-    """Register columns about a publication's origin, by plan id: `kind`, and for a rebuild `reason` and `asked_by`."""
+    """Return the register's columns about the origin of a publication, by plan id: `kind`, `reason`, `asked_by`.
+
+    Reason and name are those of a rebuild or of a forced interval, otherwise None.
+    """
     rows = tables.read(home.table(Table.PLANS), filters=tables.of_plans("plan_id", plans))
     known = {row["plan_id"]: (row.get("reason"), row.get("asked_by")) for row in rows}
     return {
@@ -50,7 +53,11 @@ def origins(home: Home, plans: Sequence[Plan]) -> dict[str, dict[str, Any]]:
 
 
 def record(home: Home, plans: Iterable[Plan], now: datetime, request: Request | None = None) -> tuple[Plan, ...]:
-    """Record the plans of a run in one commit and return them; plans that the run has recorded before are kept."""
+    """Record the plans of a run in one commit and return them; if the run has recorded plans before, return those.
+
+    Args:
+        request: why a person wants the run, and who it is.
+    """
     plans = tuple(plans)
     with held(home.lock(Table.PLANS)):
         recorded = of_run(home, plans[0].run)

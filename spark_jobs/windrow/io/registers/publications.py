@@ -30,16 +30,22 @@ _INSTANTS = ("interval", "interval_end", "published_at")
 
 
 def registered(home: Home, columns: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """Every publication, by number.
+    """Return every publication, by number.
 
     Args:
-        columns: only these, `number` among them; a register that has grown long is read faster so.
+        columns: only these, `number` among them, which is faster where the register is long; empty for all.
     """
     return sorted(_read(home, columns=columns), key=lambda row: row["number"])
 
 
 def repaired(home: Home, columns: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """Every publication, including one that a killed run had committed and not registered (rule 20)."""
+    """Return every publication, by number; one that a killed run has not registered is registered first (rule 20).
+
+    Args:
+        columns: as for `registered`.
+    Raises:
+        TrainingBehind: the register has publications that the training table does not know.
+    """
     if last_number(home) != _last_registered(home):
         with held(home.lock(Table.TRAINING)):
             repair(home)
@@ -47,41 +53,50 @@ def repaired(home: Home, columns: Sequence[str] = ()) -> list[dict[str, Any]]:
 
 
 def last_number(home: Home) -> int:
-    """Number of the newest publication by the training table itself; 0 before the first."""
+    """Return the number of the newest publication, from the training table itself; 0 before the first."""
     return max(0, tables.version_of(home.table(Table.TRAINING), APP_ID))
 
 
 def standing(rows: list[dict[str, Any]]) -> dict[datetime, dict[str, Any]]:
-    """Publication that readers see, by interval start: the newest of each interval."""
+    """Return the publication that readers see, by interval start: the newest of each interval."""
     return {row["interval"]: row for row in sorted(rows, key=lambda row: row["number"])}
 
 
 def published(home: Home, interval: datetime) -> dict[str, Any] | None:
-    """Standing publication of one interval, or None."""
+    """Return the standing publication of the interval that starts at `interval`, or None."""
     return max(of_interval(home, interval), key=lambda row: row["number"], default=None)
 
 
 def of_interval(home: Home, interval: datetime) -> list[dict[str, Any]]:
-    """Every publication of one interval."""
+    """Return every publication of the interval that starts at `interval`."""
     return _read(home, [("interval", "=", interval)])
 
 
 def of_intervals(home: Home, starts: Sequence[datetime]) -> list[dict[str, Any]]:
-    """Every publication of the intervals with these starts."""
+    """Return every publication of the intervals with these starts."""
     return _read(home, [("interval", "in", list(starts))])
 
 
 def last_version(rows: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> int | None:
-    """Training table's version before the interval's next publication; None where this publication stands.
+    """Return the last version of the training table with the rows of a publication; None where the publication stands.
 
-    From its own version up to this one the table holds the publication's rows, compacted or not.
+    From the version that the publication made up to this one the table holds its rows, compacted or not.
+
+    Args:
+        rows: the register.
+        row: the publication.
     """
     later = [r for r in rows if r["interval"] == row["interval"] and r["number"] > row["number"]]
     return min((r["training_version"] - 1 for r in later), default=None)
 
 
 def holes(pipeline: Pipeline, rows: list[dict[str, Any]], frontier: datetime | None) -> list[Interval]:
-    """Closed intervals without a publication, oldest first (rule 20)."""
+    """Return the closed intervals without a publication, oldest first (rule 20).
+
+    Args:
+        rows: the register.
+        frontier: event time before which every window has closed; None without a watermark.
+    """
     if frontier is None:
         return []
     known = standing(rows)
@@ -89,13 +104,17 @@ def holes(pipeline: Pipeline, rows: list[dict[str, Any]], frontier: datetime | N
 
 
 def _read(home: Home, filters: Sequence[tables.Filter] = (), columns: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """Rows of the register; a column that is newer than a row is None in it."""
+    """Return rows of the register; a column that was added after a row was written is None in it."""
     rows = tables.read(home.table(Table.PUBLICATIONS), columns, filters)
     return [{**dict.fromkeys(columns or PUBLICATIONS.names), **row} for row in rows]
 
 
 def register(home: Home, row: Mapping[str, Any]) -> None:
-    """Add one publication; a second row of its number is refused. The caller holds the training lock."""
+    """Add one publication. The caller holds the training lock.
+
+    Raises:
+        WriteSkipped: the register has a row of this number, or of a greater one.
+    """
     tables.append_once(
         home.table(Table.PUBLICATIONS),
         PUBLICATIONS,
@@ -106,7 +125,7 @@ def register(home: Home, row: Mapping[str, Any]) -> None:
 
 
 def repair(home: Home) -> int:
-    """Add publications that are committed and not registered; returns the newest publication's number.
+    """Register the publications that are committed and not registered; return the number of the newest publication.
 
     The caller holds the training lock.
 
@@ -140,7 +159,7 @@ def repair(home: Home) -> int:
 
 
 def _last_registered(home: Home) -> int:
-    """Number of the newest registered publication, 0 before the first."""
+    """Return the number of the newest registered publication; 0 before the first."""
     register = home.table(Table.PUBLICATIONS)
     known = tables.version_of(register, APP_ID)
     # a register that was copied without its transactions still has its rows
@@ -148,13 +167,13 @@ def _last_registered(home: Home) -> int:
 
 
 def to_json(row: Mapping[str, Any]) -> str:
-    """Register row as the training commit carries it."""
+    """Return a register row as the text that the training commit carries."""
     texts = {name: row[name].isoformat() for name in _INSTANTS}
     return json.dumps({**row, **texts, "windrow": "publication"}, sort_keys=True)
 
 
 def from_json(text: str) -> dict[str, Any]:
-    """Register row that `to_json` wrote."""
+    """Return the register row that `to_json` wrote."""
     row = json.loads(text)
     del row["windrow"]
     return {**row, **{name: datetime.fromisoformat(row[name]) for name in _INSTANTS}}

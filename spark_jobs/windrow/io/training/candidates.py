@@ -1,8 +1,8 @@
 """Candidates: joined rows of an interval before they are published; readers of the training table do not see them.
 
-One commit holds the candidates of all plans of a run. It is made once: a retry finds it and goes on behind it.
-The files are those of the training table, with the publication number that is foreseen for them. If it holds,
-publication adds these very files to the training table and writes no row a second time.
+One commit holds the candidates of all plans of a run. It is made once: a retry finds it and continues after it.
+The files have the columns of the training table, with the publication number that is foreseen for them. If it gets this
+number, publication adds these very files to the training table and writes no row a second time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from windrow.semantics.plan import Plan
 from windrow.transforms.training import ColumnTypes
 
 ROWS_PER_TASK = 100_000
-"""About as many rows are joined and written by one task, into one file; maintenance makes larger ones of them."""
+"""About how many rows one task joins and writes, into one file; maintenance merges the files later."""
 
 
 class CandidatesGone(RuntimeError):
@@ -35,7 +35,7 @@ class CandidatesGone(RuntimeError):
 
 
 def are_written(home: Home, plans: Sequence[Plan]) -> bool:
-    """Whether the one commit with the candidates of these plans was made."""
+    """Return whether the one commit with the candidates of these plans was made."""
     return tables.version_of(home.table(Table.CANDIDATES), _app_id(plans)) >= 1
 
 
@@ -43,7 +43,8 @@ def write(rows: DataFrame, path: str, plans: Sequence[Plan], rows_expected: int)
     """Write candidate rows of a run's plans in one commit, in row order within a file.
 
     Args:
-        path: the candidates table.
+        rows: candidate rows with the foreseen numbers (`transforms.training.candidate_rows`).
+        path: location of the candidates table; created if missing.
         rows_expected: about how many rows there are; it decides the number of files.
 
     Raises:
@@ -78,7 +79,7 @@ def write(rows: DataFrame, path: str, plans: Sequence[Plan], rows_expected: int)
 
 
 def read(spark: SparkSession, home: Home, plans: Sequence[Plan]) -> DataFrame:
-    """Candidate rows of plans, with `_paired` also where it is true of all of them.
+    """Return candidate rows of plans, with `_paired` even where the table leaves it out because every row is paired.
 
     Raises:
         CandidatesGone: there is no candidates table.
@@ -106,10 +107,10 @@ def files_of(home: Home, plans: Sequence[Plan]) -> tuple[dict[str, list[Path]], 
 
 
 def null_counts(home: Home, plans: Sequence[Plan]) -> dict[str, dict[str, int]]:
-    """Nulls of left columns by plan id, where the footers of its files have them; the other columns must be counted.
+    """Return plan id → left column → number of nulls, from the footers of the files.
 
-    Footers also count rows that are not paired, so they say nothing about a table with `_paired`. A leaf of a nested
-    column is null also where the column is not, so its count is used only if it is 0.
+    A column without an exact number in every footer is absent and must be counted. Footers count unpaired rows too, so
+    nothing is returned for a table with `_paired`.
     """
     files, columns = files_of(home, plans)
     if PAIRED in columns:
@@ -123,7 +124,7 @@ def null_counts(home: Home, plans: Sequence[Plan]) -> dict[str, dict[str, int]]:
 
 
 def collect(aggregates: Mapping[str, DataFrame]) -> dict[str, dict[Any, dict[str, Any]]]:
-    """Collect small aggregates, all at once because each is more planning than work.
+    """Collect small aggregates, all at the same time, because each takes more planning than work.
 
     Returns:
         Name of the aggregate → plan id, or interval start where it has no plan → the row as a dict.
@@ -141,7 +142,7 @@ def collect(aggregates: Mapping[str, DataFrame]) -> dict[str, dict[Any, dict[str
 
 
 def discard(home: Home, plan_ids: Sequence[str]) -> None:
-    """Take published or outdated candidates out of the table; the next vacuum deletes their files."""
+    """Remove the rows of these plans from the table; vacuum deletes their files after the retention."""
     with held(home.lock(Table.CANDIDATES)):
         table = tables.opened(home.table(Table.CANDIDATES))
         if table is not None and plan_ids:

@@ -28,7 +28,7 @@ _META_DDL = ", ".join(f"{name} {kind}" for name, kind in {**LANDING_TYPES, RAW: 
 
 
 def read(spark: SparkSession, home: Home, plans: Sequence[Plan], clock: Observation) -> Inputs:
-    """Read the rows for plans that share their pins; `release` the result when it has been used.
+    """Read the rows for plans that share their pins; the caller must `release` the result.
 
     Right rows are read once for all intervals, from `start - before` to `end + after`. Left rows of intervals between
     the plans' are left out.
@@ -60,10 +60,15 @@ def read_range(
     clock: Observation,
     landed: Callable[[Stream, datetime, datetime], DataFrame],
 ) -> Inputs:
-    """Read what a join of the left rows in [lo, hi) needs.
+    """Read what a join of the left rows in [lo, hi) needs; the caller must `release` the result.
 
     Args:
+        pins: topic → last batch whose rows are read.
+        clock: the newest observation; it holds the accepted gaps.
         landed: returns landing rows of a stream, at least those within a stretch of event time.
+
+    Raises:
+        ClockBehind: the clock has not seen the pins.
     """
     pipeline = home.pipeline
     lost = clock.gaps_between(lo - pipeline.before, hi + pipeline.after, pipeline=pipeline, pins=pins)
@@ -81,7 +86,7 @@ def read_range(
 
 
 def release(read: Inputs) -> None:
-    """Unpersist what `read` kept because it is used twice."""
+    """Unpersist the DataFrames that reading has persisted because they are used twice."""
     for side in (read.left, *read.rights.values()):
         if side.repeated is not None:
             side.repeated.unpersist()
@@ -89,7 +94,7 @@ def release(read: Inputs) -> None:
 
 
 def estimated_rows(home: Home, plans: Sequence[Plan]) -> int:
-    """About how many left rows the plans have, from file statistics: rows count as spread evenly over a file's time."""
+    """Estimate how many left rows the plans have, as if the rows of a file were spread evenly over its event times."""
     spans = [Range(EVENT_TIME, stretch.start, stretch.end) for stretch in stretches(plan.interval for plan in plans)]
     tables = [lookup.opened(home.landing(topic)) for topic in home.pipeline.left.topics]
     return sum(table.rows_within(span) for table in tables if table is not None for span in spans)
@@ -102,10 +107,13 @@ def landed_of(
     pins: Mapping[str, int],
     *either: Sequence[Condition],
 ) -> DataFrame:
-    """Landing rows of all topics of a stream, up to the pins.
+    """Return landing rows of all topics of a stream, up to the pins.
 
     Args:
-        either: files that meet every condition of one of these are read (see `scan`).
+        pins: topic → last batch whose rows are read.
+        either: files that can meet every condition of one of these are read (see `scan`).
+    Returns:
+        `LANDING_TYPES`, `_raw` and the columns of the stream.
     """
     found = []
     for topic in stream.topics:
@@ -116,19 +124,27 @@ def landed_of(
             found.append(rows.where(F.col(BATCH) <= pin))
     payload = ", ".join(f"`{name}` {kind}" for name, kind in stream.columns.items())
     schema = schema_of(f"{_META_DDL}, {payload}")
-    frames = [_with_columns(rows, schema) for rows in found]
+    frames = [with_columns(rows, schema) for rows in found]
     return reduce(DataFrame.unionByName, frames) if frames else scan.nothing(spark, schema)
 
 
+def with_columns(landed: DataFrame, schema: StructType) -> DataFrame:
+    """Return landing rows with exactly these columns; one that joined the pipeline file after they landed is null."""
+    known = {name.lower() for name in landed.columns}
+    return landed.select(
+        *[F.col(f.name) if f.name.lower() in known else F.lit(None).cast(f.dataType).alias(f.name) for f in schema]
+    )
+
+
 def within(lo: datetime, hi: datetime) -> tuple[Condition, ...]:
-    """Files with event times in [lo, hi]."""
+    """Return conditions for the files that can hold event times in [lo, hi]."""
     return (Range(EVENT_TIME, lo, hi),)
 
 
 def _doubtful_of(
     spark: SparkSession, home: Home, stream: RightStream, pins: Mapping[str, int], begin: datetime, end: datetime
 ) -> DataFrame | None:
-    """Quarantined labels of the stream that `doubtful_rows` selects; None where there are none, as usual."""
+    """Return the quarantined labels that `doubtful_rows` selects; usually there is no such label: None."""
     files = _doubtful_files(home.pipeline, begin, end)
     if not any(scan.can_hold(home.landing(topic), *files) for topic in stream.topics):
         return None
@@ -137,16 +153,16 @@ def _doubtful_of(
 
 
 def _doubtful_files(pipeline: Pipeline, lo: datetime, hi: datetime) -> tuple[tuple[Condition, ...], ...]:
-    """Files that can hold what `doubtful_rows` selects."""
+    """Return alternative conditions for the files that can hold what `doubtful_rows` selects."""
     bad, timeless = Has(QUARANTINED, value=True), Has(EVENT_TIME)
     logged = Range(RECORD_AT, lo - pipeline.max_skew)
     return (bad, *within(lo, hi)), (bad, timeless, logged), (bad, timeless, Has(RECORD_AT))
 
 
 def _divided_once(sides: Sequence[StreamRows]) -> list[StreamRows]:
-    """Look up which event ids repeat, all streams at once, so that the join and every count divide the rows alike.
+    """Find out which event ids repeat, in all streams at once, so that the join and every count divide the rows alike.
 
-    One hash per row is shuffled for it. In most runs no id repeats, and duplicates need no further work.
+    This shuffles one hash per row. In most runs no id repeats, and duplicates need no further work.
     """
 
     def divide(rows: StreamRows) -> StreamRows:
@@ -167,11 +183,3 @@ def _divided_once(sides: Sequence[StreamRows]) -> list[StreamRows]:
 def _inside(interval: Interval) -> Column:
     at = F.col(EVENT_TIME)
     return (at >= F.lit(interval.start)) & (at < F.lit(interval.end))
-
-
-def _with_columns(frame: DataFrame, schema: StructType) -> DataFrame:
-    """Exactly these columns; a column that joined the pipeline file after the last landing is null."""
-    known = {name.lower() for name in frame.columns}
-    return frame.select(
-        *[F.col(f.name) if f.name.lower() in known else F.lit(None).cast(f.dataType).alias(f.name) for f in schema]
-    )

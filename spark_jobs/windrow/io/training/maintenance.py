@@ -1,12 +1,12 @@
-"""Maintenance of the large tables: fewer files and no dead ones, with every row, publication and batch unchanged.
+"""Maintenance of tables: compaction and vacuum change the files, and no row, publication or batch.
 
     files of a piece ─▶ read ─▶ the same rows, in row order, in few files ─▶ one commit that replaces the files and
                                                                               declares that no data changed
 
-Such a commit carries no message, so whoever reads the history of a table skips it: it is no publication and no
-landing batch. The table's lock is held for one piece at a time. A commit that would not bring back exactly the rows
-that it takes away is not made. A reader that began before keeps its files, because vacuum spares them for the
-retention. Which files form a piece is decided in `semantics.maintenance`.
+Such a commit carries no message, so code that looks for publications or landing batches in the history of a table
+skips it. The table's lock is held for one piece at a time. Nothing is committed if the new files do not hold as many
+rows as the old ones. A reader that began before keeps its files, because vacuum leaves them for the retention. Which
+files form a piece is decided in `semantics.maintenance`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ STATISTICS = 32
 
 
 def landing_files(home: Home, topic: str) -> list[LandingFile]:
-    """Data files of a landing table; those without statistics are left out."""
+    """Return the data files of a landing table; those without statistics are left out."""
     table = tables.opened(home.landing(topic))
     rows = [] if table is None else tables.data_files(table).to_pylist()
     columns = ("path", "num_records", f"min.{BATCH}", f"max.{BATCH}", f"max.{ARRIVED_AT}")
@@ -45,7 +45,7 @@ def landing_files(home: Home, topic: str) -> list[LandingFile]:
 
 
 def training_files(home: Home) -> list[TrainingFile]:
-    """Data files of the training table."""
+    """Return the data files of the training table."""
     table = tables.opened(home.table(Table.TRAINING))
     rows = [] if table is None else tables.data_files(table).to_pylist()
     columns = ("path", "num_records", f"partition.{DATE}", f"min.{INTERVAL}")
@@ -58,6 +58,7 @@ def compact(
     """Rewrite a piece of the table at `path`: the same rows, in row order, in as many files as they need.
 
     Args:
+        path: location of the table.
         lock: the table whose writers' lock is taken.
         host_now: clock of this host, by which vacuum counts the retention of the replaced files.
     Returns:
@@ -82,13 +83,13 @@ def compact(
 
 
 def _sizes(table: DeltaTable) -> dict[str, int]:
-    """Path of each data file → its bytes."""
+    """Return path → bytes of each data file."""
     known = tables.data_files(table)
     return dict(zip(known["path"].to_pylist(), known["size_bytes"].to_pylist(), strict=True))
 
 
 def _condition(piece: Piece) -> str:
-    """SQL that selects exactly the rows of the piece."""
+    """Return the SQL condition that selects exactly the rows of the piece."""
     if piece.batches is None:
         return f"{DATE} = DATE'{piece.day}'"
     first, last = piece.batches
@@ -96,6 +97,7 @@ def _condition(piece: Piece) -> str:
 
 
 def _stage(spark: SparkSession, path: str, piece: Piece, folder: Path) -> None:
+    """Write the rows of the piece to new files in `folder`, without the partition column, as the table has them."""
     rows = spark.read.format("delta").load(path).where(_condition(piece))
     few = rows.coalesce(1) if piece.wanted == 1 else rows.repartitionByRange(piece.wanted, EVENT_TIME)
     ordered = few.sortWithinPartitions(*ROW_ORDER)
@@ -141,7 +143,7 @@ def _commit(
 
 
 def waiting_plans(home: Home) -> list[Plan]:
-    """The plans whose candidates are in the table."""
+    """Return the plans whose candidates are in the table."""
     table = tables.opened(home.table(Table.CANDIDATES))
     ids = sorted({entry[PLAN] for entry in table.partitions()}) if table is not None else []
     recorded = tables.read(home.table(Table.PLANS), columns=["plan"], filters=[("plan_id", "in", ids)])

@@ -50,7 +50,12 @@ def own_files(home: Home, numbers: Mapping[Plan, int]) -> dict[str, Staged]:
 
 
 def write_files(home: Home, rows: DataFrame, numbers: Mapping[Plan, int]) -> AbstractContextManager[dict[str, Staged]]:
-    """Write training rows of plans to files of their own, in one job; by plan id, for the body of the `with`."""
+    """Write training rows of plans to new files, in one job; yields them by plan id, and removes them afterwards.
+
+    Args:
+        rows: training rows of all plans, with their numbers.
+        numbers: the publication number of each plan.
+    """
     return staging.staged(rows, numbers, home.places.home / "staging" / home.pipeline.name)
 
 
@@ -63,13 +68,18 @@ class Standing:
         self._last: int | None = None
 
     def of(self, start: datetime, last: int) -> Row | None:
-        """Standing publication of an interval; `last` is the newest number of all. The caller holds the lock."""
+        """Return the standing publication of an interval. The caller holds the lock.
+
+        Args:
+            start: start of the interval, one of those that this object was made for.
+            last: number of the newest publication of the pipeline.
+        """
         if last != self._last:
             self._rows, self._last = self._read(), last
         return self._rows.get(start)
 
     def add(self, row: Row) -> None:
-        """Note a publication of this process."""
+        """Note a publication that this process has made."""
         self._rows[row["interval"]], self._last = row, row["number"]
 
 
@@ -84,7 +94,7 @@ def create_if_missing(home: Home) -> None:
     assert candidate is not None, "its rows are about to be published"
     known = {field.name: field for field in scan.spark_schema(candidate)}
     fields = [known.get(name, StructField(name, DateType())) for name in training_columns(known)]
-    key = [key for key in home.pipeline.left.key if _has_statistics(home.pipeline.left.columns[key])]
+    key = [name for name in home.pipeline.left.key if _has_statistics(home.pipeline.left.columns[name])]
     DeltaTable.create(
         home.table(Table.TRAINING),
         Schema.from_json(StructType(fields).json()),
@@ -111,9 +121,11 @@ def commit(
     Args:
         row: register row without the training table's version; the commit carries it.
         rows: returns the numbered training rows; called only where `staged` cannot be used.
+        staged: files with these rows; None where no file was written, because there is no row or Spark replaces them.
 
     Raises:
         BalanceBroken: the number of staged rows is not the registered one. Nothing was committed.
+        WriteSkipped: the last commit is not this publication.
     """
     path = home.table(Table.TRAINING)
     crash_points.point("publish.before_commit")
@@ -127,7 +139,7 @@ def commit(
 
 
 def _swap_files(table: DeltaTable, path: str, interval: Interval, row: Row, staged: Staged | None) -> bool:
-    """Commit the staged files in place of those of the interval; False where Spark must replace the rows."""
+    """Commit the staged files in place of those of the interval; return False where Spark must replace the rows."""
     if (staged.number if staged else 0) != (row["number"] if row["rows"] else 0):
         return False
     removed = staging.removals(table, interval, row["published_at"])
@@ -154,6 +166,7 @@ def _swap_files(table: DeltaTable, path: str, interval: Interval, row: Row, stag
 
 
 def _replace_rows(path: str, interval: Interval, row: Row, rows: DataFrame) -> None:
+    """Let Spark replace the rows of the interval, in one commit."""
     start = interval.start
     exactly = f"{DATE} = DATE'{start:%Y-%m-%d}' AND {INTERVAL} = TIMESTAMP'{start:%Y-%m-%d %H:%M:%S.%f}'"
     (
@@ -169,7 +182,7 @@ def _replace_rows(path: str, interval: Interval, row: Row, rows: DataFrame) -> N
 
 
 def _read_back(path: str, row: Row) -> int:
-    """Version that the commit made; it is looked up because Delta skips a known transaction without an error."""
+    """Return the version that the commit made; it is read back because Delta skips a known transaction silently."""
     last = next(tables.commits(path), None)
     found = publications.from_json(last.message) if last else {}
     if last is None or (found["number"], found["plan_id"]) != (row["number"], row["plan_id"]):
@@ -181,5 +194,5 @@ def _read_back(path: str, row: Row) -> int:
 
 
 def _has_statistics(kind: str) -> bool:
-    """Whether Delta keeps a minimum and a maximum for a column of this type."""
+    """Return whether Delta keeps a minimum and a maximum for a column of this type."""
     return kind in ("string", "tinyint", "smallint", "int", "bigint", "date", "timestamp") or kind.startswith("decimal")

@@ -35,6 +35,9 @@ def version_with(home: Home, register: Sequence[Mapping[str, Any]], row: Mapping
     It is the current one where the publication stands; otherwise the one that it made, or the last before it was
     replaced.
 
+    Args:
+        register: the register.
+        row: the publication.
     Raises:
         VersionGone: there is no such version.
     """
@@ -51,18 +54,19 @@ def version_with(home: Home, register: Sequence[Mapping[str, Any]], row: Mapping
 
 
 def training_at(spark: SparkSession, home: Home, version: int) -> DataFrame:
-    """All training rows, as a version of the table has them."""
+    """Return all training rows, as a version of the table has them."""
     return spark.read.format("delta").option("versionAsOf", version).load(home.table(Table.TRAINING))
 
 
 def intervals_at(spark: SparkSession, home: Home, starts: Sequence[datetime], version: int) -> DataFrame:
-    """Training rows of the intervals with these starts, as a version of the table has them."""
+    """Return training rows of the intervals with these starts, as a version of the table has them."""
     days = sorted({start.date() for start in starts})
     rows = training_at(spark, home, version)
     return rows.where(F.col(DATE).isin(days) & F.col(INTERVAL).isin([F.lit(start) for start in starts]))
 
 
 def _is_readable(path: str, interval: Interval, version: int) -> bool:
+    """Return whether the log has this version, and every file that can hold rows of the interval is there."""
     try:
         table = DeltaTable(path, version=version)
         return all((Path(path) / file["path"]).exists() for file in staging.files_with(table, interval))
