@@ -21,7 +21,7 @@ MODULES = {
     "summarise": "summarise",
     "verify": "verify",
 }
-"""Job, as DAGs and `run_job.py` name it → its module."""
+"""Name of a job for DAGs and `run_job.py` → its module."""
 
 
 def main_of(job: str) -> Callable[[Sequence[str]], int]:

@@ -43,6 +43,7 @@ def check(ctx: Context, planned: Sequence[Plan]) -> dict[str, Refusal]:
 
 
 def _judge(ctx: Context, waiting: Sequence[Plan]) -> dict[str, Refusal]:
+    """Judge the candidates of these plans and record it; return the refusals by plan id."""
     from windrow.quality import report  # Great Expectations takes seconds to import
     from windrow.quality.gate import Gate
     from windrow.quality.suites import suites_for
@@ -65,14 +66,14 @@ def _judge(ctx: Context, waiting: Sequence[Plan]) -> dict[str, Refusal]:
     ]
     crash_points.point("check.before_verdict")
     judgements.record(ctx.home, [row for judgement in judged for row in report.rows(judgement)])
-    refused = (judgement for judgement in judged if not judgement.may_publish)
-    return {one.plan: Refusal(explain_failure(one), str(one.report)) for one in refused}
+    blocked = (judgement for judgement in judged if not judgement.may_publish)
+    return {judgement.plan: Refusal(explain_failure(judgement), str(judgement.report)) for judgement in blocked}
 
 
 def _against_history(
     plan: Plan, numbers: Mapping[str, float | None], standing: Mapping[datetime, Mapping[str, Any]]
 ) -> dict[str, float | None]:
-    """Measures that compare the label rate with earlier intervals of the same config."""
+    """Return the measures that compare the label rate with earlier intervals of the same config."""
     from windrow.quality.history import label_rate_history
 
     earlier = [
@@ -80,8 +81,8 @@ def _against_history(
         for start, row in sorted(standing.items())
         if start < plan.interval.start and row["config_hash"] == plan.config_hash
     ][-HISTORY:]
-    found = label_rate_history(earlier, *(int(numbers.get(n) or 0) for n in ("positive", "negative")))
-    return {"label_rate_history": found.mean, "label_rate_z": found.z}
+    history = label_rate_history(earlier, *(int(numbers.get(n) or 0) for n in ("positive", "negative")))
+    return {"label_rate_history": history.mean, "label_rate_z": history.z}
 
 
 def execute(pipeline: PipelineName, run: RunKey, interval: OptionalIntervalStart = None) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""Who decides, and why: recorded for good with what comes of it, so neither may be empty."""
+"""Who decides, and why. Both are recorded for good with the result, so neither may be empty."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ def decision(what: str, reason: str, who: str | None = None) -> plans.Request:
     """Return the reason and the name that are recorded; without a name it is the user of this process.
 
     Args:
-        what: what is decided, as the message names it: "an override".
+        what: what is decided, for the message: "an override".
+        reason: why, as the person wrote it.
+        who: who decides; None or empty for the user of this process.
     Raises:
         BadRequest: the reason is empty, or one of the two is longer than `LONGEST` or not a single line.
     """

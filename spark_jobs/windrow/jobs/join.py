@@ -6,7 +6,7 @@
 
     read      left rows of the intervals, right rows of their windows, at the plans' pins
     compute   the join
-    write     candidates: one commit for all plans           ◀─ a retry goes on behind what is there
+    write     candidates: one commit for all plans           ◀─ a retry continues after what is written
     measure   the candidates as written, compared with what was read
     write     measures
 """
@@ -41,11 +41,13 @@ from windrow.transforms.streams import Inputs
 from windrow.transforms.training import candidate_rows, refuse_unreadable_labels, schema_differences, types_of
 
 IN_ONE_JOIN = 500
-"""Intervals that are joined at once: a longer range reads the labels around its seams twice."""
+"""Most intervals of one join. A longer range takes several, and labels at their borders are read twice."""
 
 
 def make_candidates(ctx: Context, planned: tuple[Plan, ...], known: Known | None = None) -> dict[str, Any]:
     """Write candidates and measures of a run's plans; what a killed try has written is kept.
+
+    Returns `run`, and of its plans `plans` (ids) and `intervals` (starts).
 
     Args:
         planned: all plans of the run, oldest interval first.

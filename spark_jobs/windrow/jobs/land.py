@@ -1,7 +1,7 @@
-"""land: the topics of a pipeline into append-only landing tables, every offset exactly once, and the clock with them.
+"""land: copy the topics of a pipeline into landing tables, every offset exactly once, and advance the clock.
 
 One process lands a pipeline at a time; the kernel frees the lock when its holder dies. One JVM lands every topic; with
-`--for` it stays warm and lands again and again until the time is over.
+`--for` it stays up and lands again and again until the time is over.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def land(
     every: timedelta = EVERY,
     given_up: GivenUp = NOTHING,
 ) -> Iterator[Landed]:
-    """Land until nothing is left and the time is over.
+    """Land in rounds until nothing is left and the time is over.
 
     Args:
         lasting: for how long at least; rounds go on until nothing is left.
@@ -86,7 +86,7 @@ def land(
 
 
 def land_once(spark: SparkSession, ctx: Context, given_up: GivenUp) -> Landed:
-    """Land the next batch of every topic, then record the clock.
+    """Land the next batch of every topic, then record the clock; return the clock before and after.
 
         read                    compute                 write
         clock, broker ────────▶ offsets of a batch
@@ -126,12 +126,13 @@ def land_topic(
     previous: Sequence[ClockRow],
     given_up: GivenUp,
 ) -> Sequence[ClockRow]:
-    """Land the next batch of a topic; returns its rows of the clock, one per partition.
+    """Land the next batch of a topic; return its rows of the clock, one per partition.
 
     Args:
         topic: the topic as the broker knows it now.
         landed_at: time of the landing run.
-        previous: the topic's rows of the clock.
+        previous: the rows of the topic in the newest observation of the clock.
+        given_up: lost ranges that a person gives up.
     """
     path = home.landing(topic.name)
 
@@ -147,7 +148,7 @@ def land_topic(
     # Compute.
     rows = decode(records, home.pipeline, batch)
 
-    # Write. The rows are counted as they stand in the table, not as they were sent there.
+    # Write. The rows are counted as the table has them, not as they were written, so that a lost row is noticed.
     crash_points.point("land.before_commit")
     batches.append(rows, path, batch)
     crash_points.point("land.after_commit")
@@ -157,7 +158,7 @@ def land_topic(
 def _clock_after(
     spark: SparkSession, home: Home, batch: Batch, previous: Sequence[ClockRow], delivered: int | None
 ) -> Sequence[ClockRow]:
-    """Rows of the clock after a batch that is committed or empty."""
+    """Return the rows of the clock after a batch that is committed or empty."""
     counts = {} if batch.is_empty else _counts(spark, home, batch, delivered)
     return clock_rows(
         batch,
@@ -169,7 +170,7 @@ def _clock_after(
 
 
 def _counts(spark: SparkSession, home: Home, batch: Batch, delivered: int | None) -> dict[int, Counts]:
-    """What a committed batch holds, by partition.
+    """Count what a committed batch holds, by partition.
 
     Raises:
         BalanceBroken: it does not hold one row per delivered record.
@@ -186,7 +187,7 @@ _COUNTS = ("read", "landed", "quarantined", "skipped", "before_start")
 
 
 def summary(landed: Landed) -> dict[str, Any]:
-    """What the job landed, the watermark, and how many offsets are still to be landed."""
+    """Return the counts of what the job landed, the watermark, and how many offsets (`lag`) are still to be landed."""
     before, after = totals(landed.before), totals(landed.after)
     return {
         **{n: sum(counts[n] - before.get(at, {}).get(n, 0) for at, counts in after.items()) for n in _COUNTS},
@@ -197,7 +198,7 @@ def summary(landed: Landed) -> dict[str, Any]:
 
 
 def totals(seen: Observation) -> Totals:
-    """Cumulative counts. A topic that was created again counts from zero, under another epoch."""
+    """Return the counts of an observation. A topic that was created again counts from zero, under another epoch."""
     return {(row["topic"], row["epoch"], row["partition"]): {n: row[n] for n in _COUNTS} for row in seen.rows}
 
 

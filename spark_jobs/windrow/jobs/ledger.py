@@ -1,10 +1,10 @@
-"""late: extend the late ledger with what has landed since its last pass, and renew its page.
+"""late: extend the late ledger by what has landed since its last pass, and write its page again.
 
-    read     register, clock, logs of the landing tables ─▶ compute  what is due (mostly nothing: no Spark)
+    read     register, clock, logs of the landing tables ─▶ compute  what is due (usually nothing: no Spark)
     read     rows around what landed since               ─▶ compute  their lines, and those that take lines back
     write    one commit: the lines, and what the pass was complete up to
 
-Training does this after every publication; on its own it is for a pipeline whose training stands still.
+Training does this after every publication. The job is for a pipeline whose training is paused.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ BRIEF = ("kind", "row", "stream", "appeared", "vanished", "state", "missed_by", 
 
 
 class LedgerNotExtended(RuntimeError):
-    """What was published stands and is on record; only the ledger is behind. Trying again helps."""
+    """Publications stand and are registered; only the ledger is behind. Trying again helps."""
 
 
 def extend(ctx: Context) -> Due | None:
-    """Make the ledger complete up to what has landed, and renew its page where something can have changed.
+    """Make the ledger complete up to what has landed, and write its page again where something can have changed.
 
     Returns:
-        what the ledger knows then; None where nothing is published.
+        what the newest pass has looked at; None where nothing is published.
     """
     name = ctx.pipeline.name
     work = extend_table(ctx.home, lambda: spark_for(f"late {name}", ctx.places, ctx.pipeline))
@@ -87,12 +87,12 @@ def extend_after_publication(ctx: Context) -> None:
 
 
 def extend_table(home: Home, session: Callable[[], SparkSession]) -> Due | None:
-    """Make the ledger's table complete up to what has landed.
+    """Make the table of the ledger complete up to what has landed.
 
     Args:
-        session: called only where rows must be looked at.
+        session: returns the Spark session; called only where rows must be looked at.
     Returns:
-        what the ledger knows then; None where nothing is published.
+        what the newest pass has looked at; None where nothing is published.
     """
     with held(home.lock(Table.LATE)):
         found = ledger_state.read(home)
@@ -113,7 +113,7 @@ def extend_table(home: Home, session: Callable[[], SparkSession]) -> Due | None:
 
 
 def _touched(spark: SparkSession, home: Home, work: Due) -> list[datetime]:
-    """Starts of the published intervals that something new concerns, sorted."""
+    """Return the starts of the published intervals that a newly landed row, or new knowledge, can change; sorted."""
     if work.is_erased:
         return work.starts
     pipeline, found = home.pipeline, set(work.within(work.stretches, home.pipeline.interval))
@@ -168,7 +168,7 @@ def _append_lines(
 
 
 def _facts(home: Home, work: Due, touched: Sequence[datetime], gaps: tuple[Gap, ...]) -> dict[bool, Facts]:
-    """Whether a publication was drained → what a rebuild at the newest pins fixes for its interval."""
+    """Return, for drained and for other publications, what a rebuild at the newest pins fixes for their intervals."""
     facts = {}
     for is_drained in {work.plan_of(start).drained for start in touched}:
         plan = replace(work.known, drained=is_drained)
@@ -181,7 +181,7 @@ def _facts(home: Home, work: Due, touched: Sequence[datetime], gaps: tuple[Gap, 
 
 
 def totals(ctx: Context, starts: Sequence[datetime] | None = None) -> list[dict[str, Any]]:
-    """What came late by published interval, oldest first (`transforms.ledger.reading.total` describes each).
+    """Return what came late, one row per published interval, oldest first (columns: `transforms.ledger.reading.total`).
 
     Args:
         starts: starts of the wanted intervals; None for all.
@@ -195,7 +195,7 @@ def totals(ctx: Context, starts: Sequence[datetime] | None = None) -> list[dict[
 
 
 def shown(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A total as people read it: durations, rates and causes as text."""
+    """Return a total as people read it: durations, rates and causes as text."""
     durations = ("missed_by_p50", "missed_by_p90", "missed_by_max")
     causes = ", ".join(f"{name} {n}" for name, n in sorted(row["causes"].items()))
     rates = {name: None if row[name] is None else f"{row[name]:.2%}" for name in ("recall", "flip_rate")}
@@ -204,7 +204,7 @@ def shown(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def brief(line: Mapping[str, Any]) -> dict[str, Any]:
-    """A line as people read it: the columns `BRIEF` as text, None where the line has nothing to tell."""
+    """Return a line as people read it: the columns `BRIEF` as text, None where the line has no value."""
 
     def row_id(prefix: str) -> str | None:
         parts = [line[f"{prefix}{name}"] for name in ("topic", "epoch", "partition", "offset")]
@@ -227,7 +227,7 @@ def brief(line: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def page(ctx: Context) -> Path:
-    """Path of the ledger's page; it exists once the ledger has been extended."""
+    """Return the path of the page of the ledger; it exists once the ledger has been extended."""
     return ctx.home.reports / "late" / "index.html"
 
 

@@ -1,6 +1,6 @@
 """maintenance: fewer files, no dead files and no old reports. Changes no row.
 
-An unsafe retention is refused before anything is done. Killed anywhere, the next run continues.
+An unsafe retention is refused before anything is done. If the job is killed, the next run continues.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from windrow.quality import pages, summary
 from windrow.semantics.maintenance import HOUR, landing_pieces, outdated, require_safe, training_pieces
 
 REPORTS = timedelta(days=90)
-"""How long pages of reports stay."""
+"""How long pages of reports are kept."""
 
 
 def maintain(ctx: Context, retention: timedelta) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def maintain(ctx: Context, retention: timedelta) -> dict[str, Any]:
 
 
 def discard_outdated(ctx: Context) -> int:
-    """Remove the candidates that no commit will accept any more; returns how many plans they are of."""
+    """Remove the candidates of outdated plans, which publishing would refuse; return the number of these plans."""
     waiting = maintenance.waiting_plans(ctx.home)
     standing = publications.standing(publications.registered(ctx.home)) if waiting else {}
     plan_ids = outdated(waiting, {start: row["number"] for start, row in standing.items()})
@@ -58,7 +58,7 @@ def discard_outdated(ctx: Context) -> int:
 
 
 def compact(ctx: Context, spark: SparkSession, before: datetime) -> dict[str, int]:
-    """Put what ended by `before` into few files; returns how many files fewer each table has."""
+    """Merge the files of hours and days that ended by `before`; return how many files fewer each table has."""
     fewer: dict[str, int] = {}
     for topic in ctx.pipeline.topics:
         pieces = landing_pieces(maintenance.landing_files(ctx.home, topic), before)
@@ -75,12 +75,12 @@ def compact(ctx: Context, spark: SparkSession, before: datetime) -> dict[str, in
 
 
 def _host_now() -> datetime:
-    """The clock of the host even where `ctx.now` is another one: vacuum compares with it, and with nothing else."""
+    """Return the time of the host, even where `ctx.now` is another clock: vacuum compares with the host's alone."""
     return datetime.now(UTC)
 
 
 def execute(pipeline: PipelineName, retention: Retention = RETENTION) -> Mapping[str, Any]:
-    """Tidy up, and return what went."""
+    """Run the maintenance, and return what it has removed."""
     return maintain(context(pipeline), retention)
 
 

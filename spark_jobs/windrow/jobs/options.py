@@ -2,7 +2,7 @@
 
     def execute(pipeline: PipelineName, run: RunKey, interval: OptionalIntervalStart = None) -> Mapping[str, Any]: ...
 
-An option without a default in the signature is required. One that only a single job takes is declared in its signature.
+An option without a default in the signature is required. An option of a single job is declared in its signature.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ OptionalTo = Annotated[datetime | None, _TO]
 
 # land
 EVERY = timedelta(seconds=15)
-"""How often a warm run lands."""
+"""How often a run with `--for` lands."""
 LandFor = Annotated[
     timedelta,
     typer.Option(
@@ -89,7 +89,7 @@ RollbackTo = Annotated[int, typer.Option("--to", metavar="N", help="Number of th
 
 # maintenance, summarise
 RETENTION = timedelta(days=30)
-"""How long files of past table versions stay."""
+"""How long files of past table versions are kept."""
 Retention = Annotated[
     timedelta,
     typer.Option(

@@ -1,6 +1,6 @@
 """override: a person publishes a blocked interval; name and reason stay in its publication.
 
-Counts that do not add up are not a matter of opinion: nothing overrides a broken balance.
+A broken balance cannot be overridden: rows were lost or doubled, whatever a person decides.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def override(ctx: Context, at: datetime, who: str, why: str) -> dict[str, Any]:
 
 def execute(pipeline: PipelineName, interval: IntervalStart, reason: Reason, who: Who) -> Mapping[str, Any]:
     """Publish the interval's blocked candidate, and return the publication with who decided and why."""
-    if not who:  # a form is sent by somebody: the user of this process is not who decides
+    if not who:  # a form in Airflow was sent by a person, who is not the user of this process
         raise BadRequest("an override needs the name of who decides: it is recorded with the publication")
     decided = decision("an override", reason, who)
     row = override(context(pipeline), interval, decided.who, decided.reason)

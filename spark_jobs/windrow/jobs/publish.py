@@ -49,17 +49,18 @@ def publish(
     override: tuple[str, str] | None = None,
     each: Callable[[Row], None] = lambda row: None,
 ) -> list[Row]:
-    """Publish the plans that passed the check; returns their register rows, oldest interval first.
+    """Publish the plans that passed the check; return their register rows, oldest interval first.
 
     Args:
-        override: (who, why) publishes blocked candidates too, and is recorded with them.
+        planned: all plans of a run.
+        override: (who, why); blocked candidates are published too, and both are recorded with them.
         each: called with the register row of every publication as soon as it is made.
 
     Raises:
         BadRequest: a plan has not been judged.
         BalanceBroken: the counts do not add up; no override publishes that.
-        NothingToDo, Superseded: other runs have published every one of the intervals since; the second where a
-            publication was to be replaced.
+        NothingToDo: other runs have published every one of the intervals since.
+        Superseded: the same, where a plan was to replace a publication.
     """
     judged = judgements.of_plans(ctx.home, planned)
     if not override and (unjudged := [plan for plan in planned if plan.id not in judged]):
@@ -70,7 +71,7 @@ def publish(
     columns = _register_columns(ctx, missing, judged, override) if missing else {}
     rows, superseded = list(done.values()), []
     for outcome in _publish_each(ctx, missing, columns):
-        if isinstance(outcome, Superseded):  # the other intervals are published all the same
+        if isinstance(outcome, Superseded):  # does not stop the other intervals
             superseded.append(outcome)
         else:
             rows.append(outcome)
@@ -87,7 +88,7 @@ def publish(
 
 
 def _published_before(ctx: Context, ready: Sequence[Plan]) -> dict[str, Row]:
-    """Register rows of plans that an earlier try has published, by plan id."""
+    """Return the register rows of plans that an earlier try has published, by plan id."""
     ids = {plan.id for plan in ready}
     rows = publications.of_intervals(ctx.home, [plan.interval.start for plan in ready])
     # a rollback has the plan of the publication that it repeats; the least number is the plan's own
@@ -101,7 +102,7 @@ def _register_columns(
     judged: Mapping[str, Sequence[Mapping[str, Any]]],
     override: tuple[str, str] | None,
 ) -> dict[str, Row]:
-    """Columns of the register that are known before a plan gets its number, by plan id.
+    """Return the columns of the register that are known before a plan gets its number, by plan id.
 
     Raises:
         BalanceBroken: the measures of a plan do not add up.
@@ -150,7 +151,7 @@ def _publish_each(ctx: Context, missing: Sequence[Plan], columns: Mapping[str, R
                     row = _publish_one(ctx, plan, columns[plan.id], standing, staged.get(plan.id))
                 except Superseded as refused:
                     yield refused
-                    break
+                    break  # its number is free again, so the others get other numbers than foreseen
                 yield row
                 if row["number"] != number:  # another run has published in between: the others get other numbers
                     break
@@ -159,7 +160,11 @@ def _publish_each(ctx: Context, missing: Sequence[Plan], columns: Mapping[str, R
 def _staged_files(
     ctx: Context, foreseen: Mapping[Plan, int], columns: Mapping[str, Row], until_committed: ExitStack
 ) -> dict[str, Staged]:
-    """Files to publish, by plan id, for plans that have rows: the candidate's own, or written again in one job."""
+    """Return the files to publish, by plan id, of plans that have rows: the candidate's own, or new ones from one job.
+
+    Args:
+        until_committed: keeps new files until it is closed.
+    """
     filled = {plan: number for plan, number in foreseen.items() if columns[plan.id]["rows"]}
     staged = publication.own_files(ctx.home, filled)
     if others := {plan: number for plan, number in filled.items() if plan.id not in staged}:
@@ -169,7 +174,7 @@ def _staged_files(
 
 
 def _publish_one(ctx: Context, plan: Plan, columns: Row, standing: Standing, staged: Staged | None) -> Row:
-    """Publish the candidate of a plan under the lock; returns its register row.
+    """Publish the candidate of a plan under the lock; return its register row.
 
     Raises:
         Superseded: the interval has a newer publication than the plan knows.
@@ -189,19 +194,20 @@ def _publish_one(ctx: Context, plan: Plan, columns: Row, standing: Standing, sta
 
 
 def _training_rows(ctx: Context, numbers: Mapping[Plan, int]) -> DataFrame:
+    """Return the training rows of the candidates of these plans, with their publication numbers; needs Spark."""
     spark = spark_for(f"publish {ctx.pipeline.name}", ctx.places, ctx.pipeline)
     rows = candidates.read(spark, ctx.home, list(numbers))
     return training_rows(rows, {plan.id: number for plan, number in numbers.items()})
 
 
 def brief(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Columns of a register row that a DAG run or a person is shown."""
+    """Return the columns of a register row that a DAG run or a person is shown."""
     names = ("number", "interval", "rows", "positive", "negative", "unknown", "verdict", "training_version")
     return {name: row[name] for name in names}
 
 
 def execute(pipeline: PipelineName, run: RunKey) -> Mapping[str, Any]:
-    """Publish what passed of a run, and extend the late ledger."""
+    """Publish the passed candidates of a run, and extend the late ledger."""
     ctx = context(pipeline)
     rows = publish(ctx, recorded_plans(ctx, run, first="join"))
     ledger.extend_after_publication(ctx)

@@ -16,6 +16,11 @@ def rebuild(
 ) -> Round:
     """Publish every interval of `[begin, end)` again with new pins.
 
+    Args:
+        run: key of the run.
+        each: called with the register row of every publication as soon as it is made.
+        request: why a person wants it, and who it is.
+
     Raises:
         WindowStillOpen, BadRequest: see `survey`.
     """

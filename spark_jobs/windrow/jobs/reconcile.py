@@ -1,19 +1,19 @@
-"""reconcile: live rows plus late ledger = a rebuild, checked on real rows; holes are named. Nothing is published.
+"""reconcile: check on real rows that live rows plus late ledger equal a rebuild, and name holes. Nothing is published.
 
     extend the ledger ─▶ its pins, its clock, the publications and the training version of its last pass
     read     landed rows at these pins, published rows, the lines that count
-    compute  the same intervals joined by the join's own code, compared row by row where they are made
+    compute  the same intervals joined again by `transforms.join`, and compared row by row
     write    one outcome per interval: equal, differs, config_changed, hole
 
 By default the intervals of yesterday (UTC). A difference that the ledger does not explain fails the run, which names
-the rows and their columns. The rebuilt rows are not written: as candidates they would wait to be published.
+the rows and their columns. The rebuilt rows are not written; as candidates they could be published.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from itertools import groupby
 from typing import Any
 
@@ -78,9 +78,9 @@ class Reconciled:
 
 
 def yesterday(ctx: Context) -> tuple[datetime, datetime]:
-    """Start and end of the UTC day before today."""
-    today = ctx.now().astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    return today - DAY, today
+    """Return start and end of the UTC day before today."""
+    start = datetime.combine(ctx.yesterday, time.min, UTC)
+    return start, start + DAY
 
 
 def reconcile_range(ctx: Context, begin: datetime, end: datetime) -> Reconciled:
@@ -132,7 +132,7 @@ def check(ctx: Context, done: Reconciled) -> None:
 def _compared(
     ctx: Context, work: Due, starts: Sequence[datetime], run: str
 ) -> tuple[list[dict[str, Any]], list[Difference]]:
-    """Outcomes of published intervals of the current config, and the first rows that differ.
+    """Return outcomes of published intervals of the current config, and the first rows that differ.
 
     One join takes the intervals of a day with the same `drained`: the join knows only one value for all its plans.
     """
@@ -155,7 +155,11 @@ def _compared(
 def _compare(
     spark: SparkSession, home: Home, work: Due, plans: tuple[Plan, ...], counts: dict[datetime, dict[str, int]]
 ) -> list[Difference]:
-    """Rebuild the intervals of the plans in memory and compare them; adds to the counts of each interval."""
+    """Rebuild the intervals of the plans in memory and compare them; return the first rows that differ.
+
+    Args:
+        counts: gets `rows`, `ledger_lines` and `unexplained` of each interval.
+    """
     starts = [plan.interval.start for plan in plans]
     read = inputs.read(spark, home, plans, clocks.observe(home))
     published = versions.intervals_at(spark, home, starts, work.training_version)
@@ -182,12 +186,12 @@ def _compare(
 
 
 def _rebuild_of(work: Due, start: datetime, length: timedelta, run: str) -> Plan:
-    """The rebuild of an interval as the ledger means it: the newest pins; a drained publication stays drained."""
+    """Return the plan of a rebuild as the ledger means it: at the newest pins; a drained publication stays drained."""
     return replace(work.known, run=run, interval=Interval(start, start + length), drained=work.plan_of(start).drained)
 
 
 def _first(found: DataFrame) -> list[Difference]:
-    """The first rows in row order."""
+    """Return the first rows that differ, in row order."""
     row_id = F.concat_ws("/", *[F.col(f"_id.{name}") for name in ROW_ID])
     rows = found.orderBy(INTERVAL, EVENT_TIME, "_id").limit(SHOWN)
     return [
@@ -201,7 +205,7 @@ def _outcome(work: Due, start: datetime, outcome: str) -> dict[str, Any]:
 
 
 def _holes(ctx: Context, work: Due, begin: datetime, end: datetime) -> list[datetime]:
-    """Starts of the closed intervals in `[begin, end)` that have no publication."""
+    """Return the starts of the closed intervals in `[begin, end)` that have no publication."""
     until = frontier(watermark(work.known.watermark), ctx.pipeline.after, ctx.pipeline.grace)
     holes = publications.holes(ctx.pipeline, [dict(row) for row in work.standing.values()], until)
     return [hole.start for hole in holes if begin <= hole.start < end]

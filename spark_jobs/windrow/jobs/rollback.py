@@ -1,4 +1,4 @@
-"""rollback: an interval's rows as they stood after an earlier publication become visible again, in one commit.
+"""rollback: publish the rows of an earlier publication of an interval again, in one commit.
 
     publication 3 of the interval ── rollback to 1 ──▶ publication 7: rows, counts, pins and verdict of 1
 
@@ -33,8 +33,11 @@ from windrow.semantics.intervals import Interval
 
 
 def rollback(ctx: Context, at: datetime, number: int, why: Request) -> Row:
-    """Publish the rows of an earlier publication of the interval again; returns the register row.
+    """Publish the rows of an earlier publication of the interval again; return the register row.
 
+    Args:
+        at: start of the interval.
+        number: the earlier publication.
     Raises:
         BadRequest: the interval has no such publication.
         NothingToDo: its rows stand.

@@ -35,7 +35,7 @@ class BadRequest(BadInput):
 
 @dataclass(frozen=True)
 class Context:
-    """One run: what rows mean, where things are, and the clock of this host."""
+    """One run: its pipeline, the places of its files and services, and the clock of this host."""
 
     pipeline: Pipeline
     places: Places
@@ -52,7 +52,7 @@ class Context:
         return (self.now() - timedelta(days=1)).astimezone(UTC).date()
 
     def run_key(self, command: str) -> str:
-        """A key for a run that a person starts now: no other run has it."""
+        """Return a key for a run that a person starts now; no other run has it."""
         return f"{command}__{instant_text(self.now())}__{os.getpid()}"
 
 
@@ -85,7 +85,7 @@ def job(execute: Callable[..., Mapping[str, Any]]) -> Callable[[Sequence[str] | 
 def _options(execute: Callable[..., Any], argv: Sequence[str] | None) -> dict[str, Any]:
     """Read the command line as the signature declares it.
 
-    The work runs after this, not inside: typer has handlers of its own for some errors, and would hide them.
+    The job runs after this function, not inside of typer, which handles some errors itself and would hide them.
     """
     options: dict[str, Any] = {}
 
@@ -119,9 +119,9 @@ def _print_failure(error: Exception) -> ExitCode:
 
 
 def leave(code: int) -> NoReturn:
-    """End the process with this exit code, after all work is done.
+    """Stop Spark and end the process with this exit code.
 
-    Native threads of the table readers can abort the interpreter's own way out, and the exit code would be lost.
+    The interpreter is not shut down: native threads of the table readers can abort that, which loses the exit code.
     """
     sql = sys.modules.get("pyspark.sql")
     session = sql.SparkSession.getActiveSession() if sql else None

@@ -35,8 +35,9 @@ def spark_for(name: str, places: Places, pipeline: Pipeline | None = None) -> Sp
     """Return this process's session, started if there is none.
 
     Args:
-        name: what the session is for, as Spark's pages name it.
-        pipeline: whose large runs decide which compiler a new JVM uses; None: the quick one.
+        name: what the session is for; Spark's pages show it.
+        places: the master, the JARs and the marks of large pipelines.
+        pipeline: a new JVM uses the optimising compiler if its runs are large; without a pipeline it never does.
     Raises:
         NeedsSpark: WINDROW_WITHOUT_SPARK is set.
     """

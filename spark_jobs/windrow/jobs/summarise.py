@@ -23,7 +23,7 @@ NULLS = "null_rate_max"
 
 
 class Records(NamedTuple):
-    """What is on record about the intervals of some days, by start of the interval unless noted."""
+    """What is on record about the intervals of several days, by start of the interval unless noted."""
 
     published: Mapping[datetime, Mapping[str, Any]]
     """Standing publications."""
@@ -36,7 +36,7 @@ class Records(NamedTuple):
 
 
 def summarise(ctx: Context, day: date) -> Path:
-    """Write the page of a day; returns its path."""
+    """Write the page of a UTC day; return its path."""
     end = datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=1)
     records = read(ctx, end - timedelta(days=summary.DAYS), end)
     by_interval = figures(records)
@@ -70,7 +70,7 @@ def read(ctx: Context, start: datetime, end: datetime) -> Records:
 
 
 def figures(records: Records) -> dict[datetime, Figures]:
-    """Figures of each interval that is published, or judged and blocked; oldest first."""
+    """Return the figures of each interval that is published, or judged and blocked; oldest first."""
     found = {at: Figures(blocked=1) for at in records.blocked}
     for at, row in records.published.items():
         late = records.late.get(at, {})
@@ -92,7 +92,7 @@ def figures(records: Records) -> dict[datetime, Figures]:
 
 
 def by_day(by_interval: Mapping[datetime, Figures]) -> list[tuple[date, Figures]]:
-    """Figures of each day, oldest first."""
+    """Return the figures of each UTC day, oldest first."""
     days: dict[date, list[Figures]] = defaultdict(list)
     for at, one in by_interval.items():
         days[at.date()].append(one)

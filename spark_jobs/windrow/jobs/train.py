@@ -1,4 +1,4 @@
-"""train: what `<name>.training` does, in one process: plan, join, check, publish, for every closed interval."""
+"""train: plan, join, check and publish in one process, as the DAG `<name>.training` does in several."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Round:
 
 
 def train_all(ctx: Context, run: str, *, drain: bool = False, each: Each = lambda row: None) -> Iterator[Round]:
-    """Publish every closed unpublished interval, oldest first, `catch_up` of them per round.
+    """Publish every closed unpublished interval, oldest first, `catch_up` of them per round; yields each round.
 
     Args:
         drain: declare the end of the stream; every interval with rows closes.
@@ -54,14 +54,19 @@ def train_one(
     each: Each = lambda row: None,
     forced: Request | None = None,
 ) -> Round:
-    """Publish the interval that starts at `at`; with `forced` before it closes."""
+    """Publish the interval that starts at `at`.
+
+    Args:
+        mode: `republish` publishes it again if it is published.
+        forced: who publishes it before it closes, and why.
+    """
     known = Known(ctx)
     planned = plan_interval(ctx, run, at, mode, along=1, forced=forced, known=known)
     return carry_out(ctx, planned, each, known)
 
 
 def carry_out(ctx: Context, planned: tuple[Plan, ...], each: Each, known: Known | None = None) -> Round:
-    """Join, check and publish the plans of a run; what an interrupted try has published is left alone."""
+    """Join, check and publish the plans of a run; what an interrupted try has published stands."""
     preload()
     make_candidates(ctx, planned, known)
     blocked = check(ctx, planned)

@@ -73,12 +73,12 @@ class Outcome:
 def chosen(
     ctx: Context, *, number: int | None = None, at: datetime | None = None, last: int | None = None
 ) -> list[dict[str, Any]]:
-    """Register rows of the publications to verify, oldest first.
+    """Return the register rows of the publications to verify, oldest first.
 
     Args:
         number: the one with this number.
         at: the standing one of the interval that starts here.
-        last: how many of the newest; one where nothing is given.
+        last: this many of the newest; 1 where no argument is given.
     Raises:
         BadRequest: there is no such publication.
     """
@@ -127,12 +127,12 @@ def _config_of(ctx: Context, row: Mapping[str, Any]) -> Pipeline:
 
 
 def _shared_facts(plan: Plan) -> tuple[Any, ...]:
-    """What plans must have in common to share a join."""
+    """Return what plans must have in common to share a join."""
     return tuple(plan.pins.items()), plan.watermark, plan.drained, plan.config_hash
 
 
 def _without_repeats(rows: Iterable[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
-    """The rows in groups of at most `AT_ONCE` with one publication per interval.
+    """Return the rows in groups of at most `AT_ONCE`, with one publication per interval in each.
 
     Two publications of an interval can have the same plan (a rollback has that of its target); in one join their rows
     would count twice.
@@ -155,7 +155,13 @@ def _compare(
     read_at: Mapping[int, int],
     clock: Observation,
 ) -> Iterator[Outcome]:
-    """Read the rows of a group as published and as landed, join the landed ones again, and compare."""
+    """Read the rows of a group as published and as landed, join the landed ones again, and compare.
+
+    Args:
+        rows: register rows with the same pins and clock, one per interval.
+        plans: number of the publication → its plan.
+        read_at: number of the publication → version of the training table with its rows.
+    """
     planned = tuple(sorted((plans[row["number"]] for row in rows), key=lambda plan: plan.interval.start))
     read = inputs.read(spark, home, planned, clock)
     published = reduce(
@@ -178,7 +184,7 @@ def _compare(
 
 
 def _by_version(rows: Sequence[Mapping[str, Any]], read_at: Mapping[int, int]) -> dict[int, list[datetime]]:
-    """Version of the training table → starts of the intervals that are read at it."""
+    """Return version of the training table → starts of the intervals that are read at it."""
     starts: dict[int, list[datetime]] = {}
     for row in rows:
         starts.setdefault(read_at[row["number"]], []).append(row["interval"])
@@ -194,13 +200,13 @@ def _outcome(row: Mapping[str, Any], version: int, counted: Mapping[str, Any], i
 
 
 def _row_ids(both: DataFrame, interval: datetime) -> tuple[str, ...]:
-    """The first rows of an interval that differ, as topic/epoch/partition/offset."""
+    """Return the first rows of an interval that differ, as topic/epoch/partition/offset."""
     found = both.where(differs() & (F.col(INTERVAL) == F.lit(interval))).orderBy(*ROW_ID).limit(SHOWN)
     return tuple("/".join(str(row[name]) for name in ROW_ID) for row in found.select(*ROW_ID).collect())
 
 
 def described(outcome: Outcome) -> str:
-    """An outcome as a line of text for people."""
+    """Return an outcome as a line of text for people."""
     head = f"publication {outcome.number}, {shown_instant(outcome.interval)}, version {outcome.version}: "
     if outcome.is_same:
         return head + f"{outcome.rows:,} rows, the same to the byte ({outcome.content[:16] or 'empty'})"

@@ -98,7 +98,7 @@ def _interval(case: Case) -> dict[str, Any] | None:
 
 
 def _clock(case: Case) -> dict[str, Any]:
-    """The watermark at the pins of the standing publication, or now, and which partition held it."""
+    """Return the watermark at the pins of the standing publication, or now, and which partition held it."""
     slowest = holder(case.partition_clocks)
     at = watermark(case.partition_clocks)
     return {
@@ -114,7 +114,7 @@ def _clock(case: Case) -> dict[str, Any]:
 
 
 def _duplicates(case: Case) -> list[dict[str, Any]]:
-    """Other landed rows with the row's event id; of those with its event time too, one stands (rule 11)."""
+    """Return the other landed rows with the event id of the row; `stands` marks the one that is kept (rule 11)."""
     stream = case.pipeline.left
     event_id = case.left.values.get(stream.event_id) if stream.event_id else None
     if stream.event_id is None or event_id is None:
@@ -130,7 +130,7 @@ def _duplicates(case: Case) -> list[dict[str, Any]]:
 
 
 def _publication(case: Case, row: Mapping[str, Any]) -> dict[str, Any]:
-    """One publication of the row's interval, and whether and how it held the row."""
+    """Return one publication of the interval of the row, whether it held the row, and with which label state."""
     plan = Plan.from_json(row["plan"])
     has_row = case.training_row is not None and case.training_row[PUBLICATION] == row["number"]
     is_computable = plan.config_hash == case.pipeline.config_hash and case.is_where_known
@@ -155,7 +155,7 @@ def _expectations(case: Case) -> list[dict[str, Any]]:
 
 
 def _agrees(case: Case, computed: JoinedRow | None) -> bool | None:
-    """Whether what is published is what the landed rows give; None where only Spark could say."""
+    """Return whether what is published is what the landed rows give; None where only Spark could tell."""
     plan, published = case.plan, case.training_row
     if plan is None or not case.is_where_known or plan.config_hash != case.pipeline.config_hash:
         return None

@@ -117,7 +117,7 @@ class Case:
         )
 
     def _gaps(self, pins: Mapping[str, int]) -> tuple[Gap, ...]:
-        """Gaps that were accepted by the pins and touch the interval's windows."""
+        """Return the gaps that were accepted up to the pins and touch the windows of the interval."""
         if self.interval is None:
             return ()
         lo, hi = shifted(self.interval.start, -self.pipeline.before), shifted(self.interval.end, self.pipeline.after)
@@ -161,7 +161,7 @@ def _interval_holding(pipeline: Pipeline, event_at: datetime | None) -> Interval
 
 
 def _register(home: Home, interval: Interval | None) -> list[dict[str, Any]]:
-    """Publications of the interval, by number; one that a killed run did not register is registered first."""
+    """Return publications of the interval, by number; one that a killed run did not register is registered first."""
     if interval is None:
         return []
     training, register = (home.table(table) for table in (Table.TRAINING, Table.PUBLICATIONS))
@@ -173,7 +173,7 @@ def _register(home: Home, interval: Interval | None) -> list[dict[str, Any]]:
 def _records(
     landed: LandedRows, pipeline: Pipeline, row: Row, near: timedelta | None, pins: Mapping[str, int]
 ) -> tuple[Record, ...]:
-    """The row, its retries, and the right rows around it. Without an event time it has neither."""
+    """Return the row, its retries, and the right rows around it. A row without an event time has neither."""
     rows = [row]
     if row[EVENT_TIME] is not None:
         rows += landed.retries(pipeline.left, [row])
@@ -187,7 +187,7 @@ def _records(
 def _training_row(
     home: Home, row: Row, interval: Interval | None, all_columns: bool
 ) -> tuple[Row | None, dict[str, int] | None]:
-    """The row as readers see it, and how many files of the training table were opened for it."""
+    """Return the row as readers see it, and how many files of the training table were opened for it."""
     table = lookup.opened(home.table(Table.TRAINING))
     if table is None or interval is None:
         return None, None
@@ -200,6 +200,7 @@ def _training_row(
 
 
 def _watermarks(home: Home, records: Iterable[Record], pins: Mapping[str, int]) -> dict[Batch, datetime | None]:
+    """Return the watermark before each batch above its pin that one of the right rows landed in."""
     right = {topic for stream in home.pipeline.right for topic in stream.topics}
     above = {
         (r.row_id.topic, r.batch) for r in records if r.row_id.topic in right and r.batch > pins.get(r.row_id.topic, 0)
@@ -208,7 +209,7 @@ def _watermarks(home: Home, records: Iterable[Record], pins: Mapping[str, int]) 
 
 
 def _watermark_before(home: Home, topic: str, batch: int) -> datetime | None:
-    """The watermark of the last observation without the batch."""
+    """Return the watermark of the last observation before the batch landed."""
     path = home.table(Table.CLOCK)
     holding = tables.read(path, ["observation"], [("topic", "=", topic), ("batch", "=", batch)])
     number = min((row["observation"] for row in holding), default=0) - 1

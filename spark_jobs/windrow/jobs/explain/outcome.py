@@ -1,4 +1,4 @@
-"""Where a left row stands: published, or in the one place that every other row is in (rules 8, 12, 17)."""
+"""Where a left row stands: published, or the one reason why it is not (rules 8, 12 and 17)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Outcome(NamedTuple):
 
 
 def outcome_of(case: Case, computed: JoinedRow | None) -> Outcome:
-    """Return where the row stands; the first reason that applies counts.
+    """Return where the row stands; the first outcome that applies counts.
 
     Args:
         computed: the row as the reference join makes it at the case's pins, None where it does not emit it.
@@ -51,7 +51,7 @@ def outcome_of(case: Case, computed: JoinedRow | None) -> Outcome:
 
 
 def _left_out(case: Case, interval: Interval, publication: int, computed: JoinedRow | None) -> Outcome:
-    """Why a publication of its interval does not have the row."""
+    """Return why a publication of its interval does not have the row."""
     left, spec, where = case.left, case.spec, case.pipeline.left.where
     above = left.batch - case.pins.get(left.row_id.topic, 0)
     if above > 0:
@@ -72,7 +72,7 @@ def _left_out(case: Case, interval: Interval, publication: int, computed: Joined
 
 
 def _unpublished(case: Case, interval: Interval) -> Outcome:
-    """What the interval of the row waits for."""
+    """Return what the interval of the row waits for."""
     p = case.pipeline
     if not is_closed(interval, case.clock.frontier(p)):
         needed = closes_at(interval, p.after, p.grace)

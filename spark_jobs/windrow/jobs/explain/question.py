@@ -1,4 +1,4 @@
-"""Which left row is meant: a row id, an event id, or a key and a time. One row, or a message that says what to name.
+"""The question: which left row is meant. It names a row id, an event id, or a key and an event time.
 
 feed.served/1/4711      feed.served/0/1/4711      5f0c…      user_id=1,item_id=2 at 2026-11-01T00:00:03Z
 topic/partition/offset  topic/epoch/partition/    event id   key and event time

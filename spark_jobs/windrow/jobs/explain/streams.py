@@ -28,7 +28,7 @@ class Matches(NamedTuple):
 
 
 def matches_of(case: Case, stream: RightStream) -> Matches:
-    """Sort the stream's right rows into matches and near misses; what is published decides, where the row is."""
+    """Return the stream's right rows as matches and near misses; for a published row, the published array decides."""
     right = _rules(case, stream)
     in_training = {row_id_of(element) for element in case.training_row[stream.name]} if case.training_row else None
     matched, missed = [], []
@@ -36,7 +36,7 @@ def matches_of(case: Case, stream: RightStream) -> Matches:
         is_match = verdict.kind == "matched" if in_training is None else verdict.record.row_id in in_training
         if is_match:
             matched.append(verdict)
-        elif verdict.kind == "matched":  # published without it: only a `where` that Spark alone evaluates does that
+        elif verdict.kind == "matched":  # published without it, so a `where` that only Spark evaluates left it out
             missed.append(Verdict(verdict.record, "filtered"))
         else:
             missed.append(verdict)
@@ -77,7 +77,7 @@ def _rules(case: Case, stream: RightStream) -> Right:
 
 
 def _lateness(case: Case) -> dict[Batch, timedelta | None]:
-    """For each batch above its pin, how far the watermark was past the interval's closing before it landed."""
+    """Return for each batch above its pin how far the watermark had passed the closing of the interval before it."""
     if case.interval is None:
         return {}
     closing = closes_at(case.interval, case.pipeline.after, case.pipeline.grace)

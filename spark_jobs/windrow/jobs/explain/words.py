@@ -1,4 +1,4 @@
-"""Sentences of `windrow explain`: about a state, a near miss, a clock. No table is read, no time of day."""
+"""Sentences of `windrow explain`: about a state, a near miss, a clock. No table and no clock is read."""
 
 from __future__ import annotations
 
@@ -80,6 +80,7 @@ def clock_words(watermark: datetime | None, clocks: Sequence[PartitionClock], ne
 
 
 def _reason_words(reason: str, pipeline: Pipeline, left: Record) -> str:
+    """Return what a label reason (rule 10) means for this row."""
     if reason == "null_key":
         return f"a key column is null ({', '.join(n for n in pipeline.left.key if left.values.get(n) is None)})"
     return {
@@ -94,7 +95,7 @@ def _reason_words(reason: str, pipeline: Pipeline, left: Record) -> str:
 
 
 def _progress_words(stream: RightStream, spec: JoinSpec, left: Record) -> str:
-    """How far the events of a label stream reach, compared with the end of the row's window."""
+    """Return how far the events of a label stream reach, compared with the end of the window of the row."""
     ends = shifted(left.event_at, stream.window.after) if left.event_at else None
     newest = [max((c for c in spec.event_clocks.get(t, ()) if c), default=None) for t in stream.topics]
     reached = None if None in newest else min((at for at in newest if at), default=None)

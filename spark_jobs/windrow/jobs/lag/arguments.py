@@ -1,6 +1,6 @@
 """The options of a lag analysis: read from text, checked before Spark starts, and turned into a request.
 
-Every refusal names the next move. A range that is still open is refused as WindowStillOpen, because waiting helps.
+Every refusal says what to do next. A range that is still open is refused as WindowStillOpen, because waiting helps.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from windrow.semantics.lag.scenario import Lag, LagScenario, NotAnalysable, Poli
 from windrow.text import parse_duration
 
 DEFAULT_LAGS = (timedelta(minutes=1), timedelta(minutes=10), timedelta(hours=1), timedelta(hours=6))
-"""Those that fit four times into the range are taken."""
+"""Lags that are tried without an option: those that fit four times into the range."""
 
 POLICIES = ("slowest", "fastest_side", "newest_partition", "idle_timeout", "wall")
 DEFAULT_RECALLS = (0.99, 0.999)
@@ -86,7 +86,7 @@ def request_of(
 def _scenarios(
     options: LagOptions, pipeline: Pipeline, partitions: Partitions, start: datetime, end: datetime
 ) -> tuple[LagScenario, ...]:
-    """Every combination, the pipeline's own settings without lag first. Values that change nothing are left out."""
+    """Return every combination, first the pipeline's own settings without lag, each combination once."""
     policies = tuple(_policy(kind, options, pipeline) for kind in _items(options.policies) or POLICIES)
     lags: tuple[Lag | None, ...] = (None, *_lags(options, pipeline, partitions, start, end))
     own_windows = {stream.window.after for stream in pipeline.right}
@@ -106,6 +106,7 @@ def _scenarios(
 def _lags(
     options: LagOptions, pipeline: Pipeline, partitions: Partitions, start: datetime, end: datetime
 ) -> Iterable[Lag]:
+    """Yield the lags of each side; pauses and backlogs are put into the middle of the range."""
     sides = [_side(text, pipeline) for text in _items(options.sides)] or ["left", "right"]
     numbers = tuple(_whole(text, "a partition", least=0) for text in _items(options.partitions))
     for side in sides:
@@ -152,7 +153,7 @@ def _policy(kind: str, options: LagOptions, pipeline: Pipeline) -> Policy:
 
 
 def _items(texts: Sequence[str]) -> list[str]:
-    """The distinct items of a list option."""
+    """Return the distinct items of a list option, in order."""
     return list(dict.fromkeys(part.strip() for text in texts for part in text.split(",") if part.strip()))
 
 
@@ -163,8 +164,8 @@ def _durations(texts: Sequence[str], option: str) -> list[timedelta]:
 def _duration(text: str, option: str) -> timedelta:
     try:
         return parse_duration(text)
-    except ValueError as wrong:
-        raise BadRequest(f"--{option} {wrong}") from None
+    except ValueError as error:
+        raise BadRequest(f"--{option} {error}") from None
 
 
 def _whole(text: str, what: str, least: int) -> int:
@@ -174,7 +175,7 @@ def _whole(text: str, what: str, least: int) -> int:
 
 
 def _share(text: str, what: str, is_below_one: bool = False) -> float:
-    """A share from `0.99` or `99 %`."""
+    """Return the share that a text such as `0.99` or `99%` means."""
     try:
         share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:

@@ -43,6 +43,7 @@ def count_delays(
 
     Args:
         clocks: the clock that the records were read at; a label stream without one has no delays.
+        show_progress: is called with the name of each step as it begins.
     """
     pipeline = landed.home.pipeline
     disorder: dict[str, list[Row]] = {stream.name: [] for stream in pipeline.label_streams}
@@ -72,7 +73,7 @@ def count_delays(
 def _disorder(
     landed: LandedRecords, topic: str, clocks: Sequence[PartitionClock], request: LagRequest
 ) -> tuple[list[Row], dict[str, list[Row]]]:
-    """`disorder_by_partition` of a topic, and `disorder_counts` of each of its label streams."""
+    """Return `disorder_by_partition` of a topic, and by name `disorder_counts` of each of its label streams."""
     pipeline, grid = landed.home.pipeline, disorder_grid(landed.home.pipeline)
     of_topic = [clock for clock in clocks if clock.topic == topic]
     newest = {clock.partition: clock.newest_at for clock in of_topic if clock.newest_at is not None}
@@ -96,6 +97,7 @@ def _disorder(
 def _label_delays(
     landed: LandedRecords, stream: RightStream, grid: Grid, until: datetime, request: LagRequest
 ) -> DataFrame:
+    """Return `label_delays` of a label stream for a sample of the keys; its records are complete until `until`."""
     left, before = landed.home.pipeline.left, stream.window.before
     first, last = request.start - grid.widest, request.end + grid.widest
 

@@ -58,7 +58,7 @@ class Analysis(NamedTuple):
 
 
 def analyse(ctx: Context, options: LagOptions, show_progress: Callable[[str], None] = lambda step: None) -> Analysis:
-    """Analyse a range of the landing tables, draw the page and record the scenarios.
+    """Analyse a range of the landing tables, write the page and record the scenarios.
 
     Args:
         show_progress: is called with the name of each step as it begins.
@@ -94,7 +94,7 @@ def analyse(ctx: Context, options: LagOptions, show_progress: Callable[[str], No
 
 
 def _simulated(landed: LandedRecords, seen: clocks.Observation, request: LagRequest) -> SimulatedRange:
-    """`simulate_range`; a lag that hits no partition with an event is a wrong argument."""
+    """Return the result of `simulate_range`; a lag that hits no partition with an event is refused as BadRequest."""
     try:
         return simulate_range(landed, seen.clocks, request)
     except NotAnalysable as refused:
@@ -102,7 +102,7 @@ def _simulated(landed: LandedRecords, seen: clocks.Observation, request: LagRequ
 
 
 def _refuse_empty(ctx: Context, seen: clocks.Observation, request: LagRequest, rows: int) -> None:
-    """Refuse a range without rows as NothingToDo: a day on which nothing was served is not a failure."""
+    """Refuse a range without rows as NothingToDo, because a day on which nothing was served is not a failure."""
     if not rows:
         newest = [c.newest_at for c in seen.clocks if c.topic in ctx.pipeline.left.topics and c.newest_at]
         raise NothingToDo(
@@ -113,7 +113,7 @@ def _refuse_empty(ctx: Context, seen: clocks.Observation, request: LagRequest, r
 
 
 def _shared_columns(ctx: Context, request: LagRequest) -> dict[str, Any]:
-    """The columns that all rows of an analysis share. The same request has the same name, and so the same page."""
+    """Return the columns that all rows of an analysis share. The same request has the same name and the same page."""
     digest = hashlib.sha256(f"{ctx.pipeline.config_hash} {astuple(request)}".encode()).hexdigest()[:8]
     name = f"{request.start:%Y%m%dT%H%M%SZ}_{request.end:%Y%m%dT%H%M%SZ}-{digest}"
     return {
@@ -128,7 +128,7 @@ def _shared_columns(ctx: Context, request: LagRequest) -> dict[str, Any]:
 
 
 def result(analysis: Analysis) -> dict[str, Any]:
-    """The headline numbers of an analysis, for a DAG or a program."""
+    """Return the headline numbers of an analysis, for a DAG or a program."""
     findings = analysis.findings
     return {
         "report": str(analysis.report),

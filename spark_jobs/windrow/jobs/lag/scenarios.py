@@ -33,21 +33,23 @@ from windrow.transforms.lag.plan import LagPlan, plan_of, span_of_events
 
 @dataclass(frozen=True)
 class SimulatedRange:
-    """The outcomes in the order of the scenarios, and what they are based on.
-
-    Args:
-        events: number of events that moved clocks.
-        silent: partitions that hold a clock in production but have no event here, so that no policy waits for them.
-    """
+    """The outcomes of the scenarios, and the events that they are based on."""
 
     outcomes: Mapping[LagScenario, LagOutcome]
+    """in the order of the scenarios"""
     setting: LagSetting
+    """partitions and streams, as the simulation takes them"""
     events: int
+    """number of events that moved clocks"""
     silent: tuple[PartitionId, ...]
+    """partitions that have a clock in production but no event here, so that no policy waits for them"""
 
 
 def simulate_range(landed: LandedRecords, clocks: Sequence[PartitionClock], request: LagRequest) -> SimulatedRange:
-    """What each scenario of the request would have done to the left rows of its range.
+    """Simulate what each scenario of the request would have done to the left rows of its range.
+
+    Args:
+        clocks: the clock of every partition, as of the pins of `landed`.
 
     Raises:
         NotAnalysable: the range has no event, or a lag hits no partition that has one.
@@ -74,7 +76,9 @@ def simulate_range(landed: LandedRecords, clocks: Sequence[PartitionClock], requ
 
 
 def simulate_plan(events: DataFrame, rows: DataFrame, plan: LagPlan) -> tuple[LagOutcome, ...]:
-    """The outcomes of a plan's scenarios, in its order. Events and steps are kept on disk for their second reading.
+    """Return the outcomes of the scenarios, in the order of the plan.
+
+    Events and steps are kept on disk, because they are read twice.
 
     Args:
         events: `events.EVENT_COLUMNS`.
@@ -90,7 +94,7 @@ def simulate_plan(events: DataFrame, rows: DataFrame, plan: LagPlan) -> tuple[La
 
 
 def _events(landed: LandedRecords, request: LagRequest) -> DataFrame:
-    """Every trusted event that a clock can see."""
+    """Return every trusted event that a clock can see."""
     pipeline = landed.home.pipeline
     first, last = span_of_events(pipeline, request.scenarios, request.start, request.end)
     topics = [landed.of_topic(topic, first, last) for topic in pipeline.topics]
@@ -98,7 +102,7 @@ def _events(landed: LandedRecords, request: LagRequest) -> DataFrame:
 
 
 def _rows(landed: LandedRecords, request: LagRequest, plan: LagPlan) -> DataFrame:
-    """The left rows with their labels, as the join would keep them."""
+    """Return the left rows with their labels, as the join would keep them."""
     pipeline = landed.home.pipeline
 
     def kept(stream: Stream, before: timedelta, after: timedelta, *, is_left: bool = False) -> DataFrame:

@@ -1,4 +1,4 @@
-"""plan: what a rebuild of a range would replace, publish for the first time and leave alone, and why. No Spark.
+"""plan: record the plans of a rebuild, and list what it replaces, publishes or leaves alone, and why. No Spark.
 
 The plans are recorded under the run's key, with reason and name; `join --planned`, `check` and `publish` carry them
 out. With --dry-run nothing is recorded. A second call of the same run finds its plans and changes nothing.

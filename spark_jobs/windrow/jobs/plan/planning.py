@@ -26,13 +26,13 @@ from windrow.semantics.plan import Plan
 
 Mode = Literal["publish", "republish"]
 _FEW_COLUMNS = ("number", "interval", "interval_end")
-"""What planning needs of the register, which grows."""
+"""Columns of the register that planning needs; the register grows with every publication."""
 
 
 class Known:
-    """Register and clock as one run finds them: each is read when it is first used, and once.
+    """Register and clock as one run finds them: each is read once, when it is first used.
 
-    Use the register first: the pins of a plan are then never older than those of a publication that it knows of.
+    Use the register first: the pins of a plan are then never older than those of a publication in the register.
     """
 
     def __init__(self, ctx: Context, columns: Sequence[str] = _FEW_COLUMNS) -> None:
@@ -71,12 +71,15 @@ def plan_interval(
     forced: Request | None = None,
     known: Known | None = None,
 ) -> tuple[Plan, ...]:
-    """Record the plans of a run that is about one interval; a retry gets the recorded ones.
+    """Record the plans of a run for one interval, and return them; a retry gets the recorded ones.
 
     Args:
         at: start of the interval.
+        mode: `republish` plans the interval even if it is published.
         along: how many intervals the run takes at most, with `publish`: this one and older ones that are missing.
-        forced: who publishes the interval alone before it closes, and why; its rows get the reason `forced`.
+        forced: who publishes the interval before it closes, and why; only this interval is planned, and its rows get
+            the reason `forced`.
+        known: register and clock, where the caller has them.
 
     Raises:
         WindowStillOpen: the interval is not closed, and nobody forces it.
@@ -111,12 +114,13 @@ def plan_all(
     tried: Collection[datetime] = (),
     known: Known | None = None,
 ) -> tuple[Plan, ...]:
-    """Record plans for the oldest closed unpublished intervals; empty where none is missing.
+    """Record plans for the oldest closed unpublished intervals, and return them; empty where every one is published.
 
     Args:
         most: how many intervals at most.
         drain: every interval that holds a left row counts as closed; every partition must be caught up.
         tried: starts of intervals that this command has worked on before.
+        known: register and clock, where the caller has them.
 
     Raises:
         NotCaughtUp: a drain while records wait to be landed.
@@ -146,7 +150,14 @@ def record(
     drained: bool,
     request: Request | None = None,
 ) -> tuple[Plan, ...]:
-    """Record one plan per interval, all with the pins of one observation; returns them, oldest interval first."""
+    """Record one plan per interval, all with the pins of one observation, and return them, oldest interval first.
+
+    Args:
+        chosen: the intervals.
+        register: the publications; a plan names the one that it will supersede.
+        drained: whether the plans declare the end of the stream.
+        request: why a person wants the plans, and who it is.
+    """
     standing = publications.standing(register)
     made = (
         Plan(
@@ -194,7 +205,7 @@ def interval_at(ctx: Context, at: datetime) -> Interval:
 
 
 def why_open(ctx: Context, interval: Interval, clock: Observation) -> str:
-    """Sentence about what an open interval waits for, and which partition holds it."""
+    """Return a sentence about what an open interval waits for, and which partition holds it."""
     needed = closes_at(interval, ctx.pipeline.after, ctx.pipeline.grace)
     slowest = holder(clock.clocks)
     who = f"{slowest.topic}/{slowest.partition}, {slowest.lag} records behind" if slowest else "nothing landed yet"

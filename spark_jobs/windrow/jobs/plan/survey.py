@@ -1,4 +1,4 @@
-"""Survey of a range: what a rebuild would replace, publish for the first time and leave alone, and why. No Spark.
+"""Survey of a range: what a rebuild would replace, publish for the first time or leave alone, and why. No Spark.
 
 range ─▶ survey: one line per interval ─▶ record_survey: plans for those that are replaced or published
 """
@@ -42,7 +42,7 @@ class SurveyLine:
     """kind of change → lines of the late ledger, as far as it has been extended"""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, with the field names that programs know."""
+        """Return plain values, with the field names of `--json`: `action` is called `deed` there."""
         fields = {**vars(self), "interval": self.interval.start}
         return {"deed": fields.pop("action"), **fields}
 
@@ -67,7 +67,10 @@ class Survey:
 
 
 def survey(ctx: Context, begin: datetime, end: datetime, *, everything: bool = False) -> Survey:
-    """Survey every interval of `[begin, end)`; with `everything` none is left alone.
+    """Survey every interval of `[begin, end)`.
+
+    Args:
+        everything: replace also the intervals that a rebuild cannot change.
 
     Raises:
         WindowStillOpen: the range ends after the frontier.
@@ -106,7 +109,7 @@ def plan_range(
     *,
     everything: bool = False,
 ) -> tuple[Plan, ...]:
-    """Record plans for `[begin, end)` with new pins (rule 16); a retry gets the recorded ones.
+    """Record plans for `[begin, end)` with new pins (rule 16), and return them; a retry gets the recorded ones.
 
     Raises:
         WindowStillOpen, BadRequest: see `survey`.
@@ -133,7 +136,7 @@ def recorded_range(ctx: Context, run: str, begin: datetime, end: datetime) -> tu
 
 
 def record_survey(ctx: Context, run: str, found: Survey, request: Request | None) -> tuple[Plan, ...]:
-    """Record plans for the chosen intervals of a survey.
+    """Record plans for the chosen intervals of a survey, and return them.
 
     Raises:
         NothingToDo: it has chosen none.
