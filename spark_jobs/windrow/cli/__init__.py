@@ -1,4 +1,4 @@
-"""The `windrow` command: on a laptop exactly the jobs that Airflow runs, and a look at what they did."""
+"""The `windrow` command: the jobs that Airflow runs, on a laptop, and listings of what they did."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EXIT_CODES = "\n".join(
 
 HELP = f"""Join what was served with its labels, and publish training data.
 
-On a laptop these are exactly the jobs that Airflow runs, and a look at what they did.
+On a laptop these are exactly the jobs that Airflow runs, and listings of what they did.
 
 \b
 windrow up                                                      Kafka and Airflow

@@ -18,7 +18,7 @@ from windrow.jobs.run import BadRequest, context, duration, instant
 from windrow.text import shown_duration, shown_instant
 
 _NEXT_PAIR = re.compile(r",(?=[A-Za-z][A-Za-z0-9_]*=)")
-"""A comma between pairs: one inside a value is not followed by `name=`."""
+"""A comma between pairs. A comma inside a value is not followed by `name=`."""
 
 
 def explain(

@@ -61,26 +61,27 @@ def lag_impact(
     from windrow.jobs.lag import impact as job
 
     ctx = context(pipeline)
-    texts = job.LagOptions(
+    options = job.LagOptions(
         begin, end, side or (), partitions or (), lag or (), pause or (), drain or (), rate, policy or (), tick,
         idle_after, window or (), grace or (), sample, recall or (), row_by_row,
     )  # fmt: skip
     began = time.monotonic()
 
-    def say(what: str) -> None:
+    def show_progress(step: str) -> None:
         if not json:
-            console.print(f"{time.monotonic() - began:4.0f} s  {what}")
+            console.print(f"{time.monotonic() - began:4.0f} s  {step}")
 
-    done = job.analyse(ctx, texts, say)
+    analysis = job.analyse(ctx, options, show_progress)
     if json:
-        print_json({**job.result(done), "lines": done.findings.scenarios})
+        print_json({**job.result(analysis), "lines": analysis.findings.scenarios})
         return
-    found = done.findings
-    console.print(f"{found.rows:,} rows served from {shown_instant(found.start)} to {shown_instant(found.end)}")
-    for sentence in (*found.notes, *job.sentences(found)):
+    findings = analysis.findings
+    start, end_ = shown_instant(findings.start), shown_instant(findings.end)
+    console.print(f"{findings.rows:,} rows served from {start} to {end_}")
+    for sentence in (*findings.notes, *job.sentences(findings)):
         console.print(f"- {sentence}")
-    console.print(f"page: {done.report}")
-    console.print(f"table: {ctx.home.table(Table.LAG_IMPACT)}, analysis {found.scenarios[0]['analysis']}")
+    console.print(f"page: {analysis.report}")
+    console.print(f"table: {ctx.home.table(Table.LAG_IMPACT)}, analysis {findings.scenarios[0]['analysis']}")
 
 
 COMMANDS: dict[str, Callable[..., None]] = {"lag-impact": lag_impact}

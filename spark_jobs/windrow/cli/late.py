@@ -1,4 +1,4 @@
-"""late, reconcile: what came after publication, and whether published rows are what they should be."""
+"""late, reconcile: what landed after publication, and whether it explains how live rows differ from a rebuild."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COLUMNS = (
     "interval", "publication", "rows", "labels", "late_labels", "late_lefts", "other", "flips", "recall", "flip_rate",
     "missed_by_p50", "missed_by_p90", "missed_by_max", "causes",
 )  # fmt: skip
-"""Columns of an interval's totals that people are shown."""
+"""Columns of the totals of an interval that people are shown."""
 
 
 def late(
@@ -41,8 +41,8 @@ def late(
     ctx = context(pipeline)
     if extend:
         job.extend(ctx)
-    made = table.last_pass(ctx.home)
-    if made is None:
+    last = table.last_pass(ctx.home)
+    if last is None:
         raise BadRequest(f"{pipeline} has no late ledger yet: training makes it, or `windrow late {pipeline} --extend`")
     if interval:
         lines = table.lines(ctx.home, [interval]).to_dicts()
@@ -50,9 +50,9 @@ def late(
         return
     totals = job.totals(ctx)
     if json:
-        print_json({"pass": made.number, "pins": dict(made.known.pins), "intervals": totals})
+        print_json({"pass": last.number, "pins": dict(last.known.pins), "intervals": totals})
         return
-    console.print(f"complete up to batches {', '.join(f'{t} {b}' for t, b in made.known.pins.items())}")
+    console.print(f"complete up to batches {', '.join(f'{t} {b}' for t, b in last.known.pins.items())}")
     changed = [job.shown(row) for row in totals if row["lines"]]
     if not changed:
         console.print(f"{len(totals)} published intervals; a rebuild would change nothing")

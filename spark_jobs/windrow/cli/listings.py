@@ -71,7 +71,7 @@ def _print_clock(ctx: Context, seen: clocks.Observation, holes: list[Interval]) 
 
 
 def _partitions(seen: clocks.Observation) -> list[dict[str, Any]]:
-    """One row per partition, for the table and for programs."""
+    """Return one row per partition, for the table and for programs."""
     slowest = holder(seen.clocks)
     held_by = slowest.identity if slowest else None
     return [
@@ -87,13 +87,14 @@ def _partitions(seen: clocks.Observation) -> list[dict[str, Any]]:
 
 
 def _next_to_close(pipeline: Pipeline, seen: clocks.Observation) -> Interval:
+    """Return the first interval that is not closed."""
     frontier = seen.frontier(pipeline)
     at: datetime = max(frontier, pipeline.start) if frontier else pipeline.start
     return interval_of(at, pipeline.start, pipeline.interval)
 
 
 def _holder_reason(seen: clocks.Observation, idle_mode: str) -> str:
-    """Which partition holds the clock, and what moves it."""
+    """Return a sentence about which partition holds the clock, and what moves it."""
     slowest = holder(seen.clocks)
     if slowest is None:
         return "nothing has landed yet"

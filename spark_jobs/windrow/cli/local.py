@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from typing import Annotated
@@ -11,7 +10,7 @@ import typer
 from rich.table import Table
 
 from windrow import platform
-from windrow.cli.show import AsJson, console
+from windrow.cli.show import AsJson, console, print_json
 from windrow.places import Places
 from windrow.text import shown_duration
 
@@ -30,14 +29,14 @@ def down() -> None:
 
 
 def status(
-    as_json: AsJson = False,
+    json: AsJson = False,
     password: Annotated[bool, typer.Option("--password", help="Also print Airflow's password.")] = False,
 ) -> None:
     """Show what runs, where, and for how long. The exit code is 0 even if nothing runs."""
     places = Places.from_env(os.environ)
     parts = platform.status(places)
-    if as_json:
-        print(json.dumps([part.to_json() for part in parts], indent=2))
+    if json:
+        print_json([part.to_json() for part in parts])
         return
     table = Table("part", "state", "pid", "address", "up for", box=None)
     for part in parts:

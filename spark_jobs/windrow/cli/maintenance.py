@@ -10,7 +10,7 @@ from windrow.jobs.run import context
 
 
 def maintain(pipeline: PipelineName, retention: Retention = RETENTION, json: AsJson = False) -> None:
-    """Compact small files, delete files that no kept version needs, and old reports. Changes no row.
+    """Compact small files, and delete old reports and files that no kept version needs. Changes no row.
 
     \b
     windrow maintain feed --retention 14d

@@ -1,4 +1,4 @@
-"""rebuild, verify, rollback: published intervals made again, compared with what they should be, or put back."""
+"""rebuild, verify, rollback: publish intervals again, compare them with a rebuild, or put earlier rows back."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from windrow.jobs.run import BadRequest, Context, context
 from windrow.text import shown_instant
 
 SHOWN = 40
-"""Lines of a plan that a terminal gets; `--json` has all."""
+"""Most lines of a plan that are printed; `--json` lists all."""
 
 
 def rebuild(
@@ -86,7 +86,7 @@ def _carry_out(ctx: Context, run: str, planned_json: dict[str, Any], json: bool)
     planned, number = recorded_plans(ctx, run, first="plan"), count(1)
     with progress("rebuilding", len(planned), is_shown=not json) as show:
         done = resume(ctx, run, lambda row: show(next(number)))
-        show(len(done.published))  # an interrupted run had published some already
+        show(len(done.published))  # an interrupted try may have published a part of them before
     if json:
         blocked = [refusal.why for refusal in done.blocked.values()]
         print_json(

@@ -65,7 +65,11 @@ def print_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> No
 
 @contextmanager
 def progress(label: str, total: int, *, is_shown: bool = True) -> Iterator[Callable[[int], None]]:
-    """Show a progress bar; yields a function that takes how many of `total` are done."""
+    """Show a progress bar; yields a function that takes how many of `total` are done.
+
+    Args:
+        is_shown: false for output that programs read.
+    """
     columns = (TextColumn(label), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, disable=not is_shown) as bar:
         task = bar.add_task("", total=total)

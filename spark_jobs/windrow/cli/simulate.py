@@ -76,7 +76,10 @@ def simulate(
 
 
 def _usual_start(made: Traffic, live: bool) -> datetime:
-    """Live traffic starts at the last ten minutes; other traffic so early that even its last label is past."""
+    """Return when traffic starts without `--start`.
+
+    Live traffic starts at the last full ten minutes, other traffic early enough that even its last label is past.
+    """
     if live:
         return made.start.replace(minute=made.start.minute // 10 * 10, second=0, microsecond=0)
     return (made.start - (made.ends_at - made.start)).replace(minute=0, second=0, microsecond=0)

@@ -1,4 +1,4 @@
-"""demo: the main job on real impressions, through the Airflow scheduler, every figure checked against the truth.
+"""demo: land and train on real impressions through the Airflow scheduler, and check every figure against the truth.
 
 real CSVs ─▶ Kafka ─▶ Airflow: open_bandit.land, open_bandit.training ─▶ training table
     └──────────▶ the known truth of the input ◀── compared, row by row ──────┘

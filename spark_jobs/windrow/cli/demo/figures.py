@@ -17,7 +17,7 @@ from windrow.text import shown_instant
 
 
 def differences(demo: Demo) -> Iterator[str]:
-    """Lines about figures that differ from the truth: landing counts, counts by interval, rows with their labels."""
+    """Yield a line for each figure that differs from the truth: landing counts, interval counts, rows with labels."""
     truth = demo.truth.counts
     seen = clocks.observe(demo.home)
     for topic in demo.moved.topics:
@@ -26,14 +26,14 @@ def differences(demo: Demo) -> Iterator[str]:
             if found != count:
                 yield f"{topic}: {name} {found:,}, expected {count:,}"
     standing = publications.standing(publications.registered(demo.home))
-    for start, one in truth.intervals.items():
+    for start, counts in truth.intervals.items():
         row = standing[start]
         expected = {
-            "rows": one.rows,
-            "left_duplicate": one.duplicate,
-            "positive": one.positive,
-            "negative": one.negative,
-            "unknown": sum(one.unknown.values()),
+            "rows": counts.rows,
+            "left_duplicate": counts.duplicate,
+            "positive": counts.positive,
+            "negative": counts.negative,
+            "unknown": sum(counts.unknown.values()),
         }
         for name, value in expected.items():
             if row[name] != value:
@@ -69,7 +69,7 @@ def _clicked(state: str) -> bool | None:
 
 
 def _training(demo: Demo) -> pl.LazyFrame:
-    """The training table as an analyst reads it: Polars over delta-rs, only intervals of the input."""
+    """Return the training table as an analyst reads it, with Polars; only the intervals of the input."""
     table = pl.scan_delta(demo.home.table(Table.TRAINING))
     return table.filter(pl.col("_interval") < demo.moved.ends_at)
 

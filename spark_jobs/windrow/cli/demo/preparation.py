@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from windrow.cli.show import console
 from windrow.config import Pipeline, load
+from windrow.files import write_whole
 from windrow.home import Home
 from windrow.io.landing import broker
 from windrow.places import Places
@@ -22,7 +23,7 @@ from windrow.text import shown_instant
 
 @dataclass(frozen=True)
 class Demo:
-    """One demo: its pipeline, its input and where it runs. A second call goes on with the same one."""
+    """One demo: its pipeline, its input and where it runs."""
 
     places: Places
     pipeline: Pipeline
@@ -43,7 +44,7 @@ class Demo:
 def prepare(places: Places, wheel: Path) -> Demo:
     """Write the pipeline file and produce the input, unless an earlier demo has produced all of it.
 
-    Topics that hold other records are left alone: the demo then takes the next free number.
+    Topics that hold other records, or a part of the input, are left alone: the demo then takes the next free number.
     """
     number = 0
     while True:
@@ -66,6 +67,7 @@ def prepare(places: Places, wheel: Path) -> Demo:
 
 
 def _moved(path: Path, suffix: str) -> open_bandit.Moved:
+    """Return the input with its times moved to the present, or to where an earlier demo has moved them."""
     fresh = open_bandit.recent(datetime.now(UTC))
     start = load(path).start if path.exists() else fresh.start
     return replace(
@@ -77,20 +79,18 @@ def _moved(path: Path, suffix: str) -> open_bandit.Moved:
 
 
 def _with_file(places: Places, path: Path, moved: open_bandit.Moved, wheel: Path) -> Demo:
-    """Write the pipeline file, whole or not at all."""
+    """Write the pipeline file of a demo, and return the demo."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
-    partial.write_text(open_bandit.pipeline_yaml(moved, path.stem))
-    partial.replace(path)
+    write_whole(path, open_bandit.pipeline_yaml(moved, path.stem))
     return Demo(places, load(path, places.expectations), moved, wheel)
 
 
 def _ends(bootstrap: str, moved: open_bandit.Moved) -> dict[tuple[str, int], int]:
-    """End offsets of the demo's partitions that hold records."""
+    """Return the end offsets of those partitions that hold records, by topic and partition."""
     known = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=30).topics
-    there = [topic for topic in moved.topics if topic in known]
+    existing = [topic for topic in moved.topics if topic in known]
     try:
-        described = broker.describe(bootstrap, there) if there else {}
+        described = broker.describe(bootstrap, existing) if existing else {}
     except KafkaException as error:
         raise broker.BrokerUnreachable(str(error)) from error
     return {(name, p.number): p.end for name, topic in described.items() for p in topic.partitions if p.end}

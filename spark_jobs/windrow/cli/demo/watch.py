@@ -45,7 +45,7 @@ def watch(demo: Demo) -> None:
 
 
 def _unpause(demo: Demo, api: Any, training: str) -> None:
-    """Let the scheduler begin; landing is triggered, so that nobody waits for its schedule."""
+    """Unpause both DAGs, and trigger the first landing instead of waiting for its schedule."""
     land = f"{demo.pipeline.name}.land"
     _until(lambda: {land, training} <= {dag["dag_id"] for dag in api.dags()}, "Airflow reads the DAGs")
     for dag_id in (land, training):
@@ -65,7 +65,7 @@ def _progress(demo: Demo, published: int, wanted: int, tasks: str) -> str:
 
 
 def _tasks(api: Any, dag_id: str) -> str:
-    """States of the tasks of an unfinished run; empty where there is none."""
+    """Return the states of the tasks of an unfinished run; empty where there is none."""
     runs = [run for run in api.dag_runs(dag_id) if run["state"] in ("running", "queued")]
     if not runs:
         return ""
