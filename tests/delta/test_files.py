@@ -1,4 +1,4 @@
-"""Nulls as footers tell them are those that reading the file counts; where they cannot tell, they do not."""
+"""Null counts from footers equal those of the rows; a count that the footer cannot give exactly is left out."""
 
 from __future__ import annotations
 

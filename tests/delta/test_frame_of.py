@@ -1,4 +1,4 @@
-"""What a process knows becomes a frame without a Python worker, and says the same there."""
+"""Values of a process become a DataFrame without a Python worker, and stay the same values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files a look-up opens: never one too few, each bound of the statistics inside and outside."""
+"""Which files a look-up opens: never one too few, tested just inside and just outside each bound of the statistics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One partition an hour behind the others: nothing closes early, nothing is dropped, then the same rows."""
+"""One partition an hour behind the others: no interval closes early, and in the end the rows are the same."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REACHED = START + 14 * MINUTE
 
 
 def test_a_partition_an_hour_behind_changes_only_when(world: World) -> None:
-    """And while it waits and after it came, every row is explained as it stands in the tables."""
+    """While the pipeline waits for the partition, and afterwards, every row is explained as the tables have it."""
     ctx = world.pipeline(WAITING.replace("topic: t.", "topic: {t}."))
     world.topics({topic.removeprefix("t."): n for topic, n in PARTITIONS.items()})
     records = history(seed=11)

@@ -1,6 +1,6 @@
 """What lands after a publication: a label, a left row, a retry with a lesser row id, all in one batch.
 
-A rebuild of the interval repairs exactly that, and a reader who never looks away sees whole intervals only.
+A rebuild of the interval repairs exactly that, and a reader who reads all the time sees whole intervals only.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def test_a_rebuild_repairs_exactly_what_came_late_and_readers_see_whole_interval
 
 
 def late_is_explained(ctx: Context, before: list[dict[str, Any]]) -> list[str]:
-    """Before the rebuild: what the published row lacks and where the late rows stand."""
+    """Before the rebuild: explain what the published row lacks and where the late rows stand; return their row ids."""
     rows = {row["request_id"]: row for row in before}
     told = explained(ctx, row_text(rows["negative"]))
     assert (told["label_state"], told["agrees"]) == ("negative", True)
@@ -116,7 +116,7 @@ def miss_of(ctx: Context, request_id: str, outcome: str) -> str:
 
 
 def changes(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> dict[str, tuple[str, int]]:
-    """By request id, what became of the rows of an interval, and how many labels the new ones have."""
+    """Return, by request id, what became of the rows of an interval, and how many labels the new ones have."""
     old, new = ({row_text(r): content([r])[0] for r in rows} for rows in (before, after))
     came, left = ([r["request_id"] for i, r in a.items() if i not in b] for a, b in ((new, old), (old, new)))
     changed = [r["request_id"] for i, r in new.items() if i in old and old[i] != r]

@@ -1,4 +1,4 @@
-"""A task dies when its plan is recorded, new rows land, the task is tried again: the rows are those of its pins.
+"""A task dies after its plan is recorded, new rows land, the task is tried again: its rows are those of its pins.
 
 first try   plan ─ SIGKILL                        rows and labels of the same interval land
 second try         the recorded plan ─ join ─ check ─ publish        as if nothing had landed

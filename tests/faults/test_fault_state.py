@@ -97,7 +97,7 @@ def training_behind_its_register(ctx: Context, planned: tuple[Plan, ...]) -> Non
 
 
 def reset_clock(world: World, ctx: Context) -> None:
-    """A clock table copied without its transactions goes on from its last observation."""
+    """A clock table copied without its transactions continues after its last observation."""
     seen = clocks.observe(ctx.home)
     reset(path_of(ctx, "clock"))
     assert clocks.observe(ctx.home) == seen

@@ -2,9 +2,9 @@
 
     first    plan ─ join ─ check ─ publish … SIGSTOP ··············································· SIGCONT ─ refused
     second   plan ─ join ─ check ─ publish ─ lock ─ SIGSTOP ············· SIGCONT ─ commit ─ done
-    third    plan ─ join ─ check ─ publish ─ waits for the lock, says for whom ··········· refused
+    third    plan ─ join ─ check ─ publish ─ waits for the lock, names its holder ··········· refused
 
-Refused is exit code 40. What holds the lock in its sleep is not overtaken: awake, it commits.
+A refused attempt ends with exit code 40. One that sleeps while it holds the lock is waited for; awake, it commits.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
 
 def checked(ctx: Context, run: str) -> tuple[Plan, ...]:
-    """A new plan of the first interval, joined and judged: all but published."""
+    """Return a new plan of the first interval, joined and judged but not published."""
     planned = plan_interval(ctx, run, START, "republish", along=1)
     make_candidates(ctx, planned)
     assert check(ctx, planned) == {}
@@ -88,7 +88,7 @@ def test_a_zombie_cannot_commit_and_one_inside_the_lock_is_waited_for(
 
 
 def waits_and_says_for_whom(ctx: Context, holder: psutil.Process, capfd: pytest.CaptureFixture[str]) -> None:
-    """The one that is on its way waits; one that has no time leaves."""
+    """A publisher waits for the lock and names its holder; one without time to wait ends."""
     said: list[str] = []
 
     def told() -> bool:

@@ -1,4 +1,4 @@
-"""Faults that must change nothing but when: kills at every named point, lost control state, many writers, replays."""
+"""Faults may delay rows and must change none: kills at every named point, lost control state, many writers, replays."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(1500)]
 
 
 def test_a_kill_at_every_named_point_changes_nothing(world: World, spark: SparkSession) -> None:
-    """Each step is killed at each of its points in turn and started again; the end is as if never killed.
+    """Each step is killed at each of its points in turn and started again; the result is that of a run without kills.
 
-    The last start of each step is one in this process, which has Spark already.
+    The last start of each step is in this process, which has Spark already.
     """
     ctx, _ = prepared(world, seed=11)
     name, run = ctx.pipeline.name, ("--run", "killed")

@@ -67,7 +67,7 @@ PAYLOAD = {
 
 @dataclass
 class Hand:
-    """One pipeline whose landing batches a test writes, a file each."""
+    """One pipeline whose landing batches a test writes, one file per batch."""
 
     ctx: Context
 

@@ -1,4 +1,4 @@
-"""Expressions of a pipeline file: whatever their quoting, nothing but pure functions of one row is accepted.
+"""Expressions of a pipeline file: only pure functions of one row are accepted, however a call is written.
 
 Two checks, of which the first needs no Spark: the text against a list (`config.sql`), and Spark's own analysis. One
 fuzzer hides forbidden calls; another builds allowed expressions and compares two evaluations in different zones.
@@ -81,7 +81,7 @@ IMPURE = {"Nondeterministic", "AggregateFunction", "Generator", "CurrentTimestam
 
 
 def test_the_lists_are_those_of_spark(spark: Any) -> None:
-    """Each allowed function is built in and has no kind of its own (aggregate, generator, clock, dice)."""
+    """Each allowed function is built in, and is no aggregate, generator, clock or random number."""
     known = {row[0] for row in spark.sql("SHOW SYSTEM FUNCTIONS").collect()}
     assert known >= ALLOWED - GRAMMAR_ONLY
     assert not ALLOWED & (AGGREGATES | GENERATORS | WINDOWS)

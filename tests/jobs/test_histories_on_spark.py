@@ -1,7 +1,7 @@
-"""Random histories through Kafka, Spark and Delta: after every landing and publication what stands on paper.
+"""Random histories through Kafka, Spark and Delta: after every landing and publication the tables equal the paper.
 
-The machine that lives thousands of them on paper (`support.histories`) draws these too. They are lived through side
-by side, each in a home of its own: most of a small history is waiting for a driver that plans.
+The state machine that runs thousands of them on paper (`support.histories`) draws these too. They run at the same
+time, each in a home of its own, because a small history mostly waits for a driver that plans.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def lived(
     session_places: Places,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> dict[int, BaseException | None]:
-    """By number, why a history was not lived through as on paper. Only those that were asked for."""
+    """Number of a history → the failure, or None where it went as on paper. Only those that this run selects."""
 
     def live(n: int) -> None:
         world = world_at(session_places, tmp_path_factory.mktemp(f"history{n}"), f"h{n}")

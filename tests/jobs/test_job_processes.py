@@ -1,4 +1,4 @@
-"""Nothing that a task started outlives it: killed hard, killed by a person, timed out. Real spark-submit, no mocks."""
+"""Driver and JVM end with their task, whether it is killed hard, killed by a person or timed out. Real spark-submit."""
 
 from __future__ import annotations
 

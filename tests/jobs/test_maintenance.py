@@ -1,4 +1,4 @@
-"""Maintenance: fewer files, the same rows, the same history; and nothing that a job still reads."""
+"""Maintenance: fewer files, the same rows, the same history; files that a job still reads are kept."""
 
 from __future__ import annotations
 

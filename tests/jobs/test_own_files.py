@@ -1,4 +1,4 @@
-"""A candidate's own files are what is published, without Spark; where they cannot be, Spark writes them again."""
+"""A candidate's own files are published without Spark; where they cannot be, Spark writes them again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rebuilds of a range: one join, one commit an interval, and an interruption anywhere changes nothing."""
+"""Rebuilds of a range: one join, one commit per interval, and an interruption anywhere changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traffic of the simulator comes out as its own truth says: a second opinion, written without the oracle."""
+"""Simulated traffic is published as the simulator's own truth says: a second opinion, written without the oracle."""
 
 from __future__ import annotations
 

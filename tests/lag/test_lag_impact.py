@@ -84,7 +84,7 @@ def frames(spark: SparkSession, events: list[Event], plan: LagPlan) -> tuple[Any
 
 
 def check(spark: SparkSession, events: list[Event], plan: LagPlan) -> list[LagOutcome]:
-    """Every outcome is the simulation's; returns them."""
+    """Compare every outcome with the simulation's, and return them."""
     found = simulate_plan(*frames(spark, events, plan), plan)
     for scenario, outcome in zip(plan.scenarios, found, strict=True):
         assert outcome == simulate(events, scenario, plan.setting), scenario

@@ -85,8 +85,8 @@ def reports_what_was_put_in(result: dict[str, Any]) -> None:
 
 
 def shows_the_two_findings(lines: list[dict[str, Any]]) -> None:
-    """Left lag is harmless while a row arrives inside its window; right lag loses labels where the clock does not
-    wait, and under ours it only delays."""
+    """Left lag is harmless while a row arrives inside its window. Right lag loses labels where the clock does not
+    wait; under Windrow's clock it only delays."""
     short_left = [x for x in lines if x["side"] == "left" and x["lag"] == "constant" and x["lag_s"] == 60]
     assert len(short_left) == 5
     assert {x["labels_lost"] + x["rows_missing"] for x in short_left} == {0}

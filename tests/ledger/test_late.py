@@ -1,7 +1,7 @@
 """The late ledger on Spark is that of the pure model, however often it is extended, and nothing is left out of it.
 
-A history is divided: what lands first is published, the rest lands after that, in several batches. Nothing of the
-division keeps a promise, so rows of every kind are late.
+A history is divided at random: what lands first is published, the rest lands after that, in several batches. The
+division heeds no out-of-orderness, so rows of every kind are late.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def test_the_ledger_is_that_of_the_model_and_several_extensions_are_one(world: W
 
 
 def what_people_see(ctx: Context, paper: Paper) -> None:
-    """Sums, look-ups and the page say what the lines say."""
+    """Sums, look-ups and the page agree with the lines."""
     totals = {row["interval"]: row for row in job.totals(ctx)}
     summary = ledger_table.summary(ctx.home, list(totals))
     for start, (published, _, lines) in paper.lines().items():

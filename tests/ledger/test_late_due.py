@@ -1,4 +1,4 @@
-"""What makes the late ledger look at rows, and what does not: from statistics and registers, Spark never starts."""
+"""What makes the late ledger look at rows. Statistics and registers decide it, so Spark never starts here."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def divided(records: Iterable[KafkaRecord], seed: int, shares: Sequence[float]) 
 
 
 class Paper:
-    """The same history in the pure model's words: what the ledger must say."""
+    """The same history in the pure model: what the ledger must contain."""
 
     def __init__(self, world: World, ctx: Context, batches: Sequence[Sequence[KafkaRecord]], spec: JoinSpec) -> None:
         self.world, self.ctx, self.spec = world, ctx, spec
@@ -101,7 +101,7 @@ class Paper:
         return topic.replace(f"{self.world.name}.", "t.")
 
     def check(self) -> Counter[str]:
-        """The table says what the model says, line by line; returns how often each kind was there."""
+        """Compare the table with the model, line by line; return how often each kind occurs."""
         wanted, kinds = [], Counter[str]()
         for start, (published, rebuilt, lines) in self.lines().items():
             assert apply(published.rows, lines) == rebuilt.rows
@@ -157,7 +157,7 @@ def in_order(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def lived(world: World, ctx: Context, batches: Sequence[Sequence[KafkaRecord]], spec: JoinSpec) -> Paper:
-    """The first batch is landed and published."""
+    """Land and publish the first batch; return the history on paper."""
     world.produce(sent(batches[0]))
     world.land(ctx)
     world.train(ctx)
