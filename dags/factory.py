@@ -34,8 +34,11 @@ from windrow_airflow.run_identity import MACROS
 from windrow_airflow.window_timetable import WindowTimetable
 
 MINUTE, WARM = timedelta(minutes=1), timedelta(minutes=10)
+"""Shortest schedule of `land`, and how long a run lands repeatedly where `land_every` is shorter."""
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
+"""Start date of the DAGs without intervals of their own."""
 RETENTION = timedelta(days=30)
+"""Default of the form: how long past versions stay readable."""
 DEFAULTS = {"owner": "windrow", "retries": 2, "retry_delay": timedelta(seconds=30)}
 AT_MOST = timedelta(hours=12)
 """No job runs longer. Vacuum relies on it: it keeps every file that a running job may still read."""
@@ -239,8 +242,12 @@ def poke_every(pipeline: Pipeline) -> timedelta:
     return min(max(pipeline.land_every / 8, timedelta(seconds=5)), timedelta(seconds=30))
 
 
-def _dag(pipeline: Pipeline, what: str, description: str, manual: str, **more: Any) -> DAG:
-    """A DAG with the common settings: one run at a time, by schedule (if any) or manually, no catch-up."""
+def _dag(pipeline: Pipeline, kind: str, description: str, manual: str, **more: Any) -> DAG:
+    """A DAG with the common settings: one run at a time, by schedule (if any) or manually, no catch-up.
+
+    Args:
+        more: settings of this DAG, instead of or in addition to the common ones.
+    """
     common: dict[str, Any] = {
         "schedule": None,
         "start_date": LONG_AGO,
@@ -250,7 +257,7 @@ def _dag(pipeline: Pipeline, what: str, description: str, manual: str, **more: A
         "allowed_run_types": ["scheduled", "manual"] if "schedule" in more else ["manual"],
     }
     return DAG(
-        f"{pipeline.name}.{what}",
+        f"{pipeline.name}.{kind}",
         description=description,
         doc_md=manual,
         user_defined_macros=MACROS,

@@ -18,10 +18,11 @@ from windrow.text import duration_text
 INSTANT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?(Z|[+-][0-9]{2}:[0-9]{2})$"
 """An instant with its zone, which is never guessed."""
 DURATIONS = r"^[0-9a-z., ]{0,500}$"
+"""A list of durations; the job checks each of them."""
 
 
 def rebuild_form(pipeline: Pipeline) -> dict[str, Param]:
-    """Fields `from`, `to`, `reason`, `dry_run` and `all`."""
+    """Return the fields `from`, `to`, `reason`, `dry_run` and `all`."""
     length = duration_text(pipeline.interval)
     return {
         "from": _instant(f"Start of the first interval, UTC. Intervals are {length} long, counted from midnight."),
@@ -43,7 +44,10 @@ def rebuild_form(pipeline: Pipeline) -> dict[str, Param]:
 
 
 def override_form(pipeline: Pipeline) -> dict[str, Param]:
-    """Fields `interval` and `reason`. The decision is recorded under the signed-in user, who cannot be typed in."""
+    """Return the fields `interval` and `reason`.
+
+    There is no field for the name: the decision is recorded under the signed-in user.
+    """
     length = duration_text(pipeline.interval)
     return {
         "interval": _instant(f"Start of the blocked interval of {length}, UTC, as the log of check names it."),
@@ -52,7 +56,7 @@ def override_form(pipeline: Pipeline) -> dict[str, Param]:
 
 
 def lag_impact_form() -> dict[str, Param]:
-    """All fields are optional; empty means the last closed day and the job's default scenarios."""
+    """Return the fields, all optional; empty means the last closed day and the job's default scenarios."""
     return {
         "from": _instant("Start of the range, UTC. Empty: the last closed day.", optional=True),
         "to": _instant("End of the range, UTC, not included. Empty: that day's end.", optional=True),
@@ -75,7 +79,7 @@ def lag_impact_form() -> dict[str, Param]:
 
 
 def maintenance_form(retention: timedelta) -> dict[str, Param]:
-    """Field `retention`: how long old files are kept."""
+    """Return the field `retention`: how long old files are kept; `retention` is its default."""
     return {
         "retention": Param(
             duration_text(retention),

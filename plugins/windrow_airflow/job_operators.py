@@ -47,7 +47,7 @@ TRY_LOCK_AGAIN = timedelta(seconds=30)
 
 
 class _Job:
-    """What both operators share: the command line of a job, and its outcome."""
+    """Base of both operators: the command line of a job, and its outcome."""
 
     template_fields: Sequence[str] = ("run_key", "arguments")
     """Arguments that render to an empty text are left out."""
@@ -86,13 +86,14 @@ class _Job:
         )
 
     def _wait(self, process: subprocess.Popen[str], reader: ResultReader) -> int:
-        """Log its output, and return its exit code."""
+        """Log the output of a started job, and return its exit code."""
         assert process.stdout is not None
         for line in reader.lines(process.stdout):
             self.log.info(line.rstrip())  # type: ignore[attr-defined]
         return process.wait()
 
     def _settle(self, code: int, result: dict[str, Any], outlets: Sequence[Any], context: Context) -> dict[str, Any]:
+        """Return the XCom value of a job that has ended, or raise or defer as its exit code says."""
         self.result = result
         if is_locked(code, result):
             self._wait_for_lock(str(result["message"]))
@@ -119,6 +120,12 @@ class SparkJobOperator(_Job, SparkSubmitOperator):
 
     The connection `windrow_spark` names the master and must exist; all other Spark settings are in the
     spark-defaults.conf that the set-up wrote. Returns the job's result and its run key.
+
+    Args:
+        job: name of the job, as run_job.py knows it.
+        run_key: key under which the run records or finds its plans; None for a job without plans.
+        arguments: further arguments of the job; those that render to an empty text are left out.
+        without_first: run the job as plain Python first, and with Spark only if it asks for it (exit code 50).
     """
 
     template_fields: Sequence[str] = _Job.template_fields
@@ -195,7 +202,10 @@ class SparkJobOperator(_Job, SparkSubmitOperator):
 
 
 class PythonJobOperator(_Job, BaseOperator):
-    """`python spark_jobs/run_job.py <job> …` in its own process, for a job that needs no Spark."""
+    """`python spark_jobs/run_job.py <job> …` in its own process, for a job that needs no Spark.
+
+    Arguments and result are those of `SparkJobOperator`.
+    """
 
     template_fields: Sequence[str] = _Job.template_fields
     operator_extra_links = (ReportLink(), TableLink())

@@ -18,7 +18,7 @@ arrived. Rows of `<home>/tables/{name}/landing/<topic>` are never changed.
   interval closes. Unpause it, and landing continues at the next offset.
 * **Run it now:** trigger it by hand, as often as you like. With `land_every` below a minute a run lasts ten
   minutes and lands repeatedly, because starting a JVM takes longer than landing.
-* **Exit 40, locked:** somebody is landing on the command line; the task is retried by itself.
+* **Exit 40, locked:** somebody is landing on the command line; the task waits, deferred, and continues by itself.
 * **Offsets are gone** (retention was faster): the task fails and names partition and range. A person must decide;
   a retry does not help. The runbook in `dags/README.md` says how to accept a gap.
 * **On the command line:** `windrow land {name}`
@@ -32,7 +32,7 @@ _TRAINING = """
 | `wait` | waits, deferred, for watermark ≥ end + {after} (largest `after`) + {grace} (grace) | it never times out |
 | `join` | joins its rows with all their labels into a candidate (Spark) | retried; 40 is another writer |
 | `check` | judges the candidate by the suite `{suite}` (no Spark) | **blocked**, not retried: see below |
-| `publish` | makes the interval visible in one commit (Spark) | retried; twice publishes once |
+| `publish` | makes the interval visible in one commit (rarely Spark) | retried; twice publishes once |
 
 A run starts {delay} after its interval's end, when the window should have closed by the wall clock.
 
@@ -68,7 +68,7 @@ rebuilt.
 | `is_no_dry_run` | ends a dry run here |
 | `join` | carries out the plan: one job for the whole range, which reads the labels once (Spark) |
 | `check` | judges every interval separately (no Spark) |
-| `publish` | replaces each interval that passed, one commit per interval (Spark) |
+| `publish` | replaces each interval that passed, one commit per interval (rarely Spark) |
 
 * **Dry run first:** it is the default of the form. The log of `plan`, its XCom and the *Report* link show the list.
 * **One rebuild runs at a time;** the next one waits. Scheduled runs continue: where both need the same table, one

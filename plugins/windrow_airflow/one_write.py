@@ -32,7 +32,7 @@ class OneWriteAtATime:
 
 
 def middlewares(database: str) -> list[dict[str, Any]]:
-    """The middlewares as Airflow's plugins declare them.
+    """Return the middlewares as a plugin declares them; none unless the database is SQLite.
 
     Args:
         database: URL of the metadata database.

@@ -18,7 +18,7 @@ from windrow_airflow.pipeline_files import names
 NEWEST = 100
 """Publications that a pipeline's page shows."""
 FEW = 5
-"""Pages that are linked of a kind of report without a front page."""
+"""Most pages linked per kind of report that has no front page."""
 TITLES = {
     "data_docs": "every judgement",
     "lag_impact": "lag impact",
@@ -79,7 +79,11 @@ def _report_of(row: Mapping[str, Any], name: str, places: Places) -> str:
 
 
 def _reports(name: str, places: Places, up: str) -> Iterator[tuple[str, str]]:
-    """Link and text of each kind of report: its front page, or its newest pages if it has none."""
+    """Link and text of each kind of report: its front page, or its newest pages if it has none.
+
+    Args:
+        up: relative path from the linking page to the application's root.
+    """
     root = places.reports(name)
     for kind in sorted(path for path in root.iterdir() if path.is_dir()) if root.is_dir() else ():
         for number, page in enumerate(_fronts(kind), start=1):
@@ -88,6 +92,7 @@ def _reports(name: str, places: Places, up: str) -> Iterator[tuple[str, str]]:
 
 
 def _fronts(kind: Path) -> list[Path]:
+    """The front page of a folder of reports, or its newest pages."""
     front = kind / "index.html"
     if front.is_file():
         return [front]

@@ -45,6 +45,7 @@ def problems(places: Places) -> list[str]:
 
 
 def _found(folders: Iterable[Path]) -> dict[str, Path]:
+    """Pipeline files by the name of their pipeline."""
     folders = tuple(folders)
     try:
         return discover(folders)

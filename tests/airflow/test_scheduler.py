@@ -31,7 +31,7 @@ def test_the_scheduler_publishes_and_a_backfill_publishes_again_with_the_late_la
     assert {row["run"] for row in first.values()} == {run}  # one run took every closed interval along,
     along = {row["number"] for row in running.standing("good").values() if row["run"] == run}  # empty ones too
 
-    # what the jobs say is the task's result, and its report and tables are a click away
+    # the job's result is the task's XCom, and its report and tables are a click away
     result = api.xcom("good.training", run, "publish")
     assert {row["number"] for row in result["publications"]} == along
     links = api.links("good.training", run, "publish")
@@ -61,18 +61,18 @@ def test_the_scheduler_publishes_and_a_backfill_publishes_again_with_the_late_la
     assert running.standing("good")[other]["number"] == first[other]["number"]  # exactly that interval
 
     # whoever follows the asset reads exactly what was published, at its own table version
-    told = until(lambda: _read(running, again["number"]), "the reader has read the new publication")
-    assert (told["read"], told["read_positive"]) == (again["rows"], again["positive"])
-    assert (told["training_version"], told["verdict"]) == (again["training_version"], again["verdict"])
+    result = until(lambda: _read(running, again["number"]), "the reader has read the new publication")
+    assert (result["read"], result["read_positive"]) == (again["rows"], again["positive"])
+    assert (result["training_version"], result["verdict"]) == (again["training_version"], again["verdict"])
 
 
 def _read(running: Running, number: int) -> dict | None:
-    """What the reader says of a publication, from the newest of its runs that saw it."""
+    """What the reader DAG read of a publication, from the newest of its runs that saw it; None if none did."""
     api = running.airflow.api
     for run in reversed(api.dag_runs("reader", state="success")):
-        for told in api.xcom("reader", run["dag_run_id"], "read"):
-            if told["number"] == number:
-                return told
+        for result in api.xcom("reader", run["dag_run_id"], "read"):
+            if result["number"] == number:
+                return result
     return None
 
 
@@ -198,7 +198,7 @@ def test_a_rebuild_is_planned_in_a_dry_run_and_carried_out_when_it_is_meant(runn
 
 
 def test_the_daily_dags_run_side_by_side_and_their_reports_are_a_click_away(running: Running) -> None:
-    """Maintenance beside everything else changes no row."""
+    """Maintenance changes no row while everything else runs."""
     api, start = running.airflow.api, running.start
     before = running.rows("good")
     instants = {"from": start.isoformat(), "to": (start + 2 * INTERVAL).isoformat()}

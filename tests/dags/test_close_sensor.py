@@ -131,9 +131,9 @@ def test_an_interval_published_by_another_run_skips_what_follows(sensor, land, p
 def test_a_cleared_or_backfilled_run_publishes_anew_and_skips_nothing(sensor, land, publish, run):
     land(0, served=at(0, 50), clicks=at(0, 50))
     publish(1)
-    said = sensor.execute(context(run))
-    assert "is closed" in said
-    assert "published as number 1" in said
+    sentence = sensor.execute(context(run))
+    assert "is closed" in sentence
+    assert "published as number 1" in sentence
 
 
 def test_a_backfill_of_an_open_interval_waits_even_where_it_is_published(sensor, land, publish):
@@ -198,18 +198,18 @@ def test_the_trigger_goes_on_when_a_look_fails(pipelines, land):
 
 def test_the_log_names_the_partition_that_holds_the_clock_and_how_far_it_is_behind(land):
     land(0, served=at(0, 50), clicks=at(0, 20), lag=7)
-    said = look("ads", INTERVAL).describe(now=at(0, 46))
-    assert "closes at watermark 2026-11-01 00:41:00Z" in said
-    assert "21m short" in said
-    assert "ads.clicks/0: 7 records behind (next offset 100 of 107)" in said
-    assert "last landing" not in said
+    sentence = look("ads", INTERVAL).describe(now=at(0, 46))
+    assert "closes at watermark 2026-11-01 00:41:00Z" in sentence
+    assert "21m short" in sentence
+    assert "ads.clicks/0: 7 records behind (next offset 100 of 107)" in sentence
+    assert "last landing" not in sentence
 
 
 def test_the_log_says_that_a_caught_up_partition_waits_for_events_or_idling(land):
     land(0, served=at(0, 20), clicks=at(0, 50))
-    said = look("ads", INTERVAL).describe(now=at(0, 46))
-    assert "ads.served/0: caught up" in said
-    assert "idling" in said
+    sentence = look("ads", INTERVAL).describe(now=at(0, 46))
+    assert "ads.served/0: caught up" in sentence
+    assert "idling" in sentence
 
 
 def test_the_log_names_a_partition_that_never_had_an_event(land):
@@ -219,9 +219,9 @@ def test_the_log_names_a_partition_that_never_had_an_event(land):
 
 def test_the_log_says_when_nobody_lands_any_more(land):
     land(0, served=at(0, 20), clicks=at(0, 50), landed_at=at(0, 45))
-    said = look("ads", INTERVAL).describe(now=at(1, 45))
-    assert "last landing was 1h ago" in said
-    assert "ads.land paused" in said
+    sentence = look("ads", INTERVAL).describe(now=at(1, 45))
+    assert "last landing was 1h ago" in sentence
+    assert "ads.land paused" in sentence
 
 
 def test_the_log_says_that_nothing_has_been_landed_yet(places):

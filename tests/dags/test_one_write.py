@@ -11,7 +11,7 @@ from windrow_airflow.one_write import OneWriteAtATime, middlewares
 
 
 class Desk:
-    """An application that answers when it is told to, and remembers who came in."""
+    """An application that answers when `may_answer` is set, and remembers which requests came in."""
 
     def __init__(self) -> None:
         self.inside: list[str] = []
@@ -30,7 +30,7 @@ async def _until_all_wait() -> None:
 
 
 def _came(*requests: tuple[str, str]) -> tuple[list[str], list[str]]:
-    """Who was inside before anybody was answered, and in the end."""
+    """Paths of the requests that had come in before any was answered, and at the end."""
 
     async def run() -> tuple[list[str], list[str]]:
         desk = Desk()

@@ -1,4 +1,4 @@
-"""One run an interval, no holes, started when the window should have closed.
+"""One run per interval, no holes, started when the window should have closed.
 
 from        to                    run_after
  [----------)|<------ delay ------>|

@@ -239,13 +239,13 @@ def test_the_page_is_replaced_whole(found: Findings, tmp_path: Path) -> None:
 
 
 def test_the_findings_hold_what_the_window_catches_and_what_a_wanted_recall_takes(found: Findings) -> None:
-    said = sentences(found)
+    texts = sentences(found)
     inside = found.streams[0].delays.at(30 * MINUTE)  # type: ignore[union-attr]
-    assert said[0].startswith(f"With the window of 30 min, {percent(inside.share)} of clicks are caught (between ")
-    assert said[0].endswith("rows wait 32 min after they were served, and about 123 are open at a time.")
+    assert texts[0].startswith(f"With the window of 30 min, {percent(inside.share)} of clicks are caught (between ")
+    assert texts[0].endswith("rows wait 32 min after they were served, and about 123 are open at a time.")
     assert "<h2>With the window of 30 min" in lag_report.page(found)
-    assert said[1].startswith("To catch 99 % of clicks it takes a window of ")
-    assert "(now 30 min and 2 min)" in said[1]
+    assert texts[1].startswith("To catch 99 % of clicks it takes a window of ")
+    assert "(now 30 min and 2 min)" in texts[1]
 
 
 def test_the_two_findings_about_lag_are_reported_for_each_side(found: Findings) -> None:
@@ -257,9 +257,9 @@ def test_the_two_findings_about_lag_are_reported_for_each_side(found: Findings) 
 
 
 def test_lag_on_some_partitions_is_reported_and_drawn_as_such(found: Findings) -> None:
-    some = [{**line, "partitions": "0,2"} if line["side"] else line for line in found.scenarios]
-    assert impact(some)[0].startswith("A lag of 1 h on partitions 0,2 of the left side loses no label")
-    assert "lag on partitions 0,2 of the right side" in lag_report.page(replace(found, scenarios=tuple(some)))
+    on_two = [{**line, "partitions": "0,2"} if line["side"] else line for line in found.scenarios]
+    assert impact(on_two)[0].startswith("A lag of 1 h on partitions 0,2 of the left side loses no label")
+    assert "lag on partitions 0,2 of the right side" in lag_report.page(replace(found, scenarios=tuple(on_two)))
 
 
 @pytest.mark.parametrize("longest", [0, 60, 600])
@@ -285,9 +285,9 @@ def test_a_short_lag_on_the_left_is_harmless_and_is_reported_so(found: Findings)
 
 
 def test_the_holder_of_the_watermark_is_reported_with_its_share_of_the_time(found: Findings) -> None:
-    said = watermark(found.readings)
-    assert "1 h 20 min at most, over 180 landing runs" in said
-    assert re.search(r"feed\.served/1 held it 6\d\.\d % of the time", said)
+    sentence = watermark(found.readings)
+    assert "1 h 20 min at most, over 180 landing runs" in sentence
+    assert re.search(r"feed\.served/1 held it 6\d\.\d % of the time", sentence)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -99,7 +98,7 @@ def test_a_day_without_a_publication_has_a_page(ctx: Context) -> None:
 def test_the_default_day_is_yesterday_and_the_result_names_the_page(
     ctx: Context, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("windrow.jobs.run.context", lambda name: replace(ctx))
+    monkeypatch.setattr("windrow.jobs.summarise.context", lambda name: ctx)
     assert main(["feed"]) == 0
     assert "summary/2026-11-01.html" in capsys.readouterr().out
     assert main(["feed", "--day", "yesterday"]) == 2

@@ -42,9 +42,9 @@ def written(tmp_path: Path, text: str) -> Path:
 def test_expected_and_found_stand_side_by_side_on_a_timeline(tmp_path: Path) -> None:
     wrong = GOOD.replace("positive, labels k@100", "positive, labels k@100 k@101")
     report = run_file(written(tmp_path, wrong))
-    said = str(report).splitlines()
-    (at,) = [n for n, line in enumerate(said) if "one.yaml:6: rows" in line]
-    ruler, window, expected, found = said[at + 1 : at + 5]
+    lines = str(report).splitlines()
+    (at,) = [n for n, line in enumerate(lines) if "one.yaml:6: rows" in line]
+    ruler, window, expected, found = lines[at + 1 : at + 5]
     assert window.startswith("k@0 labels")
     assert expected.strip().startswith("expected")
     assert expected.endswith("positive, labels k@100 k@101")

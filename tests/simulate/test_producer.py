@@ -14,7 +14,6 @@ from windrow.simulate.producer import (
     BrokerUnreachable,
     DeliveryFailed,
     Live,
-    Steady,
     TopicUnfit,
     create_topics,
     produce,
@@ -112,19 +111,8 @@ def test_without_a_broker_it_fails_and_names_the_address() -> None:
         create_topics("127.0.0.1:1", {"t": 1}, timeout_s=1)
 
 
-def test_a_steady_pace_counts_from_the_first_message() -> None:
-    now = [100.0]
-    pace, message = Steady(10, clock=lambda: now[0]), Message("t", 0, None, None, 0)
-    assert pace.wait_s(0, message) == 0
-    assert pace.wait_s(5, message) == pytest.approx(0.5)
-    now[0] = 100.7
-    assert pace.wait_s(5, message) == pytest.approx(-0.2)
-    with pytest.raises(ValueError, match="rate"):
-        Steady(0)
-
-
 def test_live_messages_wait_for_their_own_moment() -> None:
     pace = Live(clock=lambda: START)
     message = Message("t", 0, None, None, 0, START + timedelta(seconds=3))
-    assert pace.wait_s(0, message) == 3
-    assert pace.wait_s(0, message._replace(produced_at=START - timedelta(seconds=1))) == -1
+    assert pace.wait_s(message) == 3
+    assert pace.wait_s(message._replace(produced_at=START - timedelta(seconds=1))) == -1

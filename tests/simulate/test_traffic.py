@@ -177,7 +177,7 @@ def test_the_pipeline_file_that_fits_is_a_valid_one_and_says_the_same() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
         ({"start": datetime(2026, 11, 1)}, "time zone"),  # noqa: DTZ001 - the mistake that is refused
         ({"rows": 0}, "rows"),
@@ -188,6 +188,6 @@ def test_the_pipeline_file_that_fits_is_a_valid_one_and_says_the_same() -> None:
         ({"engagement_partitions": 1, "idle_engagement_partition": 0}, "feed.engagements"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused_by_name(wrong: dict[str, object], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_settings_that_make_no_sense_are_refused_by_name(wrong: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         Traffic(**{"start": START, **wrong})  # type: ignore[arg-type]

@@ -113,9 +113,9 @@ def brute_force(traffic: Traffic, sent: Iterable[Message]) -> dict[tuple[int, in
 def test_truth_is_what_a_join_of_the_messages_by_brute_force_gives(name: str) -> None:
     traffic = TRAFFICS[name]
     rows = list(truth(traffic).rows())
-    told = {(r.partition, r.offset): (r.id, r.event_at, r.labels, r.state, r.reason) for r in rows}
-    assert len(told) == len(rows), "a row id twice"
-    assert told == brute_force(traffic, messages(traffic))
+    found = {(r.partition, r.offset): (r.id, r.event_at, r.labels, r.state, r.reason) for r in rows}
+    assert len(found) == len(rows), "a row id twice"
+    assert found == brute_force(traffic, messages(traffic))
 
 
 def test_truth_of_a_part_is_the_join_of_what_was_produced_by_then() -> None:

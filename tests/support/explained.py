@@ -1,4 +1,4 @@
-"""What `windrow explain` says about every landed left row, held against the tables themselves."""
+"""Explain every landed left row, and compare the answer with the tables."""
 
 from __future__ import annotations
 
@@ -24,7 +24,11 @@ def explained(ctx: Context, row: str) -> dict[str, Any]:
 
 
 def explains_every_row(world: World, ctx: Context) -> Counter[str]:
-    """State, reason and labels are those of the training table, and every near miss misses by what is stated."""
+    """Check that state, reason and labels are those of the training table, and that near misses miss by `missed_by`.
+
+    Returns:
+        How often each outcome and each kind of near miss occurred.
+    """
     published = {row_text(row): row for row in world.training(ctx)}
     labels = {row_text(row): row for row in world.table(ctx, f"landing/{world.name}.engagements")}
     outcomes: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""What fault tests share: a generated history on the broker, the oracle's answer, a reader that never looks away."""
+"""What fault tests share: a generated history on the broker, the oracle's answer, a reader that reads all the time."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def landed_history(world: World, ctx: Context) -> list[object]:
 
 
 def joining(spark: SparkSession) -> dict[str, str]:
-    """What makes a job's process use this session's JVM (see tests/warm)."""
+    """Environment variables with which a job's process uses this session's JVM (see tests/warm)."""
     gateway = spark.sparkContext._gateway.gateway_parameters
     warm = Path(__file__).parents[1] / "warm"
     return {
@@ -89,7 +89,7 @@ def closing(at: datetime, partitions: dict[str, Iterable[int]]) -> list[Any]:
 
 
 def until(condition: Callable[[], Any], what: str, seconds: float = 300) -> Any:
-    """What the condition gives once it is true."""
+    """Wait until the condition is true, and return its value."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):
         assert time.monotonic() < deadline, f"waited {seconds} s for {what}"
@@ -99,7 +99,11 @@ def until(condition: Callable[[], Any], what: str, seconds: float = 300) -> Any:
 
 @contextmanager
 def asleep(besides: psutil.Process | None = None) -> Iterator[psutil.Process]:
-    """The child of this process that has stopped itself at a named point; behind the body it is awake again."""
+    """Yield the child of this process that has stopped itself at a named point; afterwards it continues.
+
+    Args:
+        besides: a child that is not meant.
+    """
 
     def look() -> psutil.Process | None:
         children = (p for p in psutil.Process().children() if p != besides)
@@ -119,7 +123,7 @@ class Reader:
         self._path = path
         self._stop = threading.Event()
         self.seen: set[tuple[datetime, tuple[int, ...], int]] = set()
-        """interval, publications and number of its rows, as one read showed them"""
+        """Interval, its publications and its number of rows, as one read showed them."""
         self.reads = 0
 
     def _loop(self) -> None:

@@ -6,9 +6,9 @@ The same seed always gives the same records: the Spark version must agree with t
                                   └──▶ oracle_records() ──▶ reference_join(…, oracle_spec()) ────────┴▶ equal
 
 Every event keeps its promise: it is at most `DISORDER` older than the newest before it in its partition.
-Many lie exactly on a window's end, or a microsecond beside it. Among them: retries, the same event id with
+Many lie exactly on a window's end, or a microsecond off it. Among them: retries, the same event id with
 another payload or another time, null keys, null event ids, records of other actions that lack columns, left
-rows before `START`, and poison of every kind, one defect a record. In some histories the labels fall silent.
+rows before `START`, and poison of every kind, one defect per record. In some histories the labels fall silent.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ BEFORE, AFTER = timedelta(seconds=30), timedelta(minutes=6)
 GRACE, MAX_SKEW = timedelta(minutes=1), timedelta(minutes=10)
 DISORDER = {SERVED: timedelta(seconds=20), ENGAGEMENTS: timedelta(minutes=1)}
 LANDED_AT = START + timedelta(days=1)
-"""Any landing time from here to 2098 gives the same rows: what is ahead is of the year 2099."""
+"""Any landing time from here to 2098 gives the same rows: events that are ahead are of the year 2099."""
 
 KEY = ("user_id", "item_id")
 COLUMNS: Mapping[str, Mapping[str, str]] = {
@@ -88,7 +88,7 @@ labels:
   clicked: "size(clicks) > 0"
 expectations: training_rows
 """
-"""The pipeline file of these topics: what `oracle_spec` says, in the product's own words."""
+"""The pipeline file of these topics, with the same rules as `oracle_spec`."""
 
 SECOND, MICROSECOND, ZERO = timedelta(seconds=1), timedelta(microseconds=1), timedelta(0)
 
@@ -214,7 +214,7 @@ def _json_object(value: bytes | None) -> tuple[dict[str, Any], str | None]:
 
 
 WRONG: Any = object()
-"""A value that is there and is not of its column's type."""
+"""Stands for a value that is not of its column's type."""
 
 
 def _read_bigint(value: Any) -> Any:

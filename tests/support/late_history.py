@@ -62,7 +62,7 @@ def landed(world: World, ctx: Context, records: list[KafkaRecord]) -> Any:
 
 
 def rows_are_the_reference_join(world: World, ctx: Context, records: list[KafkaRecord]) -> None:
-    """The training table is what the oracle makes of all these records."""
+    """Check that the training table is the reference join of all these records."""
     frontier = clocks.observe(ctx.home).frontier(ctx.pipeline)
     rows = expected_rows(expected(records, START + timedelta(days=1), frontier))
     assert len(rows) > 15

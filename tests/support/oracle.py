@@ -1,4 +1,4 @@
-"""What the reference join says about a generated history, and the training table in the same words."""
+"""The reference join of a generated history, and rows of the training table in the same form."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def expected_rows(joined: dict[datetime, Joined]) -> list[dict[str, Any]]:
 
 
 def found_rows(rows: Iterable[dict[str, Any]], world: World, streams: tuple[str, ...] = ("clicks",)) -> list[Any]:
-    """Rows of the training table in the same words."""
+    """Rows of the training table in the form of `expected_rows`."""
     return [_as_found(row, world, streams) for row in rows]
 
 

@@ -2,7 +2,7 @@
 
     scenario, history ──▶ Followed ──▶ Model     on paper
                               └──────▶ Product   real broker, windrow.jobs, Delta tables
-                                          └─ after every landing and publication: is it what stands on paper?
+                                          └─ compared with paper after every landing and publication
 
 After a kill (see `side_by_side`) the next verb finds only what is in the tables, as a new process would.
 """
@@ -53,7 +53,7 @@ REFUSED: Mapping[type[Exception], tuple[type[Exception], ...]] = {
     NotCaughtUp: (NotCaughtUp,),
     Outdated: (publication.Superseded, NothingToDo),
 }
-"""A refusal on paper, and how the product says the same."""
+"""A refusal on paper, and the errors with which the product refuses the same."""
 
 
 class Followed(Model):
@@ -185,8 +185,8 @@ class Product:
             next(land.land(replace(ctx, places=replace(ctx.places, kafka="127.0.0.1:9"))))
 
     def land_killed(self, now: datetime, topics: Collection[str]) -> None:
-        self._flush()
         """Topics with something new die behind their commit, the others as soon as their offsets are planned."""
+        self._flush()
         committed = self.unlanded & set(topics)
         points = dict.fromkeys(map(self.named, self.rules.partitions), "land.offsets_planned")
         points |= dict.fromkeys(map(self.named, committed), "land.after_commit")
@@ -204,7 +204,7 @@ class Product:
             plan_range(self.ctx, key, chosen[0].start, chosen[-1].end, everything=True)
 
     def publish(self, planned: Sequence[Plan]) -> None:
-        """Candidates, gate and publication of a run's plans, whatever of it is done already."""
+        """Candidates, gate and publication of a run's plans; what is already done is skipped."""
         mine = plans.of_run(self.ctx.home, planned[0].run)
         make_candidates(self.ctx, mine)
         assert not check(self.ctx, mine), "the gate blocked"
@@ -312,9 +312,9 @@ def _same(what: str, found: Any, on_paper: Any) -> None:
         raise AssertionError(f"{what}\n  on paper  {on_paper}\n  found     {found}")
 
 
-def _until(is_so: Callable[[], bool]) -> None:
+def _until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 60
-    while not is_so():
+    while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.2)
 

@@ -85,7 +85,7 @@ class Running:
         return seen
 
     def run(self, dag_id: str, conf: Mapping[str, Any] | None = None, state: str = "success") -> str:
-        """Trigger a DAG and wait until the run has ended like that; returns its id."""
+        """Trigger a DAG and wait until the run has ended in `state`; returns its id."""
         run = str(self.airflow.api.trigger(dag_id, conf)["dag_run_id"])
         self.finished(dag_id, run, state)
         return run
@@ -118,14 +118,14 @@ class Running:
 
 
 def the_airflow(config: pytest.Config, session_places: Places, folder: Callable[[], Path]) -> Running:
-    """The one that runs, started if it does not."""
+    """Return the Airflow of the suite, started by the first call."""
     if _KEY not in config.stash:
         config.stash[_KEY] = _start(config, session_places, folder())
     return config.stash[_KEY]
 
 
 def stop_the_airflow(config: pytest.Config) -> None:
-    """Its scheduled runs would go on for as long as other tests run."""
+    """Stop the Airflow of the suite, because its scheduled runs would slow down the other tests."""
     if _KEY in config.stash:
         config.stash[_KEY].airflow.stop()
         del config.stash[_KEY]
@@ -179,7 +179,7 @@ def ordered(name: str, start: datetime, n: int) -> Any:
 
 
 def until(holds: Callable[[], Any], what: str, seconds: float = 900) -> Any:
-    """Asks until it holds, and returns what it then says. An Airflow too busy to answer is asked again."""
+    """Wait until `holds` returns something true, and return that; an Airflow too busy to answer is asked again."""
     end = time.monotonic() + seconds
     while True:
         try:

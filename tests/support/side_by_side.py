@@ -1,7 +1,7 @@
 """Many small pipelines at once in one process, each of which may be killed at a crash point without the others.
 
-A kill is an exception that nothing catches, raised at the crash point in the thread, or in the landing of the topic,
-that is to die. The kill of a process itself is `tests/faults/test_faults.py`'s.
+A kill is an exception that nothing catches. It is raised at the crash point, in the thread or in the landing of the
+topic that is to die. `tests/faults/test_faults.py` kills real processes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from windrow.semantics.landing.batch import Topic
 
 
 class Killed(BaseException):
-    """What stands for a SIGKILL: nothing in the product catches it."""
+    """Stands for a SIGKILL: nothing in the product catches it."""
 
 
 _HERE = threading.local()
@@ -31,7 +31,7 @@ _UNSEEN: dict[tuple[str, int], int] = {}
 
 @contextmanager
 def dying(point: str | None, after: int = 0) -> Iterator[None]:
-    """This thread dies at the point, when it has passed it `after` times."""
+    """Within the body, this thread dies at the point once it has passed it `after` times."""
     _HERE.dies_at, _HERE.passes = point, after
     try:
         yield
@@ -41,6 +41,7 @@ def dying(point: str | None, after: int = 0) -> Iterator[None]:
 
 @contextmanager
 def doomed_landing(points: Mapping[str, str]) -> Iterator[None]:
+    """Within the body, the landing of each topic dies at its crash point."""
     _POINT_OF.update(points)
     try:
         yield
@@ -51,6 +52,7 @@ def doomed_landing(points: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def lagging(unseen: Mapping[tuple[str, int], int]) -> Iterator[None]:
+    """Within the body, the broker seems to hold so many more records of each (topic, partition)."""
     _UNSEEN.update(unseen)
     try:
         yield
@@ -61,7 +63,7 @@ def lagging(unseen: Mapping[tuple[str, int], int]) -> Iterator[None]:
 
 @contextmanager
 def faults() -> Iterator[None]:
-    """Where a scenario or a history may kill the product, or let its broker hold more than a batch takes."""
+    """Within the body, `dying`, `doomed_landing` and `lagging` take effect."""
     land_topic, next_batch = land.land_topic, land.next_batch
 
     def land_or_die(*args: Any, **kwargs: Any) -> Any:
@@ -91,7 +93,7 @@ AT_ONCE = 4
 
 
 def side_by_side(live: Callable[[Any], None], names: Iterable[Any]) -> dict[Any, BaseException | None]:
-    """Many small pipelines at once in one session; by name, what went wrong."""
+    """Run `live` for many names at once; returns what each raised, or None."""
     with faults(), ThreadPoolExecutor(AT_ONCE) as pool:
         futures = {pool.submit(live, name): name for name in names}
         for future in as_completed(futures):

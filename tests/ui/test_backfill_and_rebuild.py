@@ -94,7 +94,7 @@ def test_a_rebuild_from_the_form_is_shown_in_a_dry_run_and_carried_out_when_it_i
 
 
 def published_by_hand(running: Running, at: datetime) -> None:
-    """Publish an interval that is not."""
+    """Publish an interval unless it is published."""
     ctx = running.contexts["shop"]
     if at not in running.standing("shop"):
         running.world.land(ctx)
@@ -102,20 +102,20 @@ def published_by_hand(running: Running, at: datetime) -> None:
 
 
 def late(running: Running, n: int) -> None:
-    """An order comes after the publication of its row's interval, and lands."""
+    """Land an order after its row's interval was published."""
     running.world.produce([ordered("shop", running.start, n)])
     running.world.land(running.contexts["shop"])
     assert f"s{n}" not in running.ordered_ids("shop")
 
 
 def backfill_runs(running: Running) -> list[str]:
-    """Their ids, oldest interval first."""
+    """Ids of the backfill runs, oldest interval first."""
     runs = running.airflow.api.dag_runs("shop.training", run_type="backfill")
     return [run["dag_run_id"] for run in sorted(runs, key=lambda run: run["logical_date"])]
 
 
 def completed_backfills(running: Running, page: Any) -> list[dict[str, str]]:
-    """What the tab *Backfills* of the DAG shows of those that are done."""
+    """Rows of the DAG's tab *Backfills* that are completed."""
     page.goto(f"{running.airflow.url}/dags/shop.training/backfills")
     return [row for row in forms.table(page) if row["completed at"].strip()]
 

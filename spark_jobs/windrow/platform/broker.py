@@ -3,7 +3,7 @@
     <home>/platform/kafka/data/       log segments and cluster id
     <home>/platform/kafka/broker.log  its output
 
-Topics are never created implicitly (`auto.create.topics.enable=false`); a record may have 16 MiB.
+Topics are never created implicitly (`auto.create.topics.enable=false`); a record may be up to 16 MiB large.
 """
 
 from __future__ import annotations

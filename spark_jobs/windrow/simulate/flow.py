@@ -79,7 +79,12 @@ class Flow:
             yield heapq.heappop(self.heap)[2]
 
     def served(self, index: int, at: int, draws: Draws) -> int:
-        """Push a served row and everything that follows from it; return its event time."""
+        """Push a served row and everything that follows from it; return its event time.
+
+        Every decision has a random number of its own, whether it is used or not, so that a changed share changes
+        nothing else. `u` of a row: 0 time, 1 disorder; 2 retry, 3 its place; 4 click, 5 on the boundary, 6 disorder,
+        7 retry; 8 purchase, 9 disorder, 10 retry. `z`: delays of click and purchase.
+        """
         t, u, z = self.traffic, draws.uniform[at], draws.normal[at]
         served = self.start + int((index + u[0]) * self.span / t.rows)
         user, item = draws.users[at], draws.items[at]
@@ -105,12 +110,13 @@ class Flow:
         """Microseconds from a row to its label."""
         if boundary:
             self.boundaries += 1
-            return self.after + (self.boundaries + 1) % 2
+            return self.after + (self.boundaries + 1) % 2  # at the end of the window, then a microsecond after it
         # exp overflows a float above about 700; delay_max cuts far below that
         exponent = min(self.median + self.traffic.delay_sigma * normal, 700.0)
         return max(1, int(min(exp(exponent), self.delay_max)))
 
     def _engage(self, name: str, row: SimulatedRecord, us: int, action: str, uniform: float, *, retry: bool) -> None:
+        """Push an engagement with a row, and the poison that waits for one; in the silent time it is lost."""
         assert row.key is not None
         body = {
             "event_id": name, "user_id": row.key[0], "item_id": row.key[1], "action": action,
@@ -147,11 +153,13 @@ class Flow:
         )
 
     def _send(self, made: SimulatedRecord, *, retry: bool, uniform: float) -> None:
+        """Push a record and, with `retry`, the same again: later, within the disorder, on any partition."""
         self._push(made)
         if retry:
             assert made.event_us is not None
             partitions = self.partitions if made.side == "left" else self.label_partitions
             jitter = self.jitter if made.side == "left" else self.label_jitter
+            # times 2, so that every partition gets short and long delays: those come from the same number
             other = partitions[int(uniform * 2 * len(partitions)) % len(partitions)]
             later = made.produced_us + int(uniform * (made.event_us + jitter - made.produced_us))
             self._push(made._replace(again=True, produced_us=later, partition=other))

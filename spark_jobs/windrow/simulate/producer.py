@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import Message as Delivered
@@ -37,31 +37,6 @@ class DeliveryFailed(RuntimeError):
     """The broker did not accept a message. Messages delivered before it stay delivered."""
 
 
-class Pace(Protocol):
-    """When a message is due."""
-
-    def wait_s(self, index: int, message: Message) -> float:
-        """Seconds until the message may be sent; 0 or less: now."""
-
-
-class Steady:
-    """A constant rate, counted from the first message."""
-
-    def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
-        """`rate` in messages a second."""
-        if rate <= 0:
-            raise ValueError(f"a rate is above 0 messages a second, not {rate}")
-        self.rate, self.clock = rate, clock
-        self.began: float | None = None
-
-    def wait_s(self, index: int, message: Message) -> float:
-        """Seconds until the index-th message is due."""
-        now = self.clock()
-        if self.began is None:
-            self.began = now
-        return self.began + index / self.rate - now
-
-
 class Live:
     """Each message at its `produced_at`, in real time: an hour of traffic takes an hour."""
 
@@ -69,8 +44,8 @@ class Live:
         """`clock` returns the current time."""
         self.clock = clock
 
-    def wait_s(self, index: int, message: Message) -> float:
-        """Seconds until the message's own moment."""
+    def wait_s(self, message: Message) -> float:
+        """Seconds until the message's `produced_at`; 0 or less: it is due."""
         if message.produced_at is None:
             return 0.0
         return (message.produced_at - self.clock()).total_seconds()
@@ -148,7 +123,7 @@ def produce(
     bootstrap: str,
     messages: Iterable[Message],
     *,
-    pace: Pace | None = None,
+    pace: Live | None = None,
     on_progress: Callable[[int], None] | None = None,
     timeout_s: float = 60.0,
     config: Mapping[str, Any] | None = None,
@@ -156,7 +131,7 @@ def produce(
     """Produce every message, and return when the broker has acknowledged all of them.
 
     Args:
-        pace: when each message is due; default: at once.
+        pace: holds each message back until it is due; default: all are due at once.
         on_progress: gets the number of acknowledged messages, a few times per second.
         config: further settings of the producer.
 
@@ -180,8 +155,8 @@ def produce(
     )
     reported = time.monotonic()
     try:
-        for index, message in enumerate(messages):
-            if pace is not None and not _wait(producer, pace, index, message, delivery):
+        for message in messages:
+            if pace is not None and not _wait(producer, pace, message, delivery):
                 break
             _send(producer, message, delivery, timeout_s)
             if delivery.failure:
@@ -228,9 +203,9 @@ class _Delivery:
         self.size += len(message.value() or b"") + len(message.key() or b"")
 
 
-def _wait(producer: Producer, pace: Pace, index: int, message: Message, delivery: _Delivery) -> bool:
+def _wait(producer: Producer, pace: Live, message: Message, delivery: _Delivery) -> bool:
     """Serve delivery reports until the message is due; return False after a failure."""
-    while not delivery.failure and (left := pace.wait_s(index, message)) > 0:
+    while not delivery.failure and (left := pace.wait_s(message)) > 0:
         producer.poll(min(left, 0.5))
     return not delivery.failure
 

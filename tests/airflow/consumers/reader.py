@@ -18,14 +18,14 @@ with DAG(
         import polars as pl
 
         table = os.path.join(os.environ["WINDROW_HOME"], "tables", "good", "training")
-        told = [
+        publications = [
             publication
             for events in triggering_asset_events.values()
             for event in events
             for publication in event.extra["publications"]
         ]
         read = []
-        for publication in told:
+        for publication in publications:
             rows = pl.scan_delta(table, version=publication["training_version"])
             mine = rows.filter(pl.col("_publication") == publication["number"])
             count, positive = mine.select(pl.len(), (pl.col("label_state") == "positive").sum()).collect().row(0)
