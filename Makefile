@@ -32,7 +32,7 @@ demo: setup ## run a pipeline on real data through a real Airflow, and check its
 test: setup ## run the whole test suite with three workers
 	@$(BIN)/pytest -n 3 --dist loadscope --no-loadscope-reorder --durations 40
 
-fast: .venv/.synced ## run the tests that need neither Spark nor Kafka nor Airflow
+fast: .venv/.synced ## run the tests of the contract, the pipeline file and the scenarios on paper
 	@WINDROW_HISTORIES=100 $(BIN)/pytest tests/semantics tests/config tests/scenarios/test_scenarios.py
 
 check: .venv/.synced ## check style, types and the direction of imports

@@ -57,7 +57,7 @@ def suites_for(folder: Path, name: str) -> tuple[Suite, ...]:
 
 
 def available(folder: Path) -> list[str]:
-    """Names of the suites in a folder."""
+    """Return the names of the suites in a folder, sorted."""
     return sorted(path.stem for path in Path(folder).glob("*.yaml"))
 
 

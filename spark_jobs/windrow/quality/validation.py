@@ -105,7 +105,7 @@ class Validator:
 
 
 def by_position(validated: Any) -> dict[int, Any]:
-    """Results of the single expectations by the position of their items."""
+    """Return the results of the single expectations by the position of their items."""
     return {result.expectation_config.meta["position"]: result for result in validated.results}
 
 

@@ -218,6 +218,12 @@ class Truth:
 
 @dataclass
 class _Labels:
+    """Facts of the first pass, by key: a place is (partition, offset).
+
+    `by_key`: (id, time) → place of each label's first record; `damaged`: times of quarantined labels; `left_again`:
+    (id, time) → first place of a retried left event; `clock_us`: the label side's event clock.
+    """
+
     by_key: dict[tuple[object, ...], dict[tuple[str, int], tuple[int, int]]] = field(default_factory=dict)
     damaged: dict[tuple[object, ...], list[int | None]] = field(default_factory=dict)
     left_again: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)

@@ -19,7 +19,7 @@ def notes_of(
     scenarios: Sequence[Mapping[str, Any]],
     silent: Sequence[PartitionId],
 ) -> Iterator[str]:
-    """The notes that apply, as sentences.
+    """Yield the notes that apply, as sentences.
 
     Args:
         scenarios: their rows of the `lag_impact` table.

@@ -36,7 +36,7 @@ def short(seconds: float) -> str:
 
 
 def delays(name: str, curve: Curve, window: timedelta, title: str) -> Plot:
-    """Shares of the labels by their delay, and the window; the axis ends where nearly all have come.
+    """Draw the shares of the labels by their delay, and the window; the axis ends where nearly all have come.
 
     Args:
         name: prefix of the ids of the plot, distinct on a page.
@@ -62,7 +62,7 @@ def delays(name: str, curve: Curve, window: timedelta, title: str) -> Plot:
 
 
 def recall(name: str, curve: Curve, window: timedelta, wanted: Sequence[float], title: str) -> Plot:
-    """The share of labels inside a window over the length of the window, with its 95 % band.
+    """Draw the share of labels inside a window over the length of the window, with its 95 % band.
 
     Args:
         wanted: recalls to mark.
@@ -103,7 +103,7 @@ Series = Mapping[str, Sequence[tuple[float, float]]]
 def against_lag(
     name: str, panels: Mapping[str, Series], unit: str, title: str, description: str, *, in_time: bool = False
 ) -> Plot:
-    """One panel per side, one line per policy, over the injected lag.
+    """Draw one panel per side, one line per policy, over the injected lag.
 
     Args:
         panels: side → its lines.
@@ -149,7 +149,7 @@ def _line(axes: Axes, number: int, name: str, lags: Sequence[float], values: Seq
 
 
 def observed(readings: Sequence[ClockReading], title: str, description: str) -> Plot:
-    """Over time: how far the watermark was behind and which partition held it, and each partition's lag."""
+    """Draw over time how far the watermark was behind and which partition held it, and each partition's lag."""
     with drawing("observed", title, description, height=5.4) as (figure, done):
         upper, middle, lower = figure.subplots(3, 1, sharex=True, height_ratios=(3, 2, 2))
         at = [reading.at for reading in readings]

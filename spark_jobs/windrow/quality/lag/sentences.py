@@ -23,7 +23,7 @@ POLICY_NAMES = {
 
 
 def sentences(findings: Findings) -> list[str]:
-    """The findings, the most useful first."""
+    """Return all sentences, the most useful first."""
     of_streams = [
         sentence
         for stream in findings.streams
@@ -33,7 +33,7 @@ def sentences(findings: Findings) -> list[str]:
 
 
 def caught(stream: StreamFindings) -> str:
-    """What the current window catches."""
+    """Return a sentence about the share of labels that the current window catches."""
     if stream.delays is None:
         return f"What the window of {stream.name} catches cannot be known: {stream.reason}."
     inside = stream.delays.at(stream.current.window)
@@ -49,7 +49,7 @@ def caught(stream: StreamFindings) -> str:
 
 
 def costs(stream: StreamFindings) -> list[str]:
-    """What the current settings cost; empty where it is unknown."""
+    """Return a sentence about what the current settings cost; no sentence where it is unknown."""
     if stream.assessment is None:
         return []
     wait, rows = rounded(stream.assessment.settings.wait), f"{stream.assessment.open_rows:,.0f}"
@@ -57,7 +57,7 @@ def costs(stream: StreamFindings) -> list[str]:
 
 
 def advised(stream: StreamFindings) -> list[str]:
-    """What each wanted recall takes."""
+    """Return a sentence for each wanted recall: the settings that reach it, and their cost."""
     return [_advised(stream, advice) for advice in stream.advice]
 
 
@@ -80,7 +80,7 @@ def _advised(stream: StreamFindings, advice: Advice) -> str:
 
 
 def impact(scenarios: Sequence[ImpactRow]) -> list[str]:
-    """For each place of constant lag, what its longest lag costs under each clock, Windrow's first."""
+    """Return a sentence per place of constant lag: what its longest lag costs under each clock, Windrow's first."""
     texts = []
     for place in lagging(scenarios):
         here = [row for row in _comparable(scenarios) if _place(row) == place]
@@ -96,7 +96,7 @@ def impact(scenarios: Sequence[ImpactRow]) -> list[str]:
 
 
 def lagging(scenarios: Sequence[ImpactRow]) -> list[str]:
-    """The places where a constant lag was injected, in words."""
+    """Return the places where a constant lag was injected, in words."""
     return list(dict.fromkeys(_place(row) for row in _comparable(scenarios) if row["side"]))
 
 
@@ -117,7 +117,7 @@ def by_clock(scenarios: Sequence[ImpactRow], place: str, column: str) -> dict[st
 
 
 def lost_title(scenarios: Sequence[ImpactRow]) -> str:
-    """What lag does to labels: Windrow's clock against the one that loses most."""
+    """Return the title of the plot of lost labels: Windrow's clock against the one that loses most."""
     known = [row for row in _comparable(scenarios) if row["recall"] is not None]
     own = [row["labels_lost"] for row in known if row["policy"] == "slowest"]
     others = [row for row in known if row["policy"] != "slowest" and row["labels_lost"]]
@@ -133,7 +133,7 @@ def lost_title(scenarios: Sequence[ImpactRow]) -> str:
 
 
 def wait_title(scenarios: Sequence[ImpactRow]) -> str:
-    """What lag does to the wait under Windrow's clock."""
+    """Return the title of the plot of waits: what lag does to them under Windrow's clock."""
     own = sorted(
         (row["lag_s"], row["wait_p50_s"])
         for row in _comparable(scenarios)
@@ -149,7 +149,7 @@ def wait_title(scenarios: Sequence[ImpactRow]) -> str:
 
 
 def watermark(readings: Sequence[ClockReading]) -> str:
-    """How far the watermark was behind, and which partition held it."""
+    """Return a sentence about how far the watermark was behind, and which partition held it."""
     behind = sorted(reading.behind for reading in readings if reading.behind is not None)
     if not behind:
         return "No landing run had a watermark in this time, so the lag that was observed cannot be known."
@@ -163,7 +163,7 @@ def watermark(readings: Sequence[ClockReading]) -> str:
 
 
 def jumps(disorder: Sequence[Disorder]) -> str:
-    """How far out of order records arrive, against what is allowed."""
+    """Return a sentence about how far out of order records arrive, against what is allowed."""
     if not disorder:
         return "No record lies in this range, so its disorder cannot be known."
     worst = max(disorder, key=lambda d: d.p999 - d.allowed)
@@ -190,7 +190,7 @@ def percent(share: float) -> str:
 
 
 def between(estimate: Estimate) -> str:
-    """The 95 % interval in words."""
+    """Return the 95 % interval in words."""
     return f"between {percent(estimate.low)} and {percent(estimate.high)} with 95 % confidence"
 
 
