@@ -89,16 +89,8 @@ def test_the_lists_are_those_of_spark(spark: Any) -> None:
     impure = {}
     for name in sorted(ALLOWED & known):
         info = catalog.lookupFunctionInfo(jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(name))
-        kinds = {
-            kind.getSimpleName() for kind in expressions._ancestors(jvm.java.lang.Class.forName(info.getClassName()))
-        }
-        if kinds & {
-            "Nondeterministic",
-            "AggregateFunction",
-            "Generator",
-            "CurrentTimestampLike",
-            "UserDefinedExpression",
-        }:
+        kind = jvm.java.lang.Class.forName(info.getClassName())
+        if IMPURE & {ancestor.getSimpleName() for ancestor in expressions._ancestors(kind)}:
             impure[name] = info.getClassName()
     assert impure == {}
 

@@ -90,8 +90,9 @@ class Paperwork:
         return Home(self.pipeline, self.places)
 
     def due(self) -> Due:
-        state = ledger_state.read(self.home)
-        assert state is not None
+        found = ledger_state.read(self.home)
+        assert found is not None
+        state, _ = found
         return due(self.pipeline, state)
 
     def extend(self) -> Pass:

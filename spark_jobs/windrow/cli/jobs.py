@@ -81,6 +81,12 @@ def train(
     run = ctx.run_key("train")
     if force and not interval:
         raise BadRequest("--force is for one interval: add --interval 2026-11-01T00:00:00Z")
+    if republish and not interval:
+        raise BadRequest("--republish is for one interval: add --interval, or use `windrow rebuild` for a range")
+    if drain and interval:
+        raise BadRequest("--drain closes every interval with rows: leave --interval out")
+    if reason and not force:
+        raise BadRequest("--reason is recorded with --force only")
     if interval:
         forced = decision("publishing an open interval", reason) if force else None
         rounds = [train_one(ctx, run, interval, "republish" if republish else "publish", _print_publication, forced)]

@@ -90,7 +90,7 @@ def execute(pipeline: PipelineName, run: RunKey, interval: OptionalIntervalStart
     ctx = context(pipeline)
     planned = recorded_plans(ctx, run, first="join")
     blocked = check(ctx, planned)
-    own = {plan.id for plan in planned if interval is None or plan.interval.start == interval}
+    own = [plan.id for plan in planned if interval is None or plan.interval.start == interval]
     if stopped := [blocked[plan_id] for plan_id in own if plan_id in blocked]:
         raise Blocked("\n".join(refusal.why for refusal in stopped), stopped[0].report)
     passed = [plan.interval.start for plan in planned if plan.id not in blocked]

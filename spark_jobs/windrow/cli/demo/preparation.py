@@ -87,10 +87,10 @@ def _with_file(places: Places, path: Path, moved: open_bandit.Moved, wheel: Path
 
 def _ends(bootstrap: str, moved: open_bandit.Moved) -> dict[tuple[str, int], int]:
     """Return the end offsets of those partitions that hold records, by topic and partition."""
-    known = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=30).topics
-    existing = [topic for topic in moved.topics if topic in known]
     try:
-        described = broker.describe(bootstrap, existing) if existing else {}
+        known = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=30).topics
     except KafkaException as error:
         raise broker.BrokerUnreachable(str(error)) from error
+    existing = [topic for topic in moved.topics if topic in known]
+    described = broker.describe(bootstrap, existing) if existing else {}
     return {(name, p.number): p.end for name, topic in described.items() for p in topic.partitions if p.end}
