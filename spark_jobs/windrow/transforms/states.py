@@ -31,7 +31,7 @@ def with_state(rows: DataFrame, pipeline: Pipeline, facts: Facts) -> DataFrame:
     doubt = (
         F.when(keyless, "null_key")
         .when(lost, "offset_gap")
-        .when(any_of([F.col(INTERVAL) == F.lit(start) for start in sorted(facts.forced)]), "forced")
+        .when(any_of([F.col(INTERVAL) == F.lit(start) for start in sorted(facts.forced) if labels]), "forced")
         .when(quarantined, "label_quarantined")
         .when(silent, "drained" if facts.drained else "side_silent")
     )
