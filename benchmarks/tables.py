@@ -20,6 +20,7 @@ from windrow.columns import LANDING_META
 from windrow.config import Pipeline, load
 from windrow.home import Home, Table
 from windrow.io.delta import tables
+from windrow.io.landing import batches
 from windrow.io.registers import clocks
 from windrow.jobs.run import Context
 from windrow.jobs.spark import remember_size, spark_for
@@ -127,7 +128,8 @@ def _land(spark: SparkSession, ctx: Context, shape: Shape) -> None:
     for topic, rows in (("served", served(spark, shape)), ("clicks", clicks(spark, shape))):
         path = ctx.home.landing(topic)
         shutil.rmtree(path, ignore_errors=True)
-        rows.write.format("delta").mode("append").save(path)
+        landed = rows.write.format("delta").mode("append").option("txnAppId", batches.APP_ID).option("txnVersion", "1")
+        landed.save(path)
     now = START + shape.span + 4 * HOUR
     until = {"served": shape.rows, "clicks": int(shape.rows * shape.labelled)}
     clocks.record(ctx.home, 0, [clock_row(topic, until[topic], now) for topic in ctx.pipeline.topics])

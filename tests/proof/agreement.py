@@ -14,11 +14,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from windrow.config import Pipeline, parse
 from windrow.home import Home
 from windrow.io.delta import locks
+from windrow.io.landing import batches
 from windrow.io.registers import clocks
 from windrow.io.training import inputs
 from windrow.jobs.join import make_candidates, measured
@@ -318,7 +319,9 @@ def _write_landing(path: str, landed: list[Record]) -> None:
         for record in landed
     ]
     Path(path).mkdir(parents=True)
-    write_deltalake(path, pa.Table.from_pylist(rows, _SCHEMA))
+    newest = Transaction(batches.APP_ID, max(record.batch for record in landed))
+    properties = CommitProperties(app_transactions=[newest])
+    write_deltalake(path, pa.Table.from_pylist(rows, _SCHEMA), commit_properties=properties)
 
 
 def _clock_row(topic: str, partition: int) -> dict[str, Any]:

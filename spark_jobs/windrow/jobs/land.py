@@ -66,6 +66,7 @@ def land(
         OffsetsGone: the broker deleted offsets before they were landed.
         BrokerUnreachable, TopicMissing: the broker does not answer, or has no such topic.
         BalanceBroken: a batch does not hold one row per delivered record.
+        CommitsLost: a landing table lacks batches that the clock knows.
         Locked, WriteSkipped: another process lands this pipeline.
         PipelineInvalid: Spark cannot run a `where`, or not twice with the same result.
     """
@@ -102,6 +103,7 @@ def land_once(spark: SparkSession, ctx: Context, given_up: GivenUp) -> Landed:
     home = ctx.home
     with held(home.lock(Table.LANDING)):
         before = clocks.observe(home)
+        batches.refuse_lost(home, before.pins)
         # Read before the broker is asked: what a partition found idle promises is true only up to this instant.
         landed_at = ctx.now()
         topics = broker.describe(home.places.kafka, home.pipeline.topics)

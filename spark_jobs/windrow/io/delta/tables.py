@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
-from deltalake.exceptions import TableNotFoundError
+from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from windrow.outcomes import AnotherWriter
+from windrow.outcomes import AnotherWriter, NeedsPerson
 from windrow.semantics.plan import Plan
 
 Filter = tuple[str, str, Any]
@@ -30,14 +30,27 @@ class WriteSkipped(AnotherWriter):
     """A commit of this app id and version is already in the table: the writer's view is outdated."""
 
 
+class LogDamaged(NeedsPerson):
+    """The log of a table cannot be read. A retry does not help: a person restores it."""
+
+
 def opened(path: str) -> DeltaTable | None:
-    """Return the newest version of the table, or None where there is no table yet."""
+    """Return the newest version of the table, or None where there is no table yet.
+
+    Raises:
+        LogDamaged: the table has a log that cannot be read.
+    """
     if not os.path.isdir(path):  # delta-rs would create the folder of a table that is only asked for
         return None
     try:
         return DeltaTable(path)
     except TableNotFoundError:
         return None
+    except DeltaError as error:
+        raise LogDamaged(
+            f"{path}/_delta_log cannot be read: {str(error).splitlines()[0]}. A commit or a checkpoint in it was cut, "
+            "emptied or lost. Restore the folder from a backup, then run again; nothing was written."
+        ) from error
 
 
 def data_files(table: DeltaTable) -> pa.Table:

@@ -5,19 +5,25 @@ The batch number is the transaction version of the landing table, so a batch is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from windrow.columns import BATCH
+from windrow.home import Home
 from windrow.io.delta import scan, tables
 from windrow.io.delta.lookup import Range
+from windrow.outcomes import NeedsPerson
 from windrow.semantics.landing.batch import Batch
 
 APP_ID = "windrow.landing"
 RECORDS_PER_FILE = 250_000
+
+
+class CommitsLost(NeedsPerson):
+    """A landing table lacks batches that the clock or a plan counts on. A retry does not help: a person must look."""
 
 
 class Committed(NamedTuple):
@@ -80,6 +86,38 @@ def committed_after(path: str, number: int) -> Iterator[Committed]:
                 "so its offsets are unknown. Restore the table's _delta_log, or the clock table, from a backup."
             )
         yield commit
+
+
+def refuse_lost(home: Home, newest: Mapping[str, int]) -> None:
+    """Fail where a landing table is behind what is on record about it. Only its log is read.
+
+    A label in a lost commit would look like one that never came, and its row like a negative.
+
+    Args:
+        newest: topic → batch that the table must hold, with all before it.
+
+    Raises:
+        CommitsLost: names the table and what it holds.
+    """
+    for topic, number in newest.items():
+        path = home.landing(topic)
+        present = _newest(path)
+        if present < number:
+            raise CommitsLost(
+                f"{path} holds batches up to {present}, and batch {number} was landed: commits of its _delta_log were "
+                "lost, or the table was restored from an older copy. Nothing was landed or published. Restore the "
+                "folder with its _delta_log from a backup, then run again."
+            )
+
+
+def _newest(path: str) -> int:
+    """Return the newest batch that both the table's transaction and its last landing commit know; 0 without a table.
+
+    An emptied commit file leaves the transaction as it was, because Delta's checksum files repeat it.
+    """
+    present = max(0, tables.version_of(path, APP_ID))
+    last = next((Batch.from_json(commit.message).number for commit in tables.commits(path)), present)
+    return min(present, last)
 
 
 def rows_of(spark: SparkSession, path: str, number: int) -> DataFrame:

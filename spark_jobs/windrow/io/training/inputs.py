@@ -17,6 +17,7 @@ from windrow.home import Home
 from windrow.io.delta import lookup, scan
 from windrow.io.delta.lookup import Condition, Has, Range
 from windrow.io.delta.session import schema_of
+from windrow.io.landing import batches
 from windrow.io.registers.clocks import Observation
 from windrow.semantics.intervals import Interval, stretches
 from windrow.semantics.plan import Plan
@@ -68,9 +69,13 @@ def read_range(
         landed: returns landing rows of a stream, at least those within a stretch of event time.
 
     Raises:
+        CommitsLost: a landing table lacks batches up to the pins.
+
+    Raises:
         ClockBehind: the clock has not seen the pins.
     """
     pipeline = home.pipeline
+    batches.refuse_lost(home, {topic: pins[topic] for topic in pipeline.topics if topic in pins})
     lost = clock.gaps_between(lo - pipeline.before, hi + pipeline.after, pipeline=pipeline, pins=pins)
     sides = [rows_of(landed(pipeline.left, lo, hi), pipeline.left, lo, hi, ends_in=False)]
     doubtful = {}
