@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from proof.breaks import BREAKS, Break, BreakOutdated, broken, copy_of, main, prove, table
+from proof.breaks import BREAKS, PROJECT, TIME, broken, copy_of, main, prove, table
+from proof.mutations import Break, BreakOutdated, becomes, returns, statement
 
-MATCH = Path("spark_jobs/windrow/semantics/match.py")
-HARMLESS = Break(
-    "harmless",
-    "semantics/match.py",
-    "-before <= utc(right_at) - utc(left_at) <= after",
-    "-before <= (utc(right_at) - utc(left_at)) <= after",
-    ("tests/semantics/test_time.py",),
-)
-FATAL = Break("fatal", "semantics/match.py", "def matches(", "def matches(:", ("tests/semantics/test_time.py",))
+HARMLESS = Break("harmless", "semantics.clock:PartitionClock.lag", becomes("0", "-0"), TIME)
+FATAL = Break("fatal", "semantics.match:matches", statement("break", "before"), TIME)
+NAMELESS = Break("nameless", "semantics.match:matches", returns("no_such_name"), TIME)
+OUTDATED = Break("outdated", "semantics.match:matches", becomes("no_such_name", "None"), TIME)
 
 
 @pytest.mark.timeout(2700)
@@ -27,23 +24,17 @@ def test_every_deliberate_break_turns_the_fast_tier_red() -> None:
 
 
 def test_a_break_that_stays_green_or_stops_the_tests_is_no_proof(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([], [HARMLESS, FATAL]) == 1
+    assert main([], [HARMLESS, FATAL, NAMELESS]) == 1
     said = capsys.readouterr().out
     assert "harmless  STAYED GREEN" in said
-    assert "fatal     ERROR" in said
-    assert "0 of 2 breaks" in said
+    assert "fatal     ERROR tests/semantics/test_time.py" in said
+    assert re.search("nameless  ERROR .* - NameError", said)
+    assert "0 of 3 breaks" in said
 
 
-def test_a_break_whose_text_is_not_in_the_source_is_an_error(tmp_path: Path) -> None:
-    root = copy_of(Path(__file__).resolve().parents[2], tmp_path)
-    before = (root / MATCH).read_text()
-    for text in ("no such text", "utc"):
-        with pytest.raises(BreakOutdated, match="edit tests/proof"):
-            broken(root, Break("outdated", "semantics/match.py", text, "", ()))
-    assert (root / MATCH).read_text() == before
-
-
-def test_breaks_have_names_of_their_own_and_change_something() -> None:
-    assert len({one.name for one in BREAKS}) == len(BREAKS)
-    assert all(one.old != one.new for one in BREAKS)
-    assert len({(one.file, one.old, one.new) for one in BREAKS}) == len(BREAKS)
+def test_a_break_that_is_not_in_the_source_is_an_error_and_breaks_nothing(tmp_path: Path) -> None:
+    root = copy_of(PROJECT, tmp_path)
+    before = (root / "spark_jobs/windrow" / OUTDATED.file).read_text()
+    with pytest.raises(BreakOutdated, match="edit the break in tests/proof"):
+        broken(root, OUTDATED)
+    assert (root / "spark_jobs/windrow" / OUTDATED.file).read_text() == before

@@ -8,14 +8,17 @@ from typing import Any
 
 import pytest
 
-from proof.breaks import BreakOutdated, table
-from proof.engine import BREAKS, Break, broken, prove
+from proof.breaks import table
+from proof.engine import broken, prove
+from proof.mutations import Break, BreakOutdated, becomes, never
+from windrow.io.delta import locks
 from windrow.places import Places
-from windrow.transforms import streams
+from windrow.semantics import publication
+from windrow.semantics.publication import refuse_superseded
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(2700)]
 
-
+@pytest.mark.spark
+@pytest.mark.timeout(2700)
 def test_every_deliberate_break_of_spark_and_delta_code_turns_the_agreement_red(
     spark: Any, places: Places, tmp_path: Path
 ) -> None:
@@ -23,15 +26,23 @@ def test_every_deliberate_break_of_spark_and_delta_code_turns_the_agreement_red(
     assert [one for one in outcomes if not one.red] == [], f"\n{table(outcomes)}"
 
 
-def test_a_break_is_mended_and_one_that_is_outdated_is_an_error() -> None:
-    before = dict(vars(streams))
-    with broken(Break("harmless", "transforms.streams", "def selected(", "def selected(")):
-        assert streams.selected is not before["selected"]
-    assert dict(vars(streams)) == before
-    with pytest.raises(BreakOutdated), broken(Break("outdated", "transforms.streams", "no such text", "")):
+def test_a_break_is_seen_wherever_the_function_was_imported_and_is_mended() -> None:
+    plan = type("Plan", (), {"supersedes": 1, "interval": "", "id": ""})
+    with broken(Break("no fence", "semantics.publication:refuse_superseded", never(), ())):
+        refuse_superseded(plan, 2)  # imported by name before it was broken
+    with pytest.raises(publication.Superseded):
+        refuse_superseded(plan, 2)
+
+
+def test_a_decorated_function_is_broken_too(tmp_path: Path) -> None:
+    with broken(Break("dead", "io.delta.locks:held", becomes("path.parent.mkdir", "no_such_name"), ())):
+        with pytest.raises(NameError), locks.held(tmp_path / "lock"):
+            pass
+        assert not (tmp_path / "lock").exists()
+    with locks.held(tmp_path / "lock"):
         pass
 
 
-def test_breaks_have_names_of_their_own_and_change_something() -> None:
-    assert len({one.name for one in BREAKS}) == len(BREAKS)
-    assert all(one.old != one.new for one in BREAKS)
+def test_a_break_that_is_not_in_the_source_is_an_error() -> None:
+    with pytest.raises(BreakOutdated), broken(Break("outdated", "io.delta.locks:held", becomes("a", "b"), ())):
+        pass
