@@ -112,8 +112,8 @@ BREAKS = (
     Break("duplicates kept", f"{REFERENCE}:side_of", assigned("event", "r.row_id"), SCENARIOS),
     Break(
         "an event id is one event at any time",
-        f"{REFERENCE}:side_of",
-        assigned("event", "(event_id or r.row_id, None)"),
+        "semantics.records:event_of",
+        returns("None if event_id is None else (event_id, None)"),
         ROWS,
     ),
     Break(

@@ -86,7 +86,7 @@ BREAKS = (
     Break(
         "a bad label counts whenever it was logged",
         f"{JOIN}:_is_doubted",
-        argument("when", 2, TRUE, "logged_by"),
+        argument("when", 2, TRUE, "logged_from"),
         JOINS,
     ),
     # ---- transforms.streams

@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 from windrow.semantics.intervals import interval_of, utc
 from windrow.semantics.match import key_of
-from windrow.semantics.records import JoinSpec, Left, Record, Right, RowId
+from windrow.semantics.records import JoinSpec, Left, Record, Right, RowId, event_of
 from windrow.semantics.reference import JoinedRow, could_have_matched, landed_once, passes, reference_join, side_of
 
 ZERO = timedelta(0)
@@ -73,7 +73,7 @@ def row_at(records: Iterable[Record], spec: JoinSpec, left: Record, pins: Mappin
 
 def winner_of(records: Iterable[Record], stream: Left | Right, row: Record, pins: Mapping[str, int]) -> RowId | None:
     """The row that is kept for the same event at the pins; None if it is this row (rule 11)."""
-    winner = _winners(records, stream, pins).get(_event(stream, row))
+    winner = _winners(records, stream, pins).get(event_of(stream, row.values, row.event_at))
     return None if winner == row.row_id else winner
 
 
@@ -81,13 +81,7 @@ def _winners(records: Iterable[Record], stream: Left | Right, pins: Mapping[str,
     """Event → the row that is kept for it at the pins, for events with an id."""
     landed, _ = landed_once(records, pins)
     rows = side_of(landed, stream, lambda at: True).rows
-    return {event: r.row_id for r in rows if (event := _event(stream, r))}
-
-
-def _event(stream: Left | Right, row: Record) -> tuple[Any, datetime | None] | None:
-    """Identity of the row's event, None without an event id."""
-    event_id = row.values.get(stream.event_id) if stream.event_id else None
-    return None if event_id is None else (event_id, row.event_at)
+    return {event: r.row_id for r in rows if (event := event_of(stream, r.values, r.event_at))}
 
 
 def verdicts(
@@ -117,7 +111,7 @@ def verdicts(
         if verdict and verdict.kind == "late":
             verdict = replace(verdict, missed_by=(lateness or {}).get((r.row_id.topic, r.batch)), batches=above)
         elif verdict and verdict.kind == "matched" and r.row_id not in taken:
-            winner = winners.get(_event(right, r), r.row_id)
+            winner = winners.get(event_of(right, r.values, r.event_at), r.row_id)
             verdict = Verdict(r, "not_taken") if winner == r.row_id else Verdict(r, "duplicate", winner=winner)
         if verdict:
             found[r.row_id] = verdict

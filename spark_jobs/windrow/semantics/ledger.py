@@ -26,7 +26,7 @@ from typing import Any, Literal
 
 from windrow.semantics.close import closes_at
 from windrow.semantics.intervals import shifted
-from windrow.semantics.records import JoinSpec, Left, Record, Right, RowId
+from windrow.semantics.records import JoinSpec, Left, Record, Right, RowId, event_of
 from windrow.semantics.reference import Joined, JoinedRow
 
 State = tuple[str, str | None]
@@ -216,9 +216,8 @@ def _of_stream(old: JoinedRow, new: JoinedRow, right: Right, newer: Newer, close
 
 
 def _event(stream: Left | Right, row: Record | JoinedRow) -> Hashable:
-    """Identity of the event of a row: event id and event time, or the row id where there is no event id (rule 11)."""
-    event_id = row.values.get(stream.event_id) if stream.event_id else None
-    return row.row_id if event_id is None else (event_id, row.event_at)
+    """What names a row across publications: its event, or its row id where it has no event id."""
+    return event_of(stream, row.values, row.event_at) or row.row_id
 
 
 def _with(row: JoinedRow, line: Line) -> JoinedRow:

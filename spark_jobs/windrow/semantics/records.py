@@ -138,3 +138,11 @@ class JoinSpec:
     def labels(self) -> tuple[Right, ...]:
         """The right streams that decide the label state."""
         return tuple(r for r in self.right if r.role == "label")
+
+
+def event_of(
+    stream: Left | Right, values: Mapping[str, Any], event_at: datetime | None
+) -> tuple[Any, datetime | None] | None:
+    """Identity of the event of a row: event id and event time; None where it has no event id (rule 11)."""
+    event_id = values.get(stream.event_id) if stream.event_id else None
+    return None if event_id is None else (event_id, event_at)

@@ -25,7 +25,7 @@ from windrow.semantics.balance import Balance, LeftBalance, RightBalance
 from windrow.semantics.intervals import Interval, interval_of, shifted, utc
 from windrow.semantics.labels import is_side_silent, label_state
 from windrow.semantics.match import key_of, matches
-from windrow.semantics.records import Gap, JoinSpec, Left, Predicate, Record, Right, RowId
+from windrow.semantics.records import Gap, JoinSpec, Left, Predicate, Record, Right, RowId, event_of
 
 
 @dataclass(frozen=True)
@@ -154,8 +154,7 @@ def side_of(landed: list[Record], stream: Left | Right, is_read: Callable[[datet
     winners: dict[Any, Record] = {}
     conflict = 0
     for r in sorted(kept, key=lambda r: r.row_id):
-        event_id = r.values.get(stream.event_id) if stream.event_id else None
-        event = r.row_id if event_id is None else (event_id, r.event_at)
+        event = event_of(stream, r.values, r.event_at) or r.row_id
         winner = winners.setdefault(event, r)
         conflict += _payload(winner) != _payload(r)
     ids = [event[0] for event in winners if not isinstance(event, RowId)]  # one id at several times is a conflict
