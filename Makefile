@@ -41,7 +41,7 @@ check: .venv/.synced ## check style, types and the direction of imports
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-docs: .venv/.synced ## check that references in the documents resolve, and that examples in docstrings are right
+docs: setup ## check that references in the documents resolve, and that examples in docstrings are right
 	@$(BIN)/pytest tests/docs
 
 bench: setup ## measure publishing 10 000 rows against starting a Spark session; benchmarks/README.md has the others
