@@ -27,11 +27,12 @@ def with_state(rows: DataFrame, pipeline: Pipeline, facts: Facts) -> DataFrame:
     quarantined = any_of([F.col(f"_doubt_{s.name}") for s in labels])
     silent = any_of([_is_silent(s, facts) for s in labels if s.silence == "unknown"])
     lost = any_of([_overlaps(gap, s) for s in labels for gap in facts.gaps if gap.topic in s.topics])
+    forced = sorted(facts.forced) if labels else []  # without a label stream no label can be missing
     # in order of precedence: the first reason that applies is the one that the row gets
     doubt = (
         F.when(keyless, "null_key")
         .when(lost, "offset_gap")
-        .when(any_of([F.col(INTERVAL) == F.lit(start) for start in sorted(facts.forced) if labels]), "forced")
+        .when(any_of([F.col(INTERVAL) == F.lit(start) for start in forced]), "forced")
         .when(quarantined, "label_quarantined")
         .when(silent, "drained" if facts.drained else "side_silent")
     )

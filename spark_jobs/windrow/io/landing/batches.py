@@ -111,13 +111,13 @@ def refuse_lost(home: Home, newest: Mapping[str, int]) -> None:
 
 
 def _newest(path: str) -> int:
-    """Return the newest batch that both the table's transaction and its last landing commit know; 0 without a table.
+    """Return the newest batch of the table by its last landing commit; 0 without a table.
 
-    An emptied commit file leaves the transaction as it was, because Delta's checksum files repeat it.
+    The transaction version alone would miss an emptied commit, because Delta's checksum files repeat it. It counts
+    where the log has no landing commit any more.
     """
-    present = max(0, tables.version_of(path, APP_ID))
-    last = next((Batch.from_json(commit.message).number for commit in tables.commits(path)), present)
-    return min(present, last)
+    last = next((Batch.from_json(commit.message).number for commit in tables.commits(path)), None)
+    return max(0, tables.version_of(path, APP_ID)) if last is None else last
 
 
 def rows_of(spark: SparkSession, path: str, number: int) -> DataFrame:
