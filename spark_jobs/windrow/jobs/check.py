@@ -19,11 +19,22 @@ from windrow.jobs.options import OptionalIntervalStart, PipelineName, RunKey
 from windrow.jobs.plan.planning import recorded_plans
 from windrow.jobs.run import Context, context, job
 from windrow.outcomes import Blocked
+from windrow.quality.history import Earlier, label_rate_history
 from windrow.semantics.judgement import may_publish
 from windrow.semantics.plan import Plan
 
 HISTORY = 24
 """Number of earlier publications that a label rate is compared with."""
+LOOKED_AT = 4 * HISTORY
+"""Earlier publications among which these are looked for: those without a row with a complete list do not count."""
+
+
+class Published(NamedTuple):
+    """An earlier publication."""
+
+    interval: datetime
+    config_hash: str
+    counts: Earlier
 
 
 class Refusal(NamedTuple):
@@ -50,12 +61,11 @@ def _judge(ctx: Context, waiting: Sequence[Plan]) -> dict[str, Refusal]:
     from windrow.quality.verdicts import explain_failure
 
     numbers = measures.by_plan(ctx.home, waiting)
-    columns = ("number", "interval", "config_hash", "positive", "negative")
-    standing = publications.standing(publications.registered(ctx.home, columns))
+    history = _history(ctx, waiting)
     gate = Gate(suites_for(ctx.places.expectations, ctx.pipeline.suite))
     judged = [
         gate.judge(
-            {**numbers[plan.id], **_against_history(plan, numbers[plan.id], standing)},
+            {**numbers[plan.id], **_against_history(plan, numbers[plan.id], history)},
             pipeline=ctx.pipeline.name,
             interval=plan.interval,
             plan=plan.id,
@@ -70,19 +80,31 @@ def _judge(ctx: Context, waiting: Sequence[Plan]) -> dict[str, Refusal]:
     return {judgement.plan: Refusal(explain_failure(judgement), str(judgement.report)) for judgement in blocked}
 
 
+def _history(ctx: Context, waiting: Sequence[Plan]) -> list[Published]:
+    """Return the publications that readers see before the last of these plans' intervals, oldest first."""
+    columns = ("number", "interval", "config_hash", "plan_id", "verdict", "positive", "negative", "unknown")
+    standing = publications.standing(publications.registered(ctx.home, columns))
+    first, last = min(plan.interval.start for plan in waiting), max(plan.interval.start for plan in waiting)
+    before = [start for start in sorted(standing) if start < first][-LOOKED_AT:]
+    wanted = [standing[start] for start in (*before, *(start for start in sorted(standing) if first <= start < last))]
+    complete = measures.values(ctx.home, "positive_complete", [(row["plan_id"], row["interval"]) for row in wanted])
+    return [
+        Published(row["interval"], row["config_hash"], Earlier.of(row, complete.get(row["plan_id"]))) for row in wanted
+    ]
+
+
 def _against_history(
-    plan: Plan, numbers: Mapping[str, float | None], standing: Mapping[datetime, Mapping[str, Any]]
+    plan: Plan, numbers: Mapping[str, float | None], history: Sequence[Published]
 ) -> dict[str, float | None]:
     """Return the measures that compare the label rate with earlier intervals of the same config."""
-    from windrow.quality.history import label_rate_history
-
     earlier = [
-        (row["positive"], row["negative"])
-        for start, row in sorted(standing.items())
-        if start < plan.interval.start and row["config_hash"] == plan.config_hash
-    ][-HISTORY:]
-    history = label_rate_history(earlier, *(int(numbers.get(n) or 0) for n in ("positive", "negative")))
-    return {"label_rate_history": history.mean, "label_rate_z": history.z}
+        one.counts
+        for one in history
+        if one.interval < plan.interval.start and one.config_hash == plan.config_hash and any(one.counts[:2])
+    ]
+    counts = (int(numbers.get(name) or 0) for name in ("positive_complete", "negative"))
+    found = label_rate_history(earlier[-HISTORY:], *counts)
+    return {"label_rate_history": found.mean, "label_rate_z": found.z}
 
 
 def execute(pipeline: PipelineName, run: RunKey, interval: OptionalIntervalStart = None) -> Mapping[str, Any]:

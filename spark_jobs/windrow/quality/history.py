@@ -1,29 +1,64 @@
-"""The label rate of an interval compared with the intervals published before it.
+"""The label rate of an interval compared with the intervals published before it: a distance in standard deviations.
 
-    sigma² = variance of the earlier rates      how much this pipeline's rate moves from interval to interval
-           + rate · (1 - rate) / n              how much it moves by chance with n rows
-    z      = (this rate - earlier rate) / sigma
+Only rows whose list of labels is known to be complete count, in this interval and in the earlier ones: positives of a
+silent or forced stretch have no negatives beside them, and a rate over them would be 1. Earlier intervals count by
+their rows.
 
-z is None if it cannot be judged: fewer than `ENOUGH` earlier intervals with a decided row, no decided row in this one,
-or too few of them. A short history is assumed to be a restless one: a standard deviation of `PRIOR_SPREAD` times the
-rate is mixed in with the weight of `PRIOR_WEIGHT` intervals. A label rate that falls to zero then has a z of about -4
-after three intervals, and of about -10 after twenty-four steady ones.
+    spread²  variance of the earlier rates beyond chance, over intervals with at least a tenth of the usual rows:
+             how much this pipeline's rate moves
+    count    of the rarer class (positives, as a rule) among n rows: Poisson, with a mean that itself moves by `spread`,
+             which is a negative binomial. Its exact tail is the probability p of a count at least as far out
+    z        the normal quantile of p: negative below the history, positive above
+
+An exact tail holds for small counts too: where 15 clicks are expected, none at all is z = -4.8 after a steady day.
+A short history is assumed to be a restless one: a standard deviation of `PRIOR_SPREAD` times the rate is mixed in with
+the weight of `PRIOR_WEIGHT` intervals, and |z| stays below `SHORT_MOST`. Power and false alarms are measured by
+`benchmarks/gates.py`.
+
+Sources: negative binomial as a Poisson with a gamma mean, Greenwood and Yule 1920 (J. R. Stat. Soc. 83); spread beyond
+chance by moments, DerSimonian and Laird 1986 (Control. Clin. Trials 7); effective number of unequal parts, Kish 1965.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import sqrt
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from math import log
+from statistics import median
+from typing import Any, NamedTuple
 
 ENOUGH = 3
-"""Earlier intervals that make a history."""
+"""Earlier intervals that make a history; also overridden ones in a row that make a new level."""
 PRIOR_SPREAD = 0.3
 """Assumed standard deviation of the rates of a pipeline without history, as a share of the rate."""
 PRIOR_WEIGHT = 3
 """Number of intervals that this assumption counts as."""
-EXPECTED = 5
-"""The usual condition for treating a count as roughly normal: at least this many positives and negatives."""
+SHORT, SHORT_MOST = 6, 7.5
+"""With fewer earlier intervals than the first number, |z| is at most the second: it warns and does not block."""
+_LEAST = 1e-300
+"""A smaller probability is taken for this one; z is then about 37."""
+
+
+class Earlier(NamedTuple):
+    """An earlier publication, as far as it is history: rows with a complete list of labels."""
+
+    positive: int
+    negative: int
+    overridden: bool = False
+    """whether a person published it although it was blocked"""
+
+    @classmethod
+    def of(cls, publication: Mapping[str, Any], complete: float | None) -> Earlier:
+        """Return a publication as history.
+
+        Args:
+            publication: its register row.
+            complete: its measure `positive_complete`; None where it was measured before these were counted. Then its
+                positives count if the label of every row is known.
+        """
+        if complete is None:
+            is_known = publication["negative"] and not publication["unknown"]
+            complete = publication["positive"] if is_known else 0
+        return cls(int(complete), publication["negative"], publication["verdict"] == "overridden")
 
 
 class LabelRateHistory(NamedTuple):
@@ -33,36 +68,79 @@ class LabelRateHistory(NamedTuple):
     z: float | None
 
 
-def label_rate_history(earlier: Sequence[tuple[int, int]], positive: int, negative: int) -> LabelRateHistory:
+def label_rate_history(earlier: Sequence[Earlier], positive: int, negative: int) -> LabelRateHistory:
     """Compare an interval's counts with those of earlier publications.
 
+    z is None without `ENOUGH` earlier intervals, or without a row in this one.
+
     Args:
-        earlier: (positive, negative) of each, in any order. They must have the same config: the label rate under
-            another window is not comparable.
-        positive: rows with a label.
+        earlier: publications of the same config, oldest first: the label rate under another window is not comparable.
+        positive: rows with a label and a complete list.
         negative: rows known to have none.
 
-    >>> label_rate_history([(10, 990)] * 3, 10, 990)
+    >>> label_rate_history([Earlier(10, 990)] * 3, 10, 990)
     LabelRateHistory(mean=0.01, z=0.0)
-    >>> label_rate_history([(10, 990)] * 2, 10, 990)
+    >>> label_rate_history([Earlier(10, 990)] * 2, 10, 990)
     LabelRateHistory(mean=None, z=None)
     """
-    decided = [(p, p + n) for p, n in earlier if p + n > 0]
+    decided = sorted((p, p + n) for p, n, _ in _trusted(earlier) if p + n > 0)
     if len(decided) < ENOUGH:
         return LabelRateHistory(None, None)
-    total = sum(n for _, n in decided)
-    mean = sum(p for p, _ in decided) / total
+    mean = sum(p for p, _ in decided) / sum(n for _, n in decided)
     rows = positive + negative
-    likely = (mean * total + 1) / (total + 2)  # never quite 0 or 1: no history proves "never"
-    if max(positive, rows * likely) < EXPECTED or max(negative, rows * (1 - likely)) < EXPECTED:
+    if not rows:
         return LabelRateHistory(mean, None)
-    variance = _variance([p / n for p, n in decided], likely)
-    sigma = sqrt(variance + likely * (1 - likely) / rows)
-    return LabelRateHistory(mean, (positive / rows - mean) / sigma)
+    if mean <= 0.5:
+        z = _distance(decided, positive, rows)
+    else:
+        z = -_distance([(n - p, n) for p, n in decided], negative, rows)
+    most = SHORT_MOST if len(decided) < SHORT else float("inf")
+    return LabelRateHistory(mean, max(-most, min(most, z)))
 
 
-def _variance(rates: Sequence[float], likely: float) -> float:
-    middle = sum(rates) / len(rates)
-    squares = sum((rate - middle) ** 2 for rate in rates)
-    prior = (PRIOR_SPREAD * min(likely, 1 - likely)) ** 2
-    return (squares + PRIOR_WEIGHT * prior) / (len(rates) - 1 + PRIOR_WEIGHT)
+def _trusted(earlier: Sequence[Earlier]) -> Sequence[Earlier]:
+    """Return the publications that are history: without the overridden ones, or from the newest new level on.
+
+    What a person overrode was not like its history, so it is not history for others, until several in a row say that
+    the level has changed for good.
+    """
+    level = next((n for n, one in enumerate(reversed(earlier)) if not one.overridden), len(earlier))
+    return earlier[-level:] if level >= ENOUGH else [one for one in earlier if not one.overridden]
+
+
+def _distance(decided: Sequence[tuple[int, int]], count: int, rows: int) -> float:
+    """Return z of a count of the rarer class.
+
+    Args:
+        decided: (count, rows) of each earlier interval.
+        count: of this interval, among `rows`.
+    """
+    from scipy.special import ndtri_exp
+    from scipy.stats import nbinom
+
+    total = sum(n for _, n in decided)
+    # never quite 0: no history proves "never"
+    rate = (sum(p for p, _ in decided) + 1) / (total + 2)
+    usual = median(n for _, n in decided)
+    moved, parts = _spread([(p, n) for p, n in decided if 10 * n >= usual], rate)
+    relative = moved * (1 + 1 / parts) + (1 - rate) / (rate * total)
+    expected, size = rows * rate, 1 / relative
+    chance = size / (size + expected)
+    if count < expected:
+        below = float(nbinom.cdf(count, size, chance))
+        return min(0.0, float(ndtri_exp(log(max(below, _LEAST)))))
+    above = float(nbinom.sf(count - 1, size, chance))
+    return max(0.0, -float(ndtri_exp(log(max(above, _LEAST)))))
+
+
+def _spread(decided: Sequence[tuple[int, int]], rate: float) -> tuple[float, float]:
+    """Return the variance of the earlier rates beyond chance, and the effective number of intervals that it rests on.
+
+    The variance is relative to the squared rate, and has the prior mixed in.
+    """
+    total = sum(n for _, n in decided)
+    parts = total**2 / sum(n * n for _, n in decided)
+    squares = parts * sum(n / total * (p / n - rate) ** 2 for p, n in decided)
+    chance = parts * rate * (1 - rate) * (len(decided) - 1) / total
+    beyond = max(0.0, squares - chance) / rate**2
+    return (beyond + PRIOR_WEIGHT * PRIOR_SPREAD**2) / (parts - 1 + PRIOR_WEIGHT), parts

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from windrow.columns import EVENT_TIME, INTERVAL, PAIRED, PLAN, REASON, ROW_ID, ROW_ORDER, STATE
 from windrow.config import Pipeline, RightStream, Stream
 from windrow.semantics.intervals import MICROSECOND, micros
-from windrow.semantics.labels import REASONS
+from windrow.semantics.labels import DOUBTS, REASONS
 from windrow.semantics.plan import Plan
 from windrow.transforms.conditions import any_of
 from windrow.transforms.join import interval_of
@@ -77,6 +77,7 @@ def candidate_measures(candidates: DataFrame, pipeline: Pipeline, uncounted: Col
         "rows": counted(F.lit(True)),
         "left_unpaired": F.count_if(~paired),
         "positive": counted(F.col(STATE) == "positive"),
+        "positive_complete": counted((F.col(STATE) == "positive") & ~F.coalesce(REASON, F.lit("")).isin(*DOUBTS)),
         "negative": counted(F.col(STATE) == "negative"),
         "unknown": counted(F.col(STATE) == "unknown"),
         "rows_outside_interval": counted((at < start) | (at >= start + F.lit(pipeline.interval))),

@@ -13,8 +13,8 @@ Counts = Mapping[str, Mapping[Any, Mapping[str, Any]]]
 """Name of an aggregate of `measure.aggregates` → plan id or interval start → column → count."""
 
 _OF_ROWS = (
-    "positive", "negative", "unknown", "rows_outside_interval", "labels_outside_window", "labels_out_of_order",
-    "null_arrays", "state_contradictions", "null_event_time", "null_row_id",
+    "positive", "positive_complete", "negative", "unknown", "rows_outside_interval", "labels_outside_window",
+    "labels_out_of_order", "null_arrays", "state_contradictions", "null_event_time", "null_row_id",
 )  # fmt: skip
 """Counts of `measure.candidate_measures` that are measures as they are."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from windrow.home import Home, Table
@@ -21,9 +22,29 @@ def are_recorded(home: Home, plans: Sequence[Plan]) -> bool:
     return {row["plan"] for row in of_plans(home, plans)} >= {plan.id for plan in plans}
 
 
+def plan_ids(home: Home) -> set[str]:
+    """Return the ids of all plans whose candidates were ever measured."""
+    return {row["plan"] for row in tables.read(home.table(Table.MEASURES), columns=["plan"])}
+
+
 def of_plans(home: Home, plans: Sequence[Plan]) -> list[dict[str, Any]]:
     """Return the rows of these plans, one per plan and measure."""
     return tables.read(home.table(Table.MEASURES), filters=tables.of_plans("plan", plans)) if plans else []
+
+
+def values(home: Home, name: str, plans: Sequence[tuple[str, datetime]]) -> dict[str, float | None]:
+    """Return plan id → value of a measure; plans without it are absent.
+
+    Args:
+        plans: id and interval start of each: files have narrow bounds of intervals, not of ids.
+    """
+    if not plans:
+        return {}
+    starts = sorted({start for _, start in plans})
+    filters: list[tables.Filter] = [("name", "=", name), ("interval", ">=", starts[0]), ("interval", "<=", starts[-1])]
+    wanted = {plan_id for plan_id, _ in plans}
+    rows = tables.read(home.table(Table.MEASURES), ["plan", "value"], filters)
+    return {row["plan"]: row["value"] for row in rows if row["plan"] in wanted}
 
 
 def by_plan(home: Home, plans: Sequence[Plan]) -> dict[str, dict[str, float | None]]:
