@@ -11,12 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from support.small_pipeline import PIPELINE, at, event, made
+from support.small_pipeline import PIPELINE, at, delete, event, made
 from support.world import World
-from windrow.io.delta.tables import LogDamaged
+from windrow.columns import ROW_ID
+from windrow.io.delta.damage import TableDamaged
 from windrow.io.landing.batches import CommitsLost
+from windrow.io.registers.plans import Request
 from windrow.jobs import verify
 from windrow.jobs.reconcile import reconcile_range
+from windrow.jobs.replay import replay
+from windrow.jobs.run import Context
 from windrow.outcomes import exit_code
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
@@ -26,20 +30,37 @@ def newest_commit(table: Path) -> Path:
     return max((table / "_delta_log").glob("*.json"))
 
 
+def lose(commit: Path) -> None:
+    commit.unlink()
+    commit.with_suffix(".crc").unlink()
+    commit.with_name(f".{commit.name}.crc").unlink()
+
+
 DAMAGES: dict[str, Callable[[Path], object]] = {
     "the newest commit is deleted": lambda table: newest_commit(table).unlink(),
+    "the newest commit is deleted with its sums": lambda table: lose(newest_commit(table)),
     "the newest commit is empty": lambda table: newest_commit(table).write_text(""),
     "the folder is gone": shutil.rmtree,
 }
 
 
-def test_a_lost_commit_stops_every_reader_until_it_is_restored(world: World) -> None:
+def published_then_landed(world: World) -> Context:
+    """Batch 1 of both topics is published, batch 2 is only landed; the label of the row `late` is in it."""
     ctx = made(world, PIPELINE, {"served": 1, "likes": 1})
     world.produce([event("served", 0, 130, key=2, name="late"), event("served", 0, 20, key=1, name="early")])
     world.produce([event("served", 0, 300), event("likes", 0, 300, key=9)])
     world.land(ctx)
     world.train(ctx)
     world.produce([event("likes", 0, 200, key=2), event("served", 0, 600), event("likes", 0, 600, key=9)])
+    return ctx
+
+
+def states(world: World, ctx: Context) -> dict[str, str]:
+    return {row["id"]: row["label_state"] for row in world.training(ctx)}
+
+
+def test_a_lost_commit_stops_every_reader_until_it_is_restored(world: World) -> None:
+    ctx = published_then_landed(world)
     before = world.land(ctx)
     register = world.register(ctx)
     assert register, "the first interval is published"
@@ -56,9 +77,9 @@ def test_a_lost_commit_stops_every_reader_until_it_is_restored(world: World) -> 
         shutil.copytree(table, kept)
         act(table)
         for name, read in readers.items():
-            if name == "verify" and table.exists():
-                continue
-            with pytest.raises((CommitsLost, LogDamaged), match=r"holds batches up to|cannot be read") as refused:
+            with pytest.raises(
+                (CommitsLost, TableDamaged), match=r"holds batches up to|is empty|is missing"
+            ) as refused:
                 read()
             assert str(table) in str(refused.value), f"{damage}: {name}"
             assert exit_code(refused.value) == 70
@@ -68,5 +89,41 @@ def test_a_lost_commit_stops_every_reader_until_it_is_restored(world: World) -> 
 
     assert world.land(ctx).pins == before.pins
     world.train(ctx, run="restored")
-    states = {row["id"]: row["label_state"] for row in world.training(ctx)}
-    assert (states["late"], states["early"]) == ("positive", "negative")
+    assert (states(world, ctx)["late"], states(world, ctx)["early"]) == ("positive", "negative")
+
+
+def test_lost_batches_are_landed_again_as_they_were(world: World) -> None:
+    ctx = published_then_landed(world)
+    clock = world.land(ctx)
+    topic = f"{world.name}.likes"
+    table, landed = Path(ctx.home.landing(topic)), world.table(ctx, f"landing/{topic}")
+    for damage, lost in (("the newest commit is deleted with its sums", [2]), ("the folder is gone", [1, 2])):
+        DAMAGES[damage](table)
+        again = replay(ctx, Request("the disk was full", "ann"))
+        assert [(one.topic, one.batch, one.gaps) for one in again] == [(topic, batch, ()) for batch in lost]
+        assert all(one.rows == one.before for one in again)
+        assert by_id(world.table(ctx, f"landing/{topic}")) == by_id(landed)
+    assert replay(ctx, Request("again", "ann")) == []
+    assert world.land(ctx).pins == clock.pins
+    assert all(outcome.is_same for outcome in verify.verify(ctx, world.register(ctx)))
+    world.train(ctx)
+    assert states(world, ctx)["late"] == "positive"
+
+
+def test_what_kafka_has_no_more_of_a_lost_batch_becomes_a_gap(world: World) -> None:
+    ctx = published_then_landed(world)
+    clock = world.land(ctx)
+    shutil.rmtree(ctx.home.landing(f"{world.name}.likes"))
+    delete(world, "likes", 2)
+    first, second = replay(ctx, Request("the disk was lost", "ann"))
+    assert [(one.batch, one.rows, one.before) for one in (first, second)] == [(1, 0, 1), (2, 1, 2)]
+    assert [(lost.start, lost.until) for one in (first, second) for lost in one.gaps] == [(0, 1), (1, 2)]
+    after = world.land(ctx)
+    assert (after.pins, after.watermark) == (clock.pins, clock.watermark)
+    assert {(gap.who, gap.why) for gap in after.gaps} == {("ann", "the disk was lost")}
+    world.train(ctx)
+    assert states(world, ctx)["late"] == "unknown", "its label is gone, and it is no negative"
+
+
+def by_id(rows: list[dict[str, object]]) -> list[dict[str, object]]:
+    return sorted(rows, key=lambda row: str([row[name] for name in ROW_ID]))

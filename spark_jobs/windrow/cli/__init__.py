@@ -10,6 +10,7 @@ from collections.abc import Callable
 import typer
 
 from windrow.cli import demo, explain, jobs, lag, late, listings, local, maintenance, pipelines, rebuild, simulate
+from windrow.jobs.causes import known_cause
 from windrow.jobs.run import leave
 from windrow.outcomes import ExitCode, exit_code
 
@@ -67,9 +68,11 @@ def main() -> None:
     except SystemExit as ended:
         leave(ended.code if isinstance(ended.code, int) else int(ended.code is not None))
     except Exception as error:
+        if exit_code(error) is ExitCode.FAILED:
+            if os.environ.get("WINDROW_DEBUG"):
+                raise
+            error = known_cause(error) or error
         code = exit_code(error)
-        if code is ExitCode.FAILED and os.environ.get("WINDROW_DEBUG"):
-            raise
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         if code is ExitCode.FAILED:
             print("(WINDROW_DEBUG=1 shows the traceback)", file=sys.stderr)

@@ -19,6 +19,7 @@ from windrow.jobs.options import (
     OptionalIntervalStart,
     PipelineName,
     Reason,
+    ReplayLost,
     Who,
 )
 from windrow.jobs.run import BadRequest, context
@@ -30,20 +31,27 @@ def land(
     lasting: LandFor = timedelta(0),
     every: LandEvery = EVERY,
     accept_gap: AcceptGap = None,
+    replay_lost: ReplayLost = False,
     reason: Reason = "",
     who: Who = None,
 ) -> None:
     """Land what the topics have, exactly once, and advance the clock.
 
-    Lost offsets stop it, until a person accepts the gap, with a reason.
+    Lost offsets stop it, until a person accepts the gap, with a reason. So do lost commits of a landing table, until
+    they are restored, or landed again with --replay-lost.
 
     \b
     windrow land feed
     windrow land feed --for 10m --every 15s
     windrow land feed --accept-gap feed.served/0:5-10 --reason "retention was too short"
+    windrow land feed --replay-lost --reason "the disk lost the newest commits"
     """
     from windrow.jobs import land as job
+    from windrow.jobs.replay import replay
 
+    if replay_lost:
+        replayed = replay(context(pipeline), decision("landing lost batches again", reason, who))
+        console.print("\n".join(map(str, replayed)) or "no batch is lost")
     given_up = job.giving_up(accept_gap or (), who, reason)
     for landed in job.land(context(pipeline), lasting=lasting, every=every, given_up=given_up):
         done = job.summary(landed)

@@ -27,7 +27,7 @@ from windrow.jobs.run import Context, context, job
 from windrow.jobs.spark import spark_for
 from windrow.semantics.clock import ClockRow
 from windrow.semantics.landing.batch import Batch, Topic
-from windrow.semantics.landing.clock_rows import Counts, check_delivered, clock_rows
+from windrow.semantics.landing.clock_rows import TOTALS, Counts, check_delivered, clock_rows
 from windrow.semantics.landing.gaps import NOTHING, GivenUp, Lost
 from windrow.semantics.landing.offsets import next_batch, refuse_not_lost
 from windrow.transforms.decode import decode
@@ -66,7 +66,7 @@ def land(
         OffsetsGone: the broker deleted offsets before they were landed.
         BrokerUnreachable, TopicMissing: the broker does not answer, or has no such topic.
         BalanceBroken: a batch does not hold one row per delivered record.
-        CommitsLost: a landing table lacks batches that the clock knows.
+        CommitsLost: a landing table lacks what the clock says was landed.
         Locked, WriteSkipped: another process lands this pipeline.
         PipelineInvalid: Spark cannot run a `where`, or not twice with the same result.
     """
@@ -103,7 +103,7 @@ def land_once(spark: SparkSession, ctx: Context, given_up: GivenUp) -> Landed:
     home = ctx.home
     with held(home.lock(Table.LANDING)):
         before = clocks.observe(home)
-        batches.refuse_lost(home, before.pins)
+        batches.refuse_lost(home, before.rows)
         # Read before the broker is asked: what a partition found idle promises is true only up to this instant.
         landed_at = ctx.now()
         topics = broker.describe(home.places.kafka, home.pipeline.topics)
@@ -136,15 +136,27 @@ def land_topic(
         previous: the rows of the topic in the newest observation of the clock.
         given_up: lost ranges that a person gives up.
     """
-    path = home.landing(topic.name)
-
-    # Read. A run that was killed may have committed a batch that the clock does not know: it is clocked first.
-    for committed in batches.committed_after(path, previous[0]["batch"] if previous else 0):
-        previous = _clock_after(spark, home, committed.batch, previous, committed.rows)
+    # A run that was killed may have committed a batch that the clock does not know: it is clocked first.
+    for committed in batches.committed_after(home.landing(topic.name), previous[0]["batch"] if previous else 0):
+        previous = clock_after(spark, home, committed.batch, previous, committed.rows)
     batch = next_batch(topic, landed_at, previous, given_up)
     crash_points.point("land.offsets_planned")
     if batch.is_empty:
-        return _clock_after(spark, home, batch, previous, 0)
+        return clock_after(spark, home, batch, previous, 0)
+    return land_batch(spark, home, batch, previous)
+
+
+def land_batch(spark: SparkSession, home: Home, batch: Batch, previous: Sequence[ClockRow]) -> Sequence[ClockRow]:
+    """Land the records at the offsets of a batch; return the topic's rows of the clock after it.
+
+    Args:
+        previous: the topic's rows before the batch.
+
+    Raises:
+        WriteSkipped: the landing table has a batch of this number or a later one.
+        BalanceBroken: the landing table does not hold one row per delivered record.
+    """
+    # Read.
     records, delivered = broker.read(spark, home.places.kafka, batch)
 
     # Compute.
@@ -152,15 +164,23 @@ def land_topic(
 
     # Write. The rows are counted as the table has them, not as they were written, so that a lost row is noticed.
     crash_points.point("land.before_commit")
-    batches.append(rows, path, batch)
+    batches.append(rows, home.landing(batch.topic), batch)
     crash_points.point("land.after_commit")
-    return _clock_after(spark, home, batch, previous, int(delivered.get["records"]))
+    return clock_after(spark, home, batch, previous, int(delivered.get["records"]))
 
 
-def _clock_after(
+def clock_after(
     spark: SparkSession, home: Home, batch: Batch, previous: Sequence[ClockRow], delivered: int | None
 ) -> Sequence[ClockRow]:
-    """Return the rows of the clock after a batch that is committed or empty."""
+    """Return the rows of the clock after a batch that is committed or empty.
+
+    Args:
+        previous: the topic's rows before it.
+        delivered: number of records that Kafka delivered for it; None where the commit does not record it.
+
+    Raises:
+        BalanceBroken: the landing table does not hold one row per delivered record.
+    """
     counts = {} if batch.is_empty else _counts(spark, home, batch, delivered)
     return clock_rows(
         batch,
@@ -185,14 +205,13 @@ def _counts(spark: SparkSession, home: Home, batch: Batch, delivered: int | None
 
 Totals = dict[tuple[str, int, int], dict[str, int]]
 """By topic, epoch and partition: counts since the first offset of the epoch."""
-_COUNTS = ("read", "landed", "quarantined", "skipped", "before_start")
 
 
 def summary(landed: Landed) -> dict[str, Any]:
     """Return the counts of what the job landed, the watermark, and how many offsets (`lag`) are still to be landed."""
     before, after = totals(landed.before), totals(landed.after)
     return {
-        **{n: sum(counts[n] - before.get(at, {}).get(n, 0) for at, counts in after.items()) for n in _COUNTS},
+        **{n: sum(counts[n] - before.get(at, {}).get(n, 0) for at, counts in after.items()) for n in TOTALS},
         "observation": landed.after.number,
         "watermark": landed.after.watermark,
         "lag": sum(clock.lag for clock in landed.after.clocks),
@@ -201,7 +220,7 @@ def summary(landed: Landed) -> dict[str, Any]:
 
 def totals(seen: Observation) -> Totals:
     """Return the counts of an observation. A topic that was created again counts from zero, under another epoch."""
-    return {(row["topic"], row["epoch"], row["partition"]): {n: row[n] for n in _COUNTS} for row in seen.rows}
+    return {(row["topic"], row["epoch"], row["partition"]): {n: row[n] for n in TOTALS} for row in seen.rows}
 
 
 def giving_up(ranges: Sequence[str], who: str | None, why: str) -> GivenUp:

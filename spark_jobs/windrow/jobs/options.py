@@ -69,6 +69,13 @@ AcceptGap = Annotated[
         help="Give up offsets that the broker deleted, as the failed run names them: feed.served/0:5-10. Repeatable.",
     ),
 ]
+ReplayLost = Annotated[
+    bool,
+    typer.Option(
+        "--replay-lost",
+        help="Land batches again that a landing table has lost, with --reason; what Kafka has no more becomes a gap.",
+    ),
+]
 
 # plan, rebuild
 Everything = Annotated[bool, typer.Option("--all", help="Also the intervals that a rebuild cannot change.")]

@@ -26,6 +26,7 @@ from windrow.io.delta.session import frame_of
 from windrow.io.ledger import append, reconciled
 from windrow.io.registers import clocks, publications
 from windrow.io.training import inputs, versions
+from windrow.jobs.intact import require_intact
 from windrow.jobs.ledger import extend_table
 from windrow.jobs.options import OptionalFrom, OptionalTo, PipelineName
 from windrow.jobs.run import BadRequest, Context, context, job
@@ -89,9 +90,11 @@ def reconcile_range(ctx: Context, begin: datetime, end: datetime) -> Reconciled:
     Raises:
         NothingToDo: nothing is published or closed there.
         BadRequest: the range ends at or before its begin.
+        TablesDisagree, TableDamaged, CommitsLost, TrainingBehind: tables were changed or lost.
     """
     if end <= begin:
         raise BadRequest(f"the range ends at {end}, at or before it begins at {begin}")
+    require_intact(ctx.home)
     run = f"reconcile__{instant_text(ctx.now())}"
     work = extend_table(ctx.home, lambda: spark_for("reconcile", ctx.places, ctx.pipeline))
     if work is None:

@@ -20,6 +20,7 @@ import typer
 
 from windrow.config import Pipeline, find
 from windrow.home import Home
+from windrow.jobs.causes import known_cause
 from windrow.outcomes import BadInput, ExitCode, StillOpen, exit_code
 from windrow.places import Places
 from windrow.text import instant_text, parse_duration, parse_instant
@@ -109,6 +110,8 @@ def _print_failure(error: Exception) -> ExitCode:
     code = exit_code(error)
     if code is ExitCode.FAILED:
         traceback.print_exc()
+        if cause := known_cause(error):
+            error, code = cause, exit_code(cause)
     stream = sys.stdout if code is ExitCode.NOTHING_TO_DO else sys.stderr
     print(f"{type(error).__name__}: {error}", file=stream, flush=True)
     report = getattr(error, "report", None)

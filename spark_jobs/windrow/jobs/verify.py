@@ -23,6 +23,7 @@ from windrow.home import Home
 from windrow.io.registers import clocks, configs, publications
 from windrow.io.registers.clocks import Observation
 from windrow.io.training import inputs, versions
+from windrow.jobs.intact import require_intact
 from windrow.jobs.options import LastPublications, PipelineName, PublicationNumber, StandingOf
 from windrow.jobs.run import BadRequest, Context, context, job
 from windrow.jobs.spark import spark_for
@@ -102,7 +103,9 @@ def verify(ctx: Context, rows: Sequence[Mapping[str, Any]]) -> Iterator[Outcome]
     Raises:
         BadRequest: the pipeline file has changed since, and the old one is not on record.
         VersionGone: the rows as they were published are not in the table any more.
+        TablesDisagree, TableDamaged, CommitsLost, TrainingBehind: tables were changed or lost.
     """
+    require_intact(ctx.home)
     register = publications.registered(ctx.home)
     plans = {row["number"]: Plan.from_json(row["plan"]) for row in rows}
     readable = {row["number"]: (_config_of(ctx, row), versions.version_with(ctx.home, register, row)) for row in rows}

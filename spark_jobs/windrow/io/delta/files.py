@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from deltalake.transaction import AddAction, RemoveAction
 
 from windrow.columns import DATE
+from windrow.io.delta import damage
 from windrow.semantics.intervals import MICROSECOND, micros
 from windrow.text import instant_text
 
@@ -35,8 +36,13 @@ class DataFile:
 
     @classmethod
     def read(cls, path: Path) -> DataFile:
-        """Read the footer of the file at `path`."""
-        return cls(path, pq.read_metadata(path))
+        """Read the footer of the file at `path`.
+
+        Raises:
+            TableDamaged: it is missing or cut.
+        """
+        with damage.named(str(path)):
+            return cls(path, pq.read_metadata(path))
 
     @property
     def rows(self) -> int:

@@ -20,7 +20,7 @@ import pyarrow.fs
 from deltalake import DeltaTable
 from deltalake.fs import DeltaStorageHandler
 
-from windrow.io.delta import tables
+from windrow.io.delta import damage, tables
 
 _TRUNCATED = timedelta(milliseconds=1)
 """Delta's statistics truncate instants to milliseconds, so a greatest value may be up to this much too low."""
@@ -126,9 +126,10 @@ class Lookup:
         files = pa.fs.PyFileSystem(DeltaStorageHandler(self.table.table_uri))
         fragments = [parquet.make_fragment(path, filesystem=files) for path in paths]
         known = set(schema.names)
-        read = ds.FileSystemDataset(fragments, schema, parquet, files).to_table(
-            columns=[name for name in dict.fromkeys(columns) if name in known], filter=wanted
-        )
+        with damage.named(self.table.table_uri):
+            read = ds.FileSystemDataset(fragments, schema, parquet, files).to_table(
+                columns=[name for name in dict.fromkeys(columns) if name in known], filter=wanted
+            )
         return list(read.to_pylist())
 
 

@@ -14,7 +14,8 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from windrow.outcomes import AnotherWriter, NeedsPerson
+from windrow.io.delta import damage
+from windrow.outcomes import AnotherWriter
 from windrow.semantics.plan import Plan
 
 Filter = tuple[str, str, Any]
@@ -30,27 +31,22 @@ class WriteSkipped(AnotherWriter):
     """A commit of this app id and version is already in the table: the writer's view is outdated."""
 
 
-class LogDamaged(NeedsPerson):
-    """The log of a table cannot be read. A retry does not help: a person restores it."""
-
-
 def opened(path: str) -> DeltaTable | None:
     """Return the newest version of the table, or None where there is no table yet.
 
     Raises:
-        LogDamaged: the table has a log that cannot be read.
+        TableDamaged: the table has a log that cannot be read, or lacks a commit.
     """
     if not os.path.isdir(path):  # delta-rs would create the folder of a table that is only asked for
         return None
     try:
-        return DeltaTable(path)
+        table = DeltaTable(path)
     except TableNotFoundError:
         return None
     except DeltaError as error:
-        raise LogDamaged(
-            f"{path}/_delta_log cannot be read: {str(error).splitlines()[0]}. A commit or a checkpoint in it was cut, "
-            "emptied or lost. Restore the folder from a backup, then run again; nothing was written."
-        ) from error
+        raise damage.of_log(path, error) from error
+    damage.refuse_lost_commits(path, table.version())
+    return table
 
 
 def data_files(table: DeltaTable) -> pa.Table:
@@ -62,6 +58,15 @@ def data_files(table: DeltaTable) -> pa.Table:
     return pa.table(table.get_add_actions(flatten=True))
 
 
+def rows_by(table: DeltaTable, partition: str) -> dict[Any, int]:
+    """Return value of a partition column → rows in its files, from the log alone."""
+    counts: dict[Any, int] = {}
+    files = data_files(table)
+    for value, rows in zip(files[f"partition.{partition}"].to_pylist(), files["num_records"].to_pylist(), strict=True):
+        counts[value] = counts.get(value, 0) + rows
+    return counts
+
+
 def read(
     path: str, columns: Sequence[str] | None = None, filters: Sequence[Filter] | None = None
 ) -> list[dict[str, Any]]:
@@ -70,13 +75,16 @@ def read(
     Args:
         columns: None or empty for all.
         filters: conditions that a row must all meet.
+    Raises:
+        TableDamaged: the log or a data file cannot be read.
     """
     table = opened(path)
     if table is None or any(part[1:] == ("in", []) for part in filters or ()):
         return []  # an empty set selects no row, and Arrow could not infer its type
-    return table.to_pyarrow_table(
-        columns=list(columns) if columns else None, filters=list(filters) if filters else None
-    ).to_pylist()
+    with damage.named(path):
+        return table.to_pyarrow_table(
+            columns=list(columns) if columns else None, filters=list(filters) if filters else None
+        ).to_pylist()
 
 
 def of_plans(column: str, plans: Sequence[Plan]) -> list[Filter]:
@@ -105,13 +113,18 @@ class Commit(NamedTuple):
 
 
 def commits(path: str) -> Iterator[Commit]:
-    """Yield the commits that have a message, newest first; those of maintenance have none.
+    """Yield the commits of a table that have a message, newest first; those of maintenance have none."""
+    table = opened(path)
+    return iter(()) if table is None else commits_of(table)
+
+
+def commits_of(table: DeltaTable) -> Iterator[Commit]:
+    """Yield the commits that have a message, newest first.
 
     The history is read in growing steps, because most callers stop at the newest commit.
     """
-    table = opened(path)
     seen, step = 0, 8
-    while table is not None:
+    while True:
         log = table.history(limit=step)
         for entry in log[seen:]:
             if message := entry.get("userMetadata"):

@@ -5,7 +5,7 @@ The batch number is the transaction version of the landing table, so a batch is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
@@ -16,14 +16,16 @@ from windrow.home import Home
 from windrow.io.delta import scan, tables
 from windrow.io.delta.lookup import Range
 from windrow.outcomes import NeedsPerson
+from windrow.semantics.clock import ClockRow
 from windrow.semantics.landing.batch import Batch
+from windrow.semantics.landing.held import NOTHING_HELD, Held, lacks
 
 APP_ID = "windrow.landing"
 RECORDS_PER_FILE = 250_000
 
 
 class CommitsLost(NeedsPerson):
-    """A landing table lacks batches that the clock or a plan counts on. A retry does not help: a person must look."""
+    """A landing table lacks batches that the clock counts on. A retry does not help: a person must look."""
 
 
 class Committed(NamedTuple):
@@ -88,36 +90,45 @@ def committed_after(path: str, number: int) -> Iterator[Committed]:
         yield commit
 
 
-def refuse_lost(home: Home, newest: Mapping[str, int]) -> None:
-    """Fail where a landing table is behind what is on record about it. Only its log is read.
-
-    A label in a lost commit would look like one that never came, and its row like a negative.
-
-    Args:
-        newest: topic → batch that the table must hold, with all before it.
-
-    Raises:
-        CommitsLost: names the table and what it holds.
-    """
-    for topic, number in newest.items():
-        path = home.landing(topic)
-        present = _newest(path)
-        if present < number:
-            raise CommitsLost(
-                f"{path} holds batches up to {present}, and batch {number} was landed: commits of its _delta_log were "
-                "lost, or the table was restored from an older copy. Nothing was landed or published. Restore the "
-                "folder with its _delta_log from a backup, then run again."
-            )
-
-
-def _newest(path: str) -> int:
-    """Return the newest batch of the table by its last landing commit; 0 without a table.
+def held(path: str) -> Held:
+    """Return what a landing table holds, from its log alone.
 
     The transaction version alone would miss an emptied commit, because Delta's checksum files repeat it. It counts
     where the log has no landing commit any more.
     """
-    last = next((Batch.from_json(commit.message).number for commit in tables.commits(path)), None)
-    return max(0, tables.version_of(path, APP_ID)) if last is None else last
+    table = tables.opened(path)
+    if table is None:
+        return NOTHING_HELD
+    counts = tables.data_files(table)["num_records"].to_pylist()
+    rows = None if None in counts else sum(counts)
+    last = next((Batch.from_json(commit.message) for commit in tables.commits_of(table)), None)
+    if last is None:
+        return Held(max(0, table.transaction_version(APP_ID) or 0), rows)
+    return Held(last.number, rows, last.topic_id, {p: until for p, (_, until, _) in last.ranges.items()})
+
+
+def refuse_lost(home: Home, clock: Sequence[ClockRow]) -> None:
+    """Fail where a landing table is behind the clock. Only its log is read.
+
+    Args:
+        clock: rows of an observation that is not newer than the tables.
+
+    Raises:
+        CommitsLost: names the table and what it lacks.
+    """
+    for topic in home.pipeline.topics:
+        path, known = home.landing(topic), [row for row in clock if row["topic"] == topic]
+        present = held(path)
+        if known and (lack := lacks(present, known)):
+            replay = (
+                f"; or let `windrow land {home.pipeline.name} --replay-lost --reason '…'` land the lost batches again, "
+                "as far as Kafka still has their records"
+            )
+            raise CommitsLost(
+                f"{path} {lack}: commits of its _delta_log were lost, or it was restored from an older copy. Nothing "
+                "was landed or published. Restore the folder with its _delta_log from a backup"
+                f"{replay if present.batch < known[0]['batch'] else ''}."
+            )
 
 
 def rows_of(spark: SparkSession, path: str, number: int) -> DataFrame:

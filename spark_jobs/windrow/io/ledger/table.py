@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 
 from windrow.home import Home, Table
-from windrow.io.delta import tables
+from windrow.io.delta import damage, tables
 from windrow.io.delta.tables import Filter
 from windrow.io.registers import publications
 from windrow.schemas import LATE
@@ -61,7 +61,8 @@ def lines(
         return pl.from_arrow(LATE.empty_table()).select(columns)  # type: ignore[union-attr]
     between: list[Filter] = [("interval", ">=", min(wanted)), ("interval", "<=", max(wanted))]
     needed = list(dict.fromkeys([*columns, *reading.NEEDED]))
-    found = pl.from_arrow(table.to_pyarrow_table(columns=needed, filters=between))
+    with damage.named(path_of(home)):
+        found = pl.from_arrow(table.to_pyarrow_table(columns=needed, filters=between))
     assert isinstance(found, pl.DataFrame)
     current = {row["number"] for row in wanted.values() if row["config_hash"] == home.pipeline.config_hash}
     others = {row["number"] for row in wanted.values()} - current
@@ -82,7 +83,10 @@ def of_row(home: Home, row_id: RowId) -> list[dict[str, Any]]:
     if table is None:
         return []
     filters: list[list[Filter]] = [_is_row(row_id, ""), _is_row(row_id, "gone_")]
-    found = table.to_pyarrow_table(columns=["interval"], filters=filters).to_pylist()  # the filters are alternatives
+    with damage.named(path_of(home)):
+        found = table.to_pyarrow_table(
+            columns=["interval"], filters=filters
+        ).to_pylist()  # the filters are alternatives
     starts = sorted({row["interval"] for row in found})
     about = (_id(row_id, ""), _id(row_id, "gone_"))
     counting = lines(home, starts).iter_rows(named=True) if starts else ()

@@ -102,6 +102,12 @@ def observe(home: Home) -> Observation:
     return Observation(number, home.pipeline.topics, _ordered(here))
 
 
+def history(home: Home, topic: str) -> tuple[ClockRow, ...]:
+    """Return the rows of a topic of every observation, oldest first."""
+    rows = tables.read(home.table(Table.CLOCK), filters=[("topic", "=", topic)])
+    return tuple(sorted(rows, key=lambda row: (row["observation"], row["partition"])))
+
+
 def record(home: Home, number: int, rows: Iterable[ClockRow]) -> Observation:
     """Append an observation, exactly once per number, and return it. The caller holds the landing lock.
 

@@ -6,7 +6,7 @@ new plans with new pins.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -29,6 +29,12 @@ def of_run(home: Home, run: str) -> tuple[Plan, ...]:
     """Return the recorded plans of a run, oldest interval first; empty before it has recorded any."""
     rows = tables.read(home.table(Table.PLANS), filters=[("run", "=", run)])
     return tuple(sorted((Plan.from_json(row["plan"]) for row in rows), key=lambda plan: plan.interval.start))
+
+
+def of_ids(home: Home, plan_ids: Collection[str]) -> list[Plan]:
+    """Return the recorded plans with these ids."""
+    rows = tables.read(home.table(Table.PLANS), columns=["plan"], filters=[("plan_id", "in", sorted(plan_ids))])
+    return [Plan.from_json(row["plan"]) for row in rows]
 
 
 def last_of_interval(home: Home, start: datetime) -> Plan | None:

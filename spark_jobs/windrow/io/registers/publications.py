@@ -7,7 +7,7 @@ training commit n ──▶ register row n        a process killed between the t
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -156,6 +156,11 @@ def repair(home: Home) -> int:
         for row in reversed(missing):
             register(home, row)
     return last
+
+
+def committed(home: Home) -> Iterator[dict[str, Any]]:
+    """Yield the register rows that the commits of the training table carry, newest first, as far as its log goes."""
+    return (from_json(commit.message) for commit in tables.commits(home.table(Table.TRAINING)))
 
 
 def _last_registered(home: Home) -> int:

@@ -22,6 +22,7 @@ from windrow.io.delta import lookup, scan, tables
 from windrow.io.delta.files import DataFile
 from windrow.io.delta.locks import held
 from windrow.io.delta.lookup import Range
+from windrow.outcomes import NeedsPerson
 from windrow.semantics.intervals import at_micros
 from windrow.semantics.plan import Plan
 from windrow.transforms.training import ColumnTypes
@@ -30,8 +31,8 @@ ROWS_PER_TASK = 100_000
 """About how many rows one task joins and writes, into one file; maintenance merges the files later."""
 
 
-class CandidatesGone(RuntimeError):
-    """The candidates table is missing."""
+class CandidatesGone(NeedsPerson):
+    """The candidates table is missing. A person puts it back, or clears the run."""
 
 
 def are_written(home: Home, plans: Sequence[Plan]) -> bool:

@@ -69,13 +69,11 @@ def read_range(
         landed: returns landing rows of a stream, at least those within a stretch of event time.
 
     Raises:
-        CommitsLost: a landing table lacks batches up to the pins.
-
-    Raises:
+        CommitsLost: a landing table lacks what the clock says was landed.
         ClockBehind: the clock has not seen the pins.
     """
     pipeline = home.pipeline
-    batches.refuse_lost(home, {topic: pins[topic] for topic in pipeline.topics if topic in pins})
+    batches.refuse_lost(home, clock.rows)
     lost = clock.gaps_between(lo - pipeline.before, hi + pipeline.after, pipeline=pipeline, pins=pins)
     sides = [rows_of(landed(pipeline.left, lo, hi), pipeline.left, lo, hi, ends_in=False)]
     doubtful = {}

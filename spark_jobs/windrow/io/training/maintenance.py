@@ -27,6 +27,7 @@ from windrow.home import Home, Table
 from windrow.io.delta import files, tables
 from windrow.io.delta.files import DataFile
 from windrow.io.delta.locks import held
+from windrow.io.registers import plans
 from windrow.semantics.balance import BalanceBroken
 from windrow.semantics.maintenance import HOUR, LandingFile, Piece, TrainingFile, require_safe
 from windrow.semantics.plan import Plan
@@ -145,9 +146,8 @@ def _commit(
 def waiting_plans(home: Home) -> list[Plan]:
     """Return the plans whose candidates are in the table."""
     table = tables.opened(home.table(Table.CANDIDATES))
-    ids = sorted({entry[PLAN] for entry in table.partitions()}) if table is not None else []
-    recorded = tables.read(home.table(Table.PLANS), columns=["plan"], filters=[("plan_id", "in", ids)])
-    return [Plan.from_json(row["plan"]) for row in recorded]
+    ids = {entry[PLAN] for entry in table.partitions()} if table is not None else set()
+    return plans.of_ids(home, ids)
 
 
 def vacuum(home: Home, retention: timedelta) -> dict[str, int]:

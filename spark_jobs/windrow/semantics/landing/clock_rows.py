@@ -29,6 +29,9 @@ class Counts:
 
 NO_ROWS = Counts()
 
+TOTALS = ("read", "landed", "quarantined", "skipped", "before_start")
+"""Columns of the clock that count since the first offset of the epoch."""
+
 
 def check_delivered(batch: Batch, counts: Mapping[int, Counts], delivered: int | None) -> None:
     """Check that a committed batch holds one row per record that Kafka delivered.

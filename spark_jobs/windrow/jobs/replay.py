@@ -1,0 +1,109 @@
+"""replay: land the batches again that a landing table has lost, each with its own offsets and its own number.
+
+    read      clock history: offsets and landing time of every batch; what Kafka still has of them
+    compute   the lost batches, with a gap for what it has no more        (`semantics.landing.replay`)
+    write     one landing commit per batch; then, where the counts of the clock have changed, one observation
+
+Nothing happens where no batch is lost. A replay that was killed is continued by the next one. Plans and publications
+stay as they are: at their pins the landing tables hold the same rows again, but for those of a gap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from pyspark.sql import SparkSession
+
+from windrow.home import Home, Table
+from windrow.io.delta.locks import held
+from windrow.io.landing import batches, broker
+from windrow.io.registers import clocks
+from windrow.io.registers.plans import Request
+from windrow.jobs.decision import decision
+from windrow.jobs.land import clock_after, land_batch
+from windrow.jobs.options import PipelineName, Reason, Who
+from windrow.jobs.run import Context, context, job
+from windrow.jobs.spark import spark_for
+from windrow.semantics.clock import ClockRow
+from windrow.semantics.landing.batch import Batch
+from windrow.semantics.landing.gaps import Lost, gaps_of
+from windrow.semantics.landing.offsets import lost_ranges
+from windrow.semantics.landing.replay import corrected_totals, growth, lost_batches, rows_at
+
+
+class Replayed(NamedTuple):
+    """A batch that was landed again."""
+
+    topic: str
+    batch: int
+    rows: int
+    before: int
+    """rows that it had when it was landed first"""
+    gaps: tuple[Lost, ...]
+
+    def __str__(self) -> str:
+        text = f"{self.topic}: batch {self.batch} landed again, {self.rows:,} rows"
+        if self.rows != self.before:
+            text += f", where it had {self.before:,}"
+        if self.gaps:
+            text += f"; gone from Kafka, and a gap from now on: {', '.join(map(str, self.gaps))}"
+        return text
+
+
+def replay(ctx: Context, asked: Request) -> list[Replayed]:
+    """Land the lost batches of every topic again; return them, oldest first by topic.
+
+    Args:
+        asked: who asks for it, and why; recorded with the gaps.
+
+    Raises:
+        OffsetsGone: the broker's log ends before the position.
+        BrokerUnreachable, TopicMissing: the broker does not answer, or has no such topic.
+        BalanceBroken: a batch does not hold one row per delivered record.
+    """
+    home = ctx.home
+    with held(home.lock(Table.LANDING)):
+        clock = clocks.observe(home)
+        topics = broker.describe(home.places.kafka, home.pipeline.topics)
+        spark = spark_for(f"replay {home.pipeline.name}", ctx.places, ctx.pipeline)
+        replayed: list[Replayed] = []
+        corrected: list[ClockRow] = []
+        for name in home.pipeline.topics:
+            history = clocks.history(home, name)
+            lost_ranges(topics[name], clock.of_topic(name))  # of a broker that lost its newest records nothing is read
+            rows = _rows_held(spark, home, name, history)
+            for batch in lost_batches(history, rows, topics[name], ctx.now(), asked.who, asked.reason):
+                before, rows = rows, land_batch(spark, home, batch, rows)
+                replayed.append(_replayed(batch, growth(before, rows), history))
+            corrected += corrected_totals(clock.of_topic(name), rows)
+        if corrected != list(clock.rows):
+            clocks.record(home, clock.number + 1, corrected)
+    return replayed
+
+
+def _rows_held(spark: SparkSession, home: Home, topic: str, history: Sequence[ClockRow]) -> Sequence[ClockRow]:
+    """Return the topic's rows of the clock after the newest batch that its landing table holds."""
+    path = home.landing(topic)
+    rows = rows_at(history, batches.held(path).batch)
+    # a batch that was clocked only together with the next one
+    for committed in batches.committed_after(path, rows[0]["batch"] if rows else 0):
+        rows = clock_after(spark, home, committed.batch, rows, committed.rows)
+    return rows
+
+
+def _replayed(batch: Batch, rows: int, history: Sequence[ClockRow]) -> Replayed:
+    at_first = rows_at(history, batch.number)
+    before = growth(rows_at(history, batch.number - 1), at_first)
+    known = {gap.lost for gap in gaps_of(at_first)}
+    new = tuple(gap.lost for gap in batch.gaps if gap.lost not in known)
+    return Replayed(batch.topic, batch.number, rows, before, new)
+
+
+def execute(pipeline: PipelineName, reason: Reason = "", who: Who = None) -> Mapping[str, Any]:
+    """Land lost batches again, and return which."""
+    replayed = replay(context(pipeline), decision("landing lost batches again", reason, who))
+    return {"replayed": [str(one) for one in replayed]}
+
+
+main = job(execute)

@@ -1,0 +1,133 @@
+"""Lost batches: which offsets each of them had, so that they are landed again as they were.
+
+    clock, an observation per row        batch 4 holds offsets [20, 35)            the landing table ends at batch 3:
+        batch 3   next offset 20    ─▶   batch 5 holds offsets [35, 41)      ─▶    4 and 5 are landed again, under their
+        batch 4   next offset 35                                                   numbers and at their landing times
+        batch 5   next offset 41
+
+The record at an offset never changes. So the rows, the clock and the pins of every plan stay right. What the broker has
+deleted meanwhile is a gap (rule 13), accepted by the person who asks for the replay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import groupby
+
+from windrow.semantics.clock import ClockRow
+from windrow.semantics.landing.batch import Batch, Topic
+from windrow.semantics.landing.clock_rows import TOTALS
+from windrow.semantics.landing.gaps import AcceptedGap, Lost, gaps_of
+
+
+def lost_batches(
+    history: Sequence[ClockRow], held: Sequence[ClockRow], topic: Topic, now: datetime, who: str, why: str
+) -> Iterator[Batch]:
+    """Yield the batches that a landing table lacks, oldest first, with the gaps that a replay accepts.
+
+    A batch that was committed and clocked together with the next one, because a run was killed between its commits, is
+    part of that one: no plan can have it as its pin. It is not known at all if the topic was made again before the next
+    run.
+
+    Args:
+        history: the topic's rows of all observations of the clock.
+        held: the topic's rows of the clock after the newest batch that the landing table holds; empty without one.
+        topic: the topic as the broker knows it now.
+        now: when the gaps are accepted.
+        who: the person who accepts them.
+        why: the person's reason.
+    """
+    before = held
+    for number, rows in _by_batch(history):
+        if number > max((row["batch"] for row in held), default=0):
+            yield _batch(number, rows, before, topic, now, who, why)
+            before = rows
+
+
+def rows_at(history: Sequence[ClockRow], batch: int) -> Sequence[ClockRow]:
+    """Rows of the clock after a batch, or after the newest one before it that was clocked; empty without one."""
+    return next((rows for number, rows in reversed(_by_batch(history)) if number <= batch), ())
+
+
+def growth(before: Sequence[ClockRow], after: Sequence[ClockRow]) -> int:
+    """Number of rows that a topic's landing table got between two states of its clock."""
+    counted = {(row["topic_id"], row["partition"]): row["landed"] + row["quarantined"] for row in before}
+    return sum(
+        row["landed"] + row["quarantined"] - counted.get((row["topic_id"], row["partition"]), 0) for row in after
+    )
+
+
+def corrected_totals(latest: Sequence[ClockRow], replayed: Sequence[ClockRow]) -> list[ClockRow]:
+    """The topic's newest rows of the clock with the counts and gaps of a replay of the same batches.
+
+    How far event time had come stays: what the lost records said of it was true.
+    """
+    known = {(row["topic_id"], row["partition"]): row for row in replayed}
+
+    def corrected(row: ClockRow) -> ClockRow:
+        found = known.get((row["topic_id"], row["partition"]))
+        return {**row, **{name: found[name] for name in (*TOTALS, "gap")}} if found else row
+
+    return [corrected(row) for row in latest]
+
+
+def _by_batch(history: Sequence[ClockRow]) -> list[tuple[int, list[ClockRow]]]:
+    """The rows of the first observation after each batch: later ones with the same batch landed nothing."""
+    ordered = sorted(history, key=lambda row: (row["batch"], row["observation"], row["partition"]))
+    firsts = []
+    for number, rows in groupby(ordered, key=lambda row: row["batch"]):
+        found = list(rows)
+        if number:  # before its first record a topic is observed with batch 0
+            firsts.append((number, [row for row in found if row["observation"] == found[0]["observation"]]))
+    return firsts
+
+
+def _batch(
+    number: int, rows: Sequence[ClockRow], before: Sequence[ClockRow], topic: Topic, now: datetime, who: str, why: str
+) -> Batch:
+    first = rows[0]
+    previous = {row["partition"]: row for row in before if row["topic_id"] == first["topic_id"]}
+    since = max((row["batch"] for row in before), default=0)
+    known = [gap for gap in gaps_of(rows) if since < gap.batch <= number]
+    ranges: dict[int, tuple[int, int, int]] = {}
+    gaps = []
+    for row in rows:
+        partition, until = row["partition"], row["next_offset"]
+        start = _first_offset(row, previous.get(partition), known)
+        readable = _readable_from(topic, first["topic_id"], partition, until)
+        if start < readable:
+            gaps.append(
+                AcceptedGap(
+                    Lost(topic.name, partition, start, readable),
+                    epoch=row["epoch"],
+                    batch=number,
+                    newest_before=previous[partition]["newest_at"] if partition in previous else None,
+                    accepted_at=now,
+                    who=who,
+                    why=why,
+                )
+            )
+        ranges[partition] = (max(start, readable), until, row["end_offset"])
+    return Batch(topic.name, first["topic_id"], first["epoch"], number, first["landed_at"], ranges, (*known, *gaps))
+
+
+def _first_offset(row: ClockRow, previous: ClockRow | None, gaps: Sequence[AcceptedGap]) -> int:
+    """The first offset of a batch in a partition: behind what was landed before it, and behind gaps at its head."""
+    own = sorted(
+        (gap.lost for gap in gaps if (gap.lost.partition, gap.epoch) == (row["partition"], row["epoch"])),
+        key=lambda lost: lost.start,
+    )
+    if previous is None:  # the first of an epoch begins where the topic began then: `read` does not count gaps
+        return int(row["next_offset"] - row["read"] - sum(lost.until - lost.start for lost in own))
+    start = previous["next_offset"]
+    for lost in own:
+        if lost.start <= start:
+            start = max(start, lost.until)
+    return int(start)
+
+
+def _readable_from(topic: Topic, topic_id: str, partition: int, until: int) -> int:
+    """The first offset up to `until` that the broker still has."""
+    begins: Mapping[int, int] = {p.number: p.begin for p in topic.partitions} if topic.id == topic_id else {}
+    return min(begins.get(partition, until), until)
