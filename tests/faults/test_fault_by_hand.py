@@ -21,11 +21,11 @@ from windrow.io.delta import tables
 from windrow.io.delta.damage import TableDamaged
 from windrow.io.landing.batches import CommitsLost
 from windrow.io.registers.publications import TrainingBehind
-from windrow.jobs import verify
-from windrow.jobs.intact import TablesDisagree, require_intact
+from windrow.jobs.audit import verify
+from windrow.jobs.audit.intact import TablesDisagree, require_intact
+from windrow.jobs.audit.reconcile import reconcile_range
 from windrow.jobs.join import make_candidates
 from windrow.jobs.plan.planning import plan_interval
-from windrow.jobs.reconcile import reconcile_range
 from windrow.jobs.run import Context
 from windrow.outcomes import NeedsPerson
 

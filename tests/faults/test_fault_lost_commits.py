@@ -17,8 +17,8 @@ from windrow.columns import ROW_ID
 from windrow.io.delta.damage import TableDamaged
 from windrow.io.landing.batches import CommitsLost
 from windrow.io.registers.plans import Request
-from windrow.jobs import verify
-from windrow.jobs.reconcile import reconcile_range
+from windrow.jobs.audit import verify
+from windrow.jobs.audit.reconcile import reconcile_range
 from windrow.jobs.replay import replay
 from windrow.jobs.run import Context
 from windrow.outcomes import exit_code

@@ -15,7 +15,8 @@ from support.world import World, content
 from windrow.home import Table
 from windrow.io.delta import tables
 from windrow.io.registers.plans import Request
-from windrow.jobs import rebuild, verify
+from windrow.jobs import rebuild
+from windrow.jobs.audit import verify
 from windrow.jobs.join import make_candidates
 from windrow.jobs.plan import survey
 from windrow.jobs.publish import publish

@@ -15,7 +15,7 @@ from support.world import World
 from windrow.home import Table
 from windrow.io.registers.plans import Request
 from windrow.io.training import versions
-from windrow.jobs import verify
+from windrow.jobs.audit import verify
 from windrow.jobs.rebuild import rebuild
 from windrow.jobs.run import BadRequest, Context
 from windrow.transforms.content import ContentDiffers

@@ -15,8 +15,8 @@ from windrow.home import Table
 from windrow.io.ledger import table as ledger_table
 from windrow.io.registers import measures
 from windrow.jobs import ledger as ledger_job
+from windrow.jobs.audit.reconcile import NotReconciled, check, reconcile_range
 from windrow.jobs.rebuild import rebuild
-from windrow.jobs.reconcile import NotReconciled, check, reconcile_range
 from windrow.outcomes import ExitCode, exit_code
 from windrow.semantics.plan import Plan
 

@@ -66,7 +66,7 @@ def reconcile(pipeline: PipelineName, begin: OptionalFrom = None, end: OptionalT
 
     By default the intervals of yesterday (UTC). A closed interval without a publication is named as a hole.
     """
-    from windrow.jobs import reconcile as job
+    from windrow.jobs.audit import reconcile as job
 
     ctx = context(pipeline)
     done = job.reconcile_range(ctx, *job.range_or_yesterday(ctx, begin, end))

@@ -136,8 +136,8 @@ def verify(
     windrow verify feed --last 3
     windrow verify feed --interval 2026-11-01T00:00:00Z
     """
-    from windrow.jobs.verify import chosen, described, refuse_differences
-    from windrow.jobs.verify import verify as job
+    from windrow.jobs.audit.verify import chosen, described, refuse_differences
+    from windrow.jobs.audit.verify import verify as job
 
     ctx = context(pipeline)
     outcomes = []

@@ -16,10 +16,11 @@ MODULES = {
     "override": "override",
     "plan": "plan.plan_intervals",
     "publish": "publish",
-    "reconcile": "reconcile",
+    "reconcile": "audit.reconcile",
+    "replay": "replay",
     "rollback": "rollback",
     "summarise": "summarise",
-    "verify": "verify",
+    "verify": "audit.verify",
 }
 """Name of a job for DAGs and `run_job.py` → its module."""
 

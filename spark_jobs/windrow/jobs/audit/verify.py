@@ -23,7 +23,7 @@ from windrow.home import Home
 from windrow.io.registers import clocks, configs, publications
 from windrow.io.registers.clocks import Observation
 from windrow.io.training import inputs, versions
-from windrow.jobs.intact import require_intact
+from windrow.jobs.audit.intact import require_intact
 from windrow.jobs.options import LastPublications, PipelineName, PublicationNumber, StandingOf
 from windrow.jobs.run import BadRequest, Context, context, job
 from windrow.jobs.spark import spark_for

@@ -26,7 +26,7 @@ from windrow.io.delta.session import frame_of
 from windrow.io.ledger import append, reconciled
 from windrow.io.registers import clocks, publications
 from windrow.io.training import inputs, versions
-from windrow.jobs.intact import require_intact
+from windrow.jobs.audit.intact import require_intact
 from windrow.jobs.ledger import extend_table
 from windrow.jobs.options import OptionalFrom, OptionalTo, PipelineName
 from windrow.jobs.run import BadRequest, Context, context, job
