@@ -193,7 +193,7 @@ def _landed(rows: DataFrame, topic: str, event_time: str) -> DataFrame:
 
 def clock_row(topic: str, until: int, now: datetime) -> dict[str, object]:
     """The clock of a partition that has landed everything up to an offset, at an instant."""
-    counts = {"read": until, "landed": until, "quarantined": 0, "skipped": 0, "before_start": 0}
+    counts = {"read": until, "landed": until, "quarantined": 0, "skipped": 0, "unexplained": 0, "before_start": 0}
     place = {"topic": topic, "topic_id": topic, "epoch": 0, "partition": 0, "batch": 1, "gap": None}
     clock = {"next_offset": until, "end_offset": until, "newest_at": now, "clock_at": now, "idle": False}
     return {**place, **clock, **counts, "landed_at": now}

@@ -45,7 +45,7 @@ def index_page(shown: Sequence[str], places: Places) -> str:
 def pipeline_page(name: str, places: Places) -> str:
     """Return a pipeline's page: its reports, its newest publications and where its tables are."""
     from windrow.io.delta import tables  # loads delta-rs, which Airflow's processes must not load at import
-    from windrow.io.registers import publications
+    from windrow.io.registers import clocks, publications
 
     title = f"Pipeline {name}"
     try:
@@ -68,6 +68,7 @@ def pipeline_page(name: str, places: Places) -> str:
         publications=[(row, row["number"] in standing, _report_of(row, name, places)) for row in newest],
         training=training,
         version=None if table is None else table.version(),
+        gaps=clocks.observe(home).gaps,
         landing=[(topic, home.landing(topic)) for topic in home.pipeline.topics],
     )
 

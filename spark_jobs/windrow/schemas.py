@@ -61,6 +61,7 @@ CLOCK = pa.schema(
         ("landed", _LONG),
         ("quarantined", _LONG),
         ("skipped", _LONG),
+        ("unexplained", _LONG),
         ("before_start", _LONG),
         ("gap", _TEXT),
     ]

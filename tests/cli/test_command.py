@@ -125,7 +125,7 @@ def row(topic: str, partition: int, clock_at: datetime, lag: int) -> dict[str, A
         "clock_at": clock_at,
         "idle": False,
         "landed_at": datetime(2026, 11, 1, 12, tzinfo=UTC),
-        **dict.fromkeys(("read", "landed", "quarantined", "skipped", "before_start"), 0),
+        **dict.fromkeys(("read", "landed", "quarantined", "skipped", "unexplained", "before_start"), 0),
     }
 
 

@@ -100,6 +100,7 @@ def test_the_left_topic_may_be_read_by_a_right_stream_too(files: Any) -> None:
         ("before: 0s, ", ""),
         ("grace: 1m", "grace: 1m\nland_every: 30s"),
         ("grace: 1m", "grace: 1m\ncatch_up: 5"),
+        ("role: label", "role: label\n    compacted: accept"),
         ("max_skew: 10m\n", ""),
         (": training_rows", ": other_rows"),
     ],

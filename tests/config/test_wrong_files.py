@@ -52,6 +52,7 @@ ONE_CHANGE = [
     ("role: label", "role: lable", "19: right[0].role: 'lable' is not known; did you mean 'label'?"),
     ("role: label", "role: label\n    join: outer", "20: right[0].join: 'outer' is not known; write one of: inner, left"),
     ("role: label", "role: label\n    take: lst", "20: right[0].take: 'lst' is not known; did you mean 'last'?"),
+    ("role: label", "role: label\n    compacted: yes", "20: right[0].compacted: 'yes' is not known; write one of: accept, "),
     ("role: label", "role: label\n    silence: no", "20: right[0].silence: 'no' is not known; write one of: negative, "),
     ("mode: caught_up", "mode: caughtup", "34: idle.mode: 'caughtup' is not known; did you mean 'caught_up'?"),
     # times
@@ -160,6 +161,7 @@ def test_a_key_may_have_any_type_with_equality(files: Any, kind: str) -> None:
     ("old", "new", "says"),
     [
         ("event_time: engaged_at", "event_time: seen_at", "38: right[1].event_time: is 'seen_at', in clicks it is 'engaged_at'; clicks reads topic feed.engagements too, make them equal"),
+        ("out_of_orderness: 1m", "out_of_orderness: 1m\n    compacted: accept", "41: right[1].compacted: is accept, in clicks it is refuse; "),
         ("out_of_orderness: 1m", "out_of_orderness: 61s", "40: right[1].out_of_orderness: is 1m1s, in clicks it is 1m; "),
         ("action: string", "action: binary", "36: right[1].columns.action: is binary, in clicks it is string; "),
         ("action: string", "Action: string", "36: right[1].columns.Action: is written 'action' in clicks"),

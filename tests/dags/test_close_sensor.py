@@ -53,6 +53,7 @@ def land(places):
             "landed": 100,
             "quarantined": 0,
             "skipped": 0,
+            "unexplained": 0,
         }
         rows = [
             {**row, "topic": "ads.served", "end_offset": 100, "newest_at": served, "clock_at": served},

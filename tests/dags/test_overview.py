@@ -6,9 +6,10 @@ import pytest
 
 from windrow.config import find
 from windrow.io.delta import tables
-from windrow.io.registers import publications
+from windrow.io.registers import clocks, publications
 from windrow.places import Places
-from windrow.schemas import PUBLICATIONS
+from windrow.schemas import CLOCK, PUBLICATIONS
+from windrow.semantics.landing.gaps import AcceptedGap, Lost, gaps_text
 from windrow_airflow import overview, rebuild_page
 
 MIDNIGHT = datetime(2026, 11, 1, tzinfo=UTC)
@@ -71,6 +72,17 @@ def test_a_pipeline_that_has_published_nothing_and_one_whose_file_is_wrong_have_
     pipelines("broken").write_text("name: broken\n")
     assert "broken.yaml" in overview.pipeline_page("broken", places)
     assert {"ads", "broken"} <= set(overview.pipelines(places))
+
+
+def test_every_gap_is_on_the_page_of_its_pipeline(places):
+    assert "Gaps" not in overview.pipeline_page("ads", places)
+    topic = find("ads", places.pipelines).topics[0]
+    gap = AcceptedGap(Lost(topic, 0, 5, 8), 0, 1, None, MIDNIGHT, who="landing", why="<compacted>")
+    row = {"observation": 1, "topic": topic, "partition": 0, "gap": gaps_text([gap])}
+    tables.append_once(places.table("ads", "clock"), CLOCK, [row], app_id=clocks.APP_ID, version=1)
+    page = overview.pipeline_page("ads", places)
+    assert f"<td>{topic}/0:5-8</td>" in page
+    assert "<td>landing</td><td>&lt;compacted&gt;</td>" in page
 
 
 PLAN = {

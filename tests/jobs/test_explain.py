@@ -84,7 +84,7 @@ class Hand:
                 "topic": topic, "topic_id": topic, "epoch": 0, "partition": 0, "batch": batches, "next_offset": 9_000,
                 "end_offset": 10_000, "newest_at": at(seconds), "clock_at": at(seconds), "idle": False,
                 "landed_at": at(7200), "gap": gap if topic == "clicks" else None,
-                **dict.fromkeys(("read", "landed", "quarantined", "skipped", "before_start"), 0),
+                **dict.fromkeys(("read", "landed", "quarantined", "skipped", "unexplained", "before_start"), 0),
             }
             for topic, seconds in (("served", served), ("clicks", clicks))
         ]  # fmt: skip

@@ -4,11 +4,13 @@ among them."""
 from __future__ import annotations
 
 import shutil
+import time
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from support.small_pipeline import PIPELINE, START, at, delete, event, made, recreate
 from support.world import World
@@ -19,7 +21,7 @@ from windrow.jobs.run import BadRequest, Context
 from windrow.outcomes import ExitCode, exit_code
 from windrow.semantics.landing import offsets
 from windrow.semantics.landing.gaps import GivenUp, Lost, NoSuchGap
-from windrow.semantics.landing.offsets import OffsetsGone
+from windrow.semantics.landing.offsets import OffsetsGone, TopicCompacted
 from windrow.semantics.records import Gap
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
@@ -104,7 +106,7 @@ def test_records_of_a_deleted_topic_that_were_not_landed_are_lost_and_named(
     ctx = made(world, PIPELINE, {"served": 1, "likes": 1})
     world.produce([event("served", 0, 60), event("served", 0, 70), event("likes", 0, 900)])
     monkeypatch.setattr(offsets, "RECORDS_PER_PARTITION", 1)
-    _, behind = next(land.land(ctx))
+    behind = next(land.land(ctx)).after
     monkeypatch.undo()
     assert [clock.lag for clock in behind.clocks] == [0, 1]
     admin = AdminClient({"bootstrap.servers": world.places.kafka})
@@ -120,3 +122,92 @@ def test_records_of_a_deleted_topic_that_were_not_landed_are_lost_and_named(
     (gap,) = seen.gaps
     assert (gap.epoch, gap.next_after) == (0, None)
     assert world.land(replace(ctx, now=lambda: at(20_000))).gaps == (gap,)
+
+
+COMPACTING = {
+    "cleanup_policy": "compact",
+    "segment_ms": "1",
+    "min_cleanable_dirty_ratio": "0",
+    "min_compaction_lag_ms": "0",
+}
+ACCEPTING = PIPELINE.replace("role: label", "role: label\n    compacted: accept")
+
+
+def test_labels_that_compaction_removed_are_a_gap_and_no_row_is_negative_for_them(world: World) -> None:
+    """Refused, then accepted; then the topic is no longer compacted, but the broker's log lacks the records."""
+    ctx = world.pipeline(PIPELINE, now=at(10_000))
+    world.topics({"served": 1})
+    world.topics({"likes": 1}, **COMPACTING)
+    likes = f"{world.name}.likes"
+    served = {"ends before": 174.999999, "touches": 175, "liked": 250, "last": 405, "begins after": 405.000001}
+    world.produce([event("served", 0, t, key=n, name=name) for n, (name, t) in enumerate(served.items())])
+    world.produce([event("served", 0, 2_000)])
+    produce_one_by_one(world, [("a", 300, 2), ("b", 310, 1), ("b", 320, 2), ("b", 400, 99), ("c", 2_000, 1)])
+    until_compacted(world, likes, left=[0, 3, 4])
+
+    with pytest.raises(TopicCompacted, match=rf"topic {likes} is compacted .* `compacted: accept`") as refused:
+        world.land(ctx)
+    assert exit_code(refused.value) == ExitCode.NEEDS_PERSON
+    assert clocks.observe(ctx.home).number == -1
+    assert len(world.table(ctx, f"landing/{world.name}.served")) == 6  # other topics do not wait for a decision
+
+    ctx = world.pipeline(ACCEPTING, now=at(10_000))
+    seen = world.land(ctx)
+    (row,) = seen.of_topic(likes)
+    assert (row["read"], row["landed"], row["skipped"], row["unexplained"]) == (5, 3, 0, 2)
+    (gap,) = seen.gaps
+    assert (str(gap.lost), gap.newest_before, gap.next_after) == (f"{likes}/0:1-3", at(300), at(400))
+    assert (gap.who, "compacted: accept" in gap.why) == ("landing", True)
+    world.train(ctx)
+    assert {r["id"]: (r["label_state"], r["label_reason"], r["liked"]) for r in world.training(ctx)} == {
+        "ends before": ("negative", None, False),
+        "touches": ("unknown", "offset_gap", None),
+        "liked": ("positive", "offset_gap", True),
+        "last": ("unknown", "offset_gap", None),
+        "begins after": ("negative", None, False),
+    }
+    measured = {r["name"]: r["value"] for r in world.table(ctx, "measures")}
+    assert (measured["landing_unexplained"], measured["landing_imbalance"]) == (2, 0)
+
+    alter(world, ResourceType.TOPIC, likes, "cleanup.policy", "delete")
+    other = world.pipeline(PIPELINE.replace("name: small", "name: other"), now=at(10_000))
+    (again,) = world.land(other).gaps
+    assert (again.lost, again.newest_before, again.next_after) == (gap.lost, gap.newest_before, gap.next_after)
+    assert "neither a record nor a transaction marker" in again.why
+
+
+def produce_one_by_one(world: World, likes: list[tuple[str, float, int]]) -> None:
+    """Likes of a record key, a time and a key column; each in a segment of its own, which the next one closes."""
+    producer = Producer({"bootstrap.servers": world.places.kafka})
+    for record_key, seconds, key in likes:
+        topic, partition, value, stamp = event("likes", 0, seconds, key=key)
+        millis = int(stamp.timestamp() * 1000)
+        producer.produce(f"{world.name}.{topic}", value, key=record_key, partition=partition, timestamp=millis)
+        producer.flush(30)
+
+
+def until_compacted(world: World, topic: str, left: list[int]) -> None:
+    """Let the broker's cleaner run often, and wait until it has left these offsets."""
+    alter(world, ResourceType.BROKER, "1", "log.cleaner.backoff.ms", "100")
+    deadline = time.monotonic() + 60
+    while (found := offsets_of(world, topic)) != left:
+        assert time.monotonic() < deadline, found
+
+
+def alter(world: World, kind: ResourceType, of: str, name: str, value: str) -> None:
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    admin = AdminClient({"bootstrap.servers": world.places.kafka})
+    for future in admin.incremental_alter_configs([ConfigResource(kind, of, incremental_configs=[entry])]).values():
+        future.result(30)
+
+
+def offsets_of(world: World, topic: str) -> list[int]:
+    """Offsets of the records that partition 0 has."""
+    settings = {"bootstrap.servers": world.places.kafka, "group.id": "test", "enable.auto.commit": False}
+    consumer = Consumer({**settings, "enable.partition.eof": True})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    found = []
+    while (message := consumer.poll(30)) is not None and not message.error():
+        found.append(message.offset())
+    consumer.close()
+    return found

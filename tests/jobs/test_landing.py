@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -11,14 +12,18 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 from deltalake import DeltaTable
 
+from support.side_by_side import Killed, doomed_landing, faults
 from support.small_pipeline import IDLING, PIPELINE, START, at, delete, event, made, recreate
 from support.world import World
 from windrow.config import Pipeline, parse
-from windrow.io.landing import batches, broker
+from windrow.home import Table
+from windrow.io.landing import batches, broker, log
 from windrow.io.registers import clocks
 from windrow.jobs import land
 from windrow.semantics.balance import BalanceBroken
+from windrow.semantics.landing.clock_rows import undelivered
 from windrow.semantics.landing.offsets import OffsetsGone
+from windrow.semantics.landing.undelivered import Account
 from windrow.transforms.training import schema_differences, types_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
@@ -160,7 +165,9 @@ def test_a_topic_that_fails_does_not_keep_the_others_from_landing(
     assert clocks.observe(ctx.home) == before
 
 
-def test_aborted_records_never_land_and_markers_are_no_gap(world: World) -> None:
+def test_aborted_records_never_land_and_markers_are_no_gap(
+    world: World, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ctx = made(world, PIPELINE, {"served": 1, "likes": 1})
     producer = Producer({"bootstrap.servers": world.places.kafka, "transactional.id": world.name})
     producer.init_transactions(30)
@@ -183,9 +190,26 @@ def test_aborted_records_never_land_and_markers_are_no_gap(world: World) -> None
     producer.produce(f"{world.name}.served", b"{}", partition=0)
     producer.flush(30)
     producer.abort_transaction(30)
-    (served,) = world.land(ctx).of_topic(f"{world.name}.served")
+    topic = f"{world.name}.served"
+    with faults(), doomed_landing({topic: "land.after_commit"}), pytest.raises(Killed):
+        world.land(ctx)  # killed before its undelivered offsets are explained
+    monkeypatch.setattr(log, "FETCH_BYTES", 1)  # every fetch brings one batch
+    seen = world.land(ctx)
+    (served,) = seen.of_topic(topic)
     assert (served["read"], served["landed"], served["skipped"], served["quarantined"]) == (11, 4, 7, 0)
+    assert (served["unexplained"], seen.gaps) == (0, ())
     assert len(world.table(ctx, f"landing/{world.name}.served")) == 4
+    known = [batches.committed(ctx.home.landing(name), 1) for name in ctx.pipeline.topics]
+    assert [one.account for one in known if one] == [None, Account(1, {0: 5}, {0: 0})]  # nothing to explain, no commit
+
+    delete(world, "served", 11)  # what the broker showed is on record: it is not asked again
+    shutil.rmtree(ctx.home.table(Table.CLOCK))
+    counts = ("read", "landed", "skipped", "unexplained", "gap")
+    assert [served[name] for name in counts] == [world.land(ctx).of_topic(topic)[0][name] for name in counts]
+    known_topic = broker.describe(world.places.kafka, [topic])[topic]
+    assert log.batches(spark, world.places.kafka, known_topic, {0: [(9, 11)]}) == {0: []}  # it has deleted them
+    with pytest.raises(log.LogUnreadable, match=r"requested offset is not within the range.*run again"):
+        log.batches(spark, world.places.kafka, known_topic, {0: [(20, 21)]})
 
 
 def test_a_missing_topic_and_a_missing_broker_are_named_and_move_nothing(world: World) -> None:
@@ -332,3 +356,10 @@ def test_a_batch_that_holds_fewer_rows_than_were_delivered_is_never_clocked(worl
     assert (counted[0].landed, counted[0].quarantined) == (5, 1)
     with pytest.raises(BalanceBroken, match="holds 6 rows, but 7 records were delivered"):
         land._counts(spark, ctx.home, batch, written + 1)
+
+    DeltaTable(path).delete("_offset = 3")  # and against the broker's log, where the commit does not count its rows
+    counted = land._counts(spark, ctx.home, batch, None)
+    assert undelivered(batch, counted) == {0: 1}
+    topic = broker.describe(world.places.kafka, [batch.topic])[batch.topic]
+    with pytest.raises(BalanceBroken, match=r"the broker has the records at offsets \[3, 4\), and the landing table"):
+        land._explained(spark, ctx.home, topic, batch, (), undelivered(batch, counted))

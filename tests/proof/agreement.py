@@ -329,6 +329,6 @@ def _clock_row(topic: str, partition: int) -> dict[str, Any]:
     lost = gaps.AcceptedGap(gaps.Lost("labels", 1, 3, 5), 0, 1, at(45), at(100), "proof", "a test", at(46), 1)
     newest = at(100) if topic != "labels" else at(70) if partition == 0 else at(10)
     clock = PartitionClock(topic, 0, partition, 99, 99, newest, at(100))
-    counts = dict.fromkeys(("read", "landed", "quarantined", "skipped", "before_start"), 0)
+    counts = dict.fromkeys(("read", "landed", "quarantined", "skipped", "unexplained", "before_start"), 0)
     gap = gaps.gaps_text([lost]) if (topic, partition) == ("labels", 1) else None
     return {**vars(clock), "topic_id": topic, "batch": 1, "idle": True, "landed_at": at(100), **counts, "gap": gap}

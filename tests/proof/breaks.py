@@ -49,6 +49,7 @@ VECTORS = ("tests/semantics/test_worked_vectors.py",)
 ROWS = ("tests/semantics/test_rows.py",)
 TIME = ("tests/semantics/test_time.py",)
 PROPERTIES = ("tests/semantics/test_properties.py",)
+LANDING = ("tests/semantics/test_landing_rules.py",)
 PLANS = ("tests/semantics/test_plan_and_balance.py",)
 HISTORIES = ("tests/semantics/test_histories.py::TestHistories",)
 SCENARIOS = ("tests/scenarios/test_scenarios.py",)
@@ -151,6 +152,20 @@ BREAKS = (
     ),
     Break("the broker's stamp is not looked at", f"{LANDINGS}._judged", assigned("trusted_until", "now"), SCENARIOS),
     Break("offsets go on in a topic made again", f"{LANDINGS}.recreate", statement("pass", "epoch"), SCENARIOS),
+    # ---- landing
+    Break(
+        "what is not delivered is a marker",
+        "semantics.landing.undelivered:explain",
+        assigned("skipped", "list(undelivered)"),
+        LANDING,
+    ),
+    Break(
+        "a landing that does not balance is clocked",
+        "semantics.landing.clock_rows:check_accounted",
+        never("skipped"),
+        LANDING,
+    ),
+    Break("a compacted topic is landed", "semantics.landing.offsets:refuse_compacted", never("is_compacted"), LANDING),
     # ---- plans, balance, publications
     Break("a plan's id without its run", "semantics.plan:_canonical", becomes("plan.run", "''"), PLANS),
     Break("a plan's id without its pins", "semantics.plan:_canonical", becomes("plan.pins", "{}"), PLANS),

@@ -67,6 +67,7 @@ def measures() -> dict[str, float | None]:
         "landing_landed": 4990.0,
         "landing_quarantined": 4.0,
         "landing_skipped": 6.0,
+        "landing_unexplained": 0.0,
         "landing_imbalance": 0.0,
         "landing_quarantine_rate": 0.0008,
         "landing_duplicate_row_ids": 0.0,

@@ -121,6 +121,9 @@ def test_a_failed_info_is_noted_and_changes_nothing(judged: Judge, measures: Mea
 
     assert judgement.verdict == "passed"
     assert [r.metric for r in judgement.results if r.verdict == "failed"] == ["null_rate.position"]
+    with_gap = judged({**measures, "landing_unexplained": 1.0})
+    assert with_gap.verdict == "passed"
+    assert [r.metric for r in with_gap.results if r.verdict == "failed"] == ["landing_unexplained"]
 
 
 def test_many_measures_of_a_pattern_are_judged_as_each_would_be_by_itself(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -13,12 +14,27 @@ from windrow.semantics.balance import BalanceBroken
 from windrow.semantics.clock import IdlePolicy
 from windrow.semantics.landing import offsets
 from windrow.semantics.landing.batch import Batch, Partition, Topic
-from windrow.semantics.landing.clock_rows import Counts, check_delivered, clock_rows
+from windrow.semantics.landing.clock_rows import Counts, check_accounted, check_delivered, clock_rows, undelivered
 from windrow.semantics.landing.gaps import NOTHING, AcceptedGap, GivenUp, Lost, NoSuchGap, gaps_of, gaps_text
-from windrow.semantics.landing.offsets import OffsetsGone, next_batch, refuse_not_lost
+from windrow.semantics.landing.offsets import (
+    OffsetsGone,
+    TopicCompacted,
+    next_batch,
+    refuse_compacted,
+    refuse_not_lost,
+)
+from windrow.semantics.landing.undelivered import (
+    Account,
+    Explained,
+    LogBatch,
+    Neighbours,
+    account_of,
+    explain,
+    gap_ranges,
+)
 from windrow.semantics.records import Gap
 
-COUNTS = dict.fromkeys(("read", "landed", "quarantined", "skipped", "before_start"), 0)
+COUNTS = dict.fromkeys(("read", "landed", "quarantined", "skipped", "unexplained", "before_start"), 0)
 LOST = Lost("t", 0, 5, 7)
 ACCEPTED = AcceptedGap(LOST, 0, batch=5, newest_before=at(50), accepted_at=at(100), who="ann", why="retention")
 
@@ -34,8 +50,11 @@ def row(next_offset: int, end_offset: int | None = None, **changes: Any) -> dict
     return {**known, "end_offset": end, "newest_at": at(50), "clock_at": at(50), "gap": None, **COUNTS, **changes}
 
 
-def landed(batch: Batch, previous: list[dict[str, Any]], counts: dict[int, Counts]) -> dict[str, Any]:
-    (after,) = clock_rows(batch, previous, counts, out_of_orderness=seconds(10), idle=IdlePolicy("wait"))
+def landed(
+    batch: Batch, previous: list[dict[str, Any]], counts: dict[int, Counts], account: Account | None = None
+) -> dict[str, Any]:
+    account = account or Account(batch.number)
+    (after,) = clock_rows(batch, previous, counts, account, out_of_orderness=seconds(10), idle=IdlePolicy("wait"))
     return dict(after)
 
 
@@ -100,9 +119,10 @@ def test_a_gap_ends_with_the_record_behind_it_once_that_is_within_the_pin() -> N
 def test_counts_add_up_over_batches_and_start_again_with_the_epoch() -> None:
     batch = Batch("t", "id", 0, 5, at(100), {0: (5, 10, 12)})
     before = row(5, landed=4, read=5, skipped=1)
-    after = landed(batch, [before], {0: Counts(landed=2, quarantined=1, newest_at=at(90))})
+    account = Account(5, skipped={0: 1}, unexplained={0: 1})
+    after = landed(batch, [before], {0: Counts(landed=2, quarantined=1, newest_at=at(90))}, account)
     assert {name: after[name] for name in COUNTS} == {
-        "read": 10, "landed": 6, "quarantined": 1, "skipped": 3, "before_start": 0
+        "read": 10, "landed": 6, "quarantined": 1, "skipped": 2, "unexplained": 1, "before_start": 0
     }  # fmt: skip
     assert (after["batch"], after["next_offset"], after["end_offset"], after["clock_at"]) == (5, 10, 12, at(80))
     again = landed(Batch("t", "new", 1, 6, at(100), {0: (0, 2, 2)}), [after], {0: Counts(landed=2)})
@@ -120,6 +140,77 @@ def test_the_clock_carries_a_gap_on_and_ends_it_with_the_first_record_behind_it(
     assert gaps_of([carried]) == (ACCEPTED,)
     behind = landed(Batch("t", "id", 0, 6, at(200), {0: (7, 8, 8)}), [carried], {0: Counts(1, first_at=at(80))})
     assert gaps_of([behind]) == (ACCEPTED.ended(6, at(80)),)
+
+
+def test_a_gap_of_an_account_ends_with_what_is_behind_it_in_its_batch_or_with_the_next() -> None:
+    """The first good record of the batch may lie before the gap, and does not end it."""
+    batch = Batch("t", "id", 0, 5, at(100), {0: (5, 9, 9)})
+    explained = {0: Explained(skipped=1, unexplained=((7, 8),))}
+    before = [row(5, newest_at=at(70))]
+    around = Neighbours(newest_before=at(60), next_after=None)
+    account = account_of(batch, before, explained, {(0, (7, 8)): around}, "lost")
+    assert Account.from_fields(json.loads(account.to_json())) == account
+    assert (account.skipped, account.unexplained) == ({0: 1}, {0: 1})
+    carried = landed(batch, before, {0: Counts(landed=2, first_at=at(55))}, account)
+    (gap,) = gaps_of([carried])
+    assert (gap.lost, gap.newest_before, gap.next_after, gap.batch) == (Lost("t", 0, 7, 8), at(70), None, 5)
+    behind = landed(Batch("t", "id", 0, 6, at(200), {0: (9, 10, 10)}), [carried], {0: Counts(1, first_at=at(80))})
+    assert gaps_of([behind]) == (gap.ended(6, at(80)),)
+    inside = account_of(batch, before, explained, {(0, (7, 8)): Neighbours(at(90), at(95))}, "lost").gaps
+    assert [(gap.newest_before, gap.next_after, gap.next_batch) for gap in inside] == [(at(90), at(95), 5)]
+
+
+RECORDS, MARKER, ABORTED = (10, 13, 3, False), (13, 14, 1, True), (14, 16, 2, True)
+"""Offsets 10 to 12 are records, 13 is a marker, 14 and 15 are aborted records."""
+
+
+@pytest.mark.parametrize(
+    ("holes", "log", "skipped", "unexplained"),
+    [
+        ([(13, 16)], [RECORDS, MARKER, ABORTED], 3, []),
+        ([(13, 16)], [MARKER], 1, [(14, 16)]),
+        ([(13, 16)], [], 0, [(13, 16)]),
+        ([(12, 14)], [MARKER, ABORTED], 1, [(12, 13)]),
+        ([(10, 12), (13, 14)], [(10, 13, 1, False), MARKER], 1, [(10, 12)]),  # compaction removed two of three records
+        ([(13, 14), (15, 17)], [(13, 14, 0, True), (14, 16, 1, True)], 0, [(13, 14), (15, 17)]),  # also of these
+    ],
+)
+def test_an_offset_is_skipped_only_where_the_log_shows_why(
+    holes: list[Any], log: list[Any], skipped: int, unexplained: list[Any]
+) -> None:
+    found = explain("t", 0, holes, [LogBatch(*one) for one in log])
+    assert found == Explained(skipped, tuple(unexplained))
+
+
+def test_a_record_that_the_broker_has_and_the_table_has_not_is_no_gap() -> None:
+    with pytest.raises(BalanceBroken, match=r"records at offsets \[11, 12\), and the landing table lacks 1"):
+        explain("t", 0, [(11, 12), (13, 14)], [LogBatch(*RECORDS), LogBatch(*MARKER)])
+
+
+def test_a_batch_whose_offsets_are_not_all_accounted_for_is_never_clocked() -> None:
+    batch = Batch("t", "id", 0, 5, at(100), {0: (5, 10, 10), 1: (0, 0, 0)})
+    counts = {0: Counts(landed=2, quarantined=1)}
+    assert undelivered(batch, counts) == {0: 2}
+    check_accounted(batch, counts, Account(5, {0: 1}, {0: 1}))
+    for account in (Account(5), Account(5, {0: 1}), Account(5, {0: 2}, {0: 1}), Account(5, {0: 2}, {1: 1})):
+        with pytest.raises(BalanceBroken, match=r"batch 5 read \d offsets of partition \d, and that is not landed"):
+            check_accounted(batch, counts, account)
+
+
+def test_a_partition_with_many_gaps_records_the_widest_distances() -> None:
+    holes = [(n, n + 1) for n in (0, 10, 12, 30, 31)]
+    assert gap_ranges(holes, most=3) == [(0, 1), (10, 13), (30, 32)]
+    assert gap_ranges(holes, most=1) == [(0, 32)]
+    assert gap_ranges(holes) == holes
+    assert gap_ranges([]) == []
+
+
+def test_a_compacted_topic_is_refused_until_the_pipeline_file_accepts_it() -> None:
+    compacted = replace(topic(0, 4), is_compacted=True)
+    with pytest.raises(TopicCompacted, match=r"topic t is compacted .*cleanup.policy to delete.*`compacted: accept`"):
+        refuse_compacted(compacted, is_accepted=False)
+    refuse_compacted(compacted, is_accepted=True)
+    refuse_compacted(topic(0, 4), is_accepted=False)
 
 
 def test_a_batch_must_hold_one_row_per_delivered_record() -> None:

@@ -109,10 +109,13 @@ def test_a_measure_that_is_absent_or_no_whole_number_breaks_the_balance() -> Non
 
 
 def test_a_landing_must_account_for_every_offset() -> None:
-    counts = {"read": 10, "landed": 7, "quarantined": 2, "skipped": 1}
+    counts = {"read": 11, "landed": 7, "quarantined": 2, "skipped": 1, "unexplained": 1}
     assert landing_measures([counts, counts])["landing_imbalance"] == 0
-    assert landing_measures([counts, {**counts, "skipped": 0}])["landing_imbalance"] == 1
-    doubled = landing_measures([counts, {**counts, "landed": 9, "skipped": -1}])
-    assert (doubled["landing_imbalance"], doubled["landing_duplicate_row_ids"]) == (0, 1)
-    assert doubled["landing_quarantine_rate"] == 4 / 20
+    for part in ("landed", "quarantined", "skipped", "unexplained"):
+        assert landing_measures([counts, {**counts, part: counts[part] - 1}])["landing_imbalance"] == 1
+    doubled = landing_measures([counts, {**counts, "landed": 8}])
+    assert (doubled["landing_imbalance"], doubled["landing_duplicate_row_ids"]) == (1, 1)
+    both = landing_measures([{**counts, "landed": 8}, {**counts, "landed": 6}])
+    assert (both["landing_imbalance"], both["landing_duplicate_row_ids"]) == (2, 1)  # one does not hide the other
+    assert doubled["landing_quarantine_rate"] == 4 / 19
     assert landing_measures([])["landing_quarantine_rate"] is None

@@ -55,9 +55,12 @@ def land(
     given_up = job.giving_up(accept_gap or (), who, reason)
     for landed in job.land(context(pipeline), lasting=lasting, every=every, given_up=given_up):
         done = job.summary(landed)
+        if done["restored"]:
+            console.print(f"the clock lacked {done['restored']:,} offsets that had landed before: restored")
         console.print(
             f"read {done['read']:,} = landed {done['landed']:,} + quarantined {done['quarantined']:,} "
-            f"+ skipped {done['skipped']:,}; {done['lag']:,} behind; watermark {shown_instant(done['watermark'])}"
+            f"+ skipped {done['skipped']:,} + unexplained {done['unexplained']:,}; {done['lag']:,} behind; "
+            f"watermark {shown_instant(done['watermark'])}"
         )
 
 

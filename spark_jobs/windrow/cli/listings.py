@@ -65,7 +65,7 @@ def _print_clock(ctx: Context, seen: clocks.Observation, holes: list[Interval]) 
     table = _partitions(seen)
     print_table(table, list(table[0]))
     for gap in seen.gaps:
-        console.print(f"given up: {gap.lost}, by {gap.who} at {shown_instant(gap.accepted_at)}: {gap.why}")
+        console.print(f"gap: {gap.lost}, on record since {shown_instant(gap.accepted_at)} by {gap.who}: {gap.why}")
     age = ctx.now() - max(row["landed_at"] for row in seen.rows)
     console.print(f"landed last {shown_duration(age)} ago")
 

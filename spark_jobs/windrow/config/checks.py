@@ -163,7 +163,7 @@ def _names_do_not_collide(pipeline: PipelineFields) -> Iterator[Finding]:
 
 
 def _shared_topics_agree(pipeline: PipelineFields) -> Iterator[Finding]:
-    """Streams of one topic agree in event time, out-of-orderness, format and column types: it is landed once."""
+    """Streams of one topic agree in event time, out-of-orderness, `compacted`, format and columns: it lands once."""
     readers = list(located(pipeline))
     for index, (where, stream) in enumerate(readers):
         for _, other in readers[:index]:
@@ -182,6 +182,8 @@ def _differ(stream: Stream, other: Stream) -> Iterator[Finding]:
     if stream.out_of_orderness != other.out_of_orderness:
         ours, theirs = duration_text(stream.out_of_orderness), duration_text(other.out_of_orderness)
         yield ("out_of_orderness",), f"is {ours}, in {other.name} it is {theirs}"
+    if stream.compacted != other.compacted:
+        yield ("compacted",), f"is {stream.compacted}, in {other.name} it is {other.compacted}"
     if stream.format != other.format:
         yield ("format",), f"is {stream.format}, in {other.name} it is {other.format}"
     theirs_by_name = {name.lower(): (name, kind) for name, kind in other.columns.items()}

@@ -63,6 +63,10 @@ class Pipeline(PipelineFields):
         """How much older than the newest event of its partition an event of this topic may arrive."""
         return self._first(topic).out_of_orderness
 
+    def accepts_compacted(self, topic: str) -> bool:
+        """Whether the topic may be compacted; its undelivered offsets are then gaps."""
+        return self._first(topic).compacted == "accept"
+
     def event_time(self, topic: str) -> str:
         """The event time column of a topic; streams that share a topic share it."""
         return self._first(topic).event_time
@@ -82,11 +86,12 @@ class Pipeline(PipelineFields):
         """SHA-256 (hex) over the fields that give rows their meaning: two files with one hash make the same rows.
 
         These make no difference: how often and how much at once a run works (`land_every`, `catch_up`), the suite that
-        judges (`expectations`), the order in which streams, columns and topics are written, and spellings (`90s`,
-        `1m30s`).
+        judges (`expectations`), whether a compacted topic is accepted (`compacted`: landing records the gaps), the
+        order in which streams, columns and topics are written, and spellings (`90s`, `1m30s`).
         """
         meaning = self.model_dump(exclude={"land_every", "catch_up", "expectations"})
         for stream in (meaning["left"], *meaning["right"]):
+            del stream["compacted"]
             stream["topics"] = sorted(stream["topics"])
         meaning["right"] = sorted(meaning["right"], key=lambda stream: stream["name"])
         canonical = json.dumps(meaning, sort_keys=True, separators=(",", ":"), default=_canonical)

@@ -67,6 +67,7 @@ class Stream(Frozen):
     event_id: str | None = None
     out_of_orderness: Duration
     where: Expression | None = None
+    compacted: Literal["refuse", "accept"] = "refuse"
 
 
 class LeftStream(Stream):

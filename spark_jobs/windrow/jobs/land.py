@@ -7,8 +7,9 @@ One process lands a pipeline at a time; the kernel frees the lock when its holde
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -18,7 +19,8 @@ from windrow.home import Home, Table
 from windrow.io.delta import crash_points
 from windrow.io.delta.locks import held
 from windrow.io.expressions import require_sound
-from windrow.io.landing import batches, broker
+from windrow.io.landing import batches, broker, log
+from windrow.io.landing.batches import Committed
 from windrow.io.registers import clocks
 from windrow.io.registers.clocks import Observation
 from windrow.jobs.decision import decision
@@ -27,11 +29,26 @@ from windrow.jobs.run import Context, context, job
 from windrow.jobs.spark import spark_for
 from windrow.semantics.clock import ClockRow
 from windrow.semantics.landing.batch import Batch, Topic
-from windrow.semantics.landing.clock_rows import TOTALS, Counts, check_delivered, clock_rows
+from windrow.semantics.landing.clock_rows import (
+    TOTALS,
+    Counts,
+    check_accounted,
+    check_delivered,
+    clock_rows,
+    undelivered,
+)
 from windrow.semantics.landing.gaps import NOTHING, GivenUp, Lost
-from windrow.semantics.landing.offsets import next_batch, refuse_not_lost
+from windrow.semantics.landing.offsets import next_batch, refuse_compacted, refuse_not_lost
+from windrow.semantics.landing.undelivered import COMPACTED, NO_RECORD, Account, account_of, explain, gap_ranges
 from windrow.transforms.decode import decode
-from windrow.transforms.landed import count_by_partition, counts_of
+from windrow.transforms.landed import (
+    around_gaps,
+    count_by_partition,
+    counts_of,
+    neighbours_of,
+    ranges_of,
+    undelivered_ranges,
+)
 
 TOPICS_AT_ONCE = 4
 """Landing a small batch is mostly planning, so topics are landed in parallel."""
@@ -41,7 +58,10 @@ class Landed(NamedTuple):
     """The clock before and after landing."""
 
     before: Observation
+    """with the batches that had landed and that it lacked"""
     after: Observation
+    restored: int = 0
+    """offsets of the batches that the clock lacked: it was lost, or a landing was killed"""
 
 
 def land(
@@ -65,7 +85,8 @@ def land(
         NoSuchGap: a range that is given up is not lost.
         OffsetsGone: the broker deleted offsets before they were landed.
         BrokerUnreachable, TopicMissing: the broker does not answer, or has no such topic.
-        BalanceBroken: a batch does not hold one row per delivered record.
+        BalanceBroken: a batch does not hold one row per delivered record, or an offset is not accounted for.
+        TopicCompacted: the broker removes records of a topic, and the pipeline file does not accept that.
         CommitsLost: a landing table lacks what the clock says was landed.
         Locked, WriteSkipped: another process lands this pipeline.
         PipelineInvalid: Spark cannot run a `where`, or not twice with the same result.
@@ -73,12 +94,12 @@ def land(
     spark = spark_for(f"land {ctx.pipeline.name}", ctx.places, ctx.pipeline)
     require_sound(spark, ctx.pipeline)
     until = time.monotonic() + lasting.total_seconds()
-    first = None
+    first, restored = None, 0
     while True:
         began = time.monotonic()
-        before, after = land_once(spark, ctx, given_up)
-        first = first or before
-        yield Landed(first, after)
+        before, after, restored_now = land_once(spark, ctx, given_up)
+        first, restored = first or before, restored + restored_now
+        yield Landed(first, after, restored)
         is_behind = any(not clock.caught_up for clock in after.clocks)
         if time.monotonic() >= until and not is_behind:
             return
@@ -92,7 +113,11 @@ def land_once(spark: SparkSession, ctx: Context, given_up: GivenUp) -> Landed:
         read                    compute                 write
         clock, broker ────────▶ offsets of a batch
         records ──────────────▶ landing rows ─────────▶ one Delta commit per topic; it carries the batch's offsets
-        rows of that commit ──▶ counts, clock rows ───▶ one clock commit for all topics
+        rows of that commit ──▶ counts
+        broker's log, only
+        where rows are fewer
+        than offsets ─────────▶ what these offsets are ▶ an account, a second commit of the topic
+                                clock rows ────────────▶ one clock commit for all topics
 
     The landing commits are the record of what has landed. The clock is derived from them, so where a run is killed
     between the two, the next one repairs the clock.
@@ -109,15 +134,25 @@ def land_once(spark: SparkSession, ctx: Context, given_up: GivenUp) -> Landed:
         topics = broker.describe(home.places.kafka, home.pipeline.topics)
         refuse_not_lost(given_up, topics.values(), before.rows)
 
-        def land_next(name: str) -> Sequence[ClockRow]:
+        def land_next(name: str) -> TopicClock:
             return land_topic(spark, home, topics[name], landed_at, before.of_topic(name), given_up)
 
         with ThreadPoolExecutor(TOPICS_AT_ONCE) as pool:
             landing = [pool.submit(land_next, name) for name in home.pipeline.topics]
-        rows = [row for topic in landing for row in topic.result()]
-        after = clocks.record(home, before.number + 1, rows)
+        clock = [topic.result() for topic in landing]
+        after = clocks.record(home, before.number + 1, [row for topic in clock for row in topic.after])
         crash_points.point("land.after_clock")
-        return Landed(before, after)
+        known = replace(before, rows=tuple(row for topic in clock for row in topic.before))
+        restored = sum(row["read"] for row in known.rows) - sum(row["read"] for row in before.rows)
+        return Landed(known, after, restored)
+
+
+class TopicClock(NamedTuple):
+    """The rows of a topic in the clock, one per partition, before and after landing."""
+
+    before: Sequence[ClockRow]
+    """with the batches that had landed and that the clock lacked"""
+    after: Sequence[ClockRow]
 
 
 def land_topic(
@@ -127,8 +162,8 @@ def land_topic(
     landed_at: datetime,
     previous: Sequence[ClockRow],
     given_up: GivenUp,
-) -> Sequence[ClockRow]:
-    """Land the next batch of a topic; return its rows of the clock, one per partition.
+) -> TopicClock:
+    """Land the next batch of a topic; return its rows of the clock before and after.
 
     Args:
         topic: the topic as the broker knows it now.
@@ -136,25 +171,29 @@ def land_topic(
         previous: the rows of the topic in the newest observation of the clock.
         given_up: lost ranges that a person gives up.
     """
+    refuse_compacted(topic, is_accepted=home.pipeline.accepts_compacted(topic.name))
     # A run that was killed may have committed a batch that the clock does not know: it is clocked first.
     for committed in batches.committed_after(home.landing(topic.name), previous[0]["batch"] if previous else 0):
-        previous = clock_after(spark, home, committed.batch, previous, committed.rows)
+        previous = clock_after(spark, home, topic, committed, previous)
     batch = next_batch(topic, landed_at, previous, given_up)
     crash_points.point("land.offsets_planned")
     if batch.is_empty:
-        return clock_after(spark, home, batch, previous, 0)
-    return land_batch(spark, home, batch, previous)
+        return TopicClock(previous, clock_after(spark, home, topic, Committed(batch, 0), previous))
+    return TopicClock(previous, land_batch(spark, home, topic, batch, previous))
 
 
-def land_batch(spark: SparkSession, home: Home, batch: Batch, previous: Sequence[ClockRow]) -> Sequence[ClockRow]:
+def land_batch(
+    spark: SparkSession, home: Home, topic: Topic, batch: Batch, previous: Sequence[ClockRow]
+) -> Sequence[ClockRow]:
     """Land the records at the offsets of a batch; return the topic's rows of the clock after it.
 
     Args:
+        topic: the topic as the broker knows it now.
         previous: the topic's rows before the batch.
 
     Raises:
         WriteSkipped: the landing table has a batch of this number or a later one.
-        BalanceBroken: the landing table does not hold one row per delivered record.
+        BalanceBroken: the landing table does not hold one row per delivered record, or an offset is not accounted for.
     """
     # Read.
     records, delivered = broker.read(spark, home.places.kafka, batch)
@@ -166,26 +205,37 @@ def land_batch(spark: SparkSession, home: Home, batch: Batch, previous: Sequence
     crash_points.point("land.before_commit")
     batches.append(rows, home.landing(batch.topic), batch)
     crash_points.point("land.after_commit")
-    return clock_after(spark, home, batch, previous, int(delivered.get["records"]))
+    return clock_after(spark, home, topic, Committed(batch, int(delivered.get["records"])), previous)
 
 
 def clock_after(
-    spark: SparkSession, home: Home, batch: Batch, previous: Sequence[ClockRow], delivered: int | None
+    spark: SparkSession, home: Home, topic: Topic, committed: Committed, previous: Sequence[ClockRow]
 ) -> Sequence[ClockRow]:
     """Return the rows of the clock after a batch that is committed or empty.
 
+    Its account is read with it, or made and committed where it has none and needs one.
+
     Args:
+        topic: the topic as the broker knows it now.
         previous: the topic's rows before it.
-        delivered: number of records that Kafka delivered for it; None where the commit does not record it.
 
     Raises:
-        BalanceBroken: the landing table does not hold one row per delivered record.
+        BalanceBroken: the landing table does not hold one row per delivered record, or an offset is not accounted for.
+        LogUnreadable: undelivered offsets cannot be explained, because the broker does not show its log.
     """
-    counts = {} if batch.is_empty else _counts(spark, home, batch, delivered)
+    batch = committed.batch
+    counts = {} if batch.is_empty else _counts(spark, home, batch, committed.rows)
+    account = committed.account
+    if account is None and undelivered(batch, counts):
+        account = _explained(spark, home, topic, batch, previous, undelivered(batch, counts))
+        batches.append_account(home.landing(topic.name), account)
+    account = account or Account(batch.number)
+    check_accounted(batch, counts, account)
     return clock_rows(
         batch,
         previous,
         counts,
+        account,
         out_of_orderness=home.pipeline.out_of_orderness(batch.topic),
         idle=home.pipeline.idle_policy,
     )
@@ -203,15 +253,48 @@ def _counts(spark: SparkSession, home: Home, batch: Batch, delivered: int | None
     return counts
 
 
+def _explained(
+    spark: SparkSession,
+    home: Home,
+    topic: Topic,
+    batch: Batch,
+    previous: Sequence[ClockRow],
+    partitions: Iterable[int],
+) -> Account:
+    """Find out what the undelivered offsets of a committed batch are: skipped for a reason, or a gap.
+
+    Args:
+        topic: the topic as the broker knows it now; one that was created again explains nothing of the old one.
+        previous: the topic's rows of the clock before the batch.
+        partitions: those with undelivered offsets.
+
+    Raises:
+        BalanceBroken: the broker has a record that is not in the batch.
+        LogUnreadable: the broker does not show its log.
+    """
+    rows = batches.rows_of(spark, home.landing(batch.topic), batch.number)
+    missing = ranges_of(undelivered_ranges(rows, batch, partitions).collect())
+    can_explain = topic.id == batch.topic_id and not topic.is_compacted
+    found = log.batches(spark, home.places.kafka, topic, missing) if can_explain else {}
+    explained = {p: explain(batch.topic, p, ranges, found.get(p, ())) for p, ranges in missing.items()}
+    gaps = {p: gap_ranges(one.unexplained) for p, one in explained.items() if one.unexplained}
+    neighbours = neighbours_of(around_gaps(rows, gaps).collect(), gaps) if gaps else {}
+    return account_of(batch, previous, explained, neighbours, COMPACTED if topic.is_compacted else NO_RECORD)
+
+
 Totals = dict[tuple[str, int, int], dict[str, int]]
 """By topic, epoch and partition: counts since the first offset of the epoch."""
 
 
 def summary(landed: Landed) -> dict[str, Any]:
-    """Return the counts of what the job landed, the watermark, and how many offsets (`lag`) are still to be landed."""
+    """Return the counts of what the job landed, the watermark, and how many offsets (`lag`) are still to be landed.
+
+    `restored` offsets had landed before and were unknown to the clock; they are not among the others.
+    """
     before, after = totals(landed.before), totals(landed.after)
     return {
         **{n: sum(counts[n] - before.get(at, {}).get(n, 0) for at, counts in after.items()) for n in TOTALS},
+        "restored": landed.restored,
         "observation": landed.after.number,
         "watermark": landed.after.watermark,
         "lag": sum(clock.lag for clock in landed.after.clocks),

@@ -26,7 +26,7 @@ from windrow.jobs.options import PipelineName, Reason, Who
 from windrow.jobs.run import Context, context, job
 from windrow.jobs.spark import spark_for
 from windrow.semantics.clock import ClockRow
-from windrow.semantics.landing.batch import Batch
+from windrow.semantics.landing.batch import Batch, Topic
 from windrow.semantics.landing.gaps import Lost, gaps_of
 from windrow.semantics.landing.offsets import lost_ranges
 from windrow.semantics.landing.replay import corrected_totals, growth, lost_batches, rows_at
@@ -72,9 +72,9 @@ def replay(ctx: Context, asked: Request) -> list[Replayed]:
         for name in home.pipeline.topics:
             history = clocks.history(home, name)
             lost_ranges(topics[name], clock.of_topic(name))  # of a broker that lost its newest records nothing is read
-            rows = _rows_held(spark, home, name, history)
+            rows = _rows_held(spark, home, topics[name], history)
             for batch in lost_batches(history, rows, topics[name], ctx.now(), asked.who, asked.reason):
-                before, rows = rows, land_batch(spark, home, batch, rows)
+                before, rows = rows, land_batch(spark, home, topics[name], batch, rows)
                 replayed.append(_replayed(batch, growth(before, rows), history))
             corrected += corrected_totals(clock.of_topic(name), rows)
         if corrected != list(clock.rows):
@@ -82,13 +82,13 @@ def replay(ctx: Context, asked: Request) -> list[Replayed]:
     return replayed
 
 
-def _rows_held(spark: SparkSession, home: Home, topic: str, history: Sequence[ClockRow]) -> Sequence[ClockRow]:
+def _rows_held(spark: SparkSession, home: Home, topic: Topic, history: Sequence[ClockRow]) -> Sequence[ClockRow]:
     """Return the topic's rows of the clock after the newest batch that its landing table holds."""
-    path = home.landing(topic)
+    path = home.landing(topic.name)
     rows = rows_at(history, batches.held(path).batch)
     # a batch that was clocked only together with the next one
     for committed in batches.committed_after(path, rows[0]["batch"] if rows else 0):
-        rows = clock_after(spark, home, committed.batch, rows, committed.rows)
+        rows = clock_after(spark, home, topic, committed, rows)
     return rows
 
 

@@ -1,6 +1,6 @@
 """Balance: every count adds up to its input exactly, or nothing is published.
 
-    landing, over all partitions   offsets read  =  landed  + quarantined + skipped
+    landing, over all partitions   offsets read  =  landed  + quarantined + skipped   + unexplained
     left, by interval              rows landed   =  emitted + duplicate   + unpaired
     right, by interval and stream  labels read   =  matched + unmatched   + duplicate + filtered
 
@@ -27,17 +27,18 @@ def landing_measures(partitions: Iterable[Mapping[str, int]]) -> dict[str, float
     """Measures of the landing balance, summed over topic partitions since their first offset.
 
     Args:
-        partitions: `read`, `landed`, `quarantined` and `skipped` (offsets without a record) of each partition.
-            More rows than offsets make `skipped` negative: row ids that are in the table twice.
+        partitions: the five counts of each partition. More than was read is row ids that are in the table twice.
     """
     partitions = list(partitions)
-    total = {name: sum(one[name] for one in partitions) for name in ("read", "landed", "quarantined", "skipped")}
+    parts = ("landed", "quarantined", "skipped", "unexplained")
+    total = {name: sum(one[name] for one in partitions) for name in ("read", *parts)}
+    left = [one["read"] - sum(one[name] for name in parts) for one in partitions]
     stored = total["landed"] + total["quarantined"]
     return {
         **{f"landing_{name}": value for name, value in total.items()},
-        "landing_imbalance": total["read"] - stored - total["skipped"],
+        "landing_imbalance": sum(map(abs, left)),
         "landing_quarantine_rate": rate(total["quarantined"], stored),
-        "landing_duplicate_row_ids": sum(max(0, -one["skipped"]) for one in partitions),
+        "landing_duplicate_row_ids": sum(max(0, -one) for one in left),
     }
 
 

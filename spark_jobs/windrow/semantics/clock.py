@@ -134,7 +134,7 @@ def advance(
         previous: the partition's clock before the batch; None for a partition that is new.
         topic_clock: the topic's clock before the batch, where a new partition starts.
     """
-    newest_at = _latest(previous.newest_at if previous else None, progress.newest_at)
+    newest_at = latest(previous.newest_at if previous else None, progress.newest_at)
     now = PartitionClock(
         progress.topic,
         progress.epoch,
@@ -151,7 +151,7 @@ def advance(
     if idle.mode == "caught_up" and now.caught_up:
         by_idling = shifted(progress.landed_at, -idle.after - out_of_orderness)
     floor = previous.clock_at if previous else topic_clock
-    return replace(now, clock_at=_latest(floor, by_events, by_idling))
+    return replace(now, clock_at=latest(floor, by_events, by_idling))
 
 
 def topic_clock(partitions: Iterable[PartitionClock]) -> datetime | None:
@@ -205,5 +205,6 @@ def current(partitions: Iterable[PartitionClock]) -> list[PartitionClock]:
     return [p for p in partitions if p.epoch == newest[p.topic]]
 
 
-def _latest(*clocks: datetime | None) -> datetime | None:
+def latest(*clocks: datetime | None) -> datetime | None:
+    """The latest of some instants; None if there is none."""
     return max((utc(c) for c in clocks if c is not None), default=None)

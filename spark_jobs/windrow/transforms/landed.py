@@ -1,16 +1,21 @@
-"""Counts of a landed batch, by partition: the clock and the landing balance are computed from them."""
+"""Counts of a landed batch, by partition: the clock and the landing balance are computed from them.
+
+Where a batch has fewer rows than offsets, also the ranges of offsets without a row, and the event times around gaps.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame, Row, Window
 from pyspark.sql import functions as F
 
 from windrow.columns import EVENT_TIME, OFFSET, PARTITION, QUARANTINED
 from windrow.config import Pipeline
 from windrow.semantics.intervals import at_micros
+from windrow.semantics.landing.batch import Batch, Offsets
 from windrow.semantics.landing.clock_rows import Counts
+from windrow.semantics.landing.undelivered import Neighbours
 
 
 def count_by_partition(rows: DataFrame, pipeline: Pipeline, topic: str) -> DataFrame:
@@ -47,6 +52,70 @@ def counts_of(rows: Iterable[Row]) -> dict[int, Counts]:
             row["before_start"],
             None if row["newest_us"] is None else at_micros(row["newest_us"]),
             None if row["first_us"] is None else at_micros(row["first_us"]),
+        )
+        for row in rows
+    }
+
+
+def undelivered_ranges(rows: DataFrame, batch: Batch, partitions: Iterable[int]) -> DataFrame:
+    """Find the offsets of a batch that have no row.
+
+    Args:
+        rows: landing rows of the batch.
+        partitions: those to look at.
+
+    Returns:
+        For `ranges_of`: `partition`, `start`, `until`, one row per range.
+    """
+    starts = [(partition, batch.ranges[partition][0] - 1, batch.ranges[partition][1]) for partition in partitions]
+    edges = rows.sparkSession.createDataFrame(starts, "partition int, before bigint, until bigint")
+    here = rows.select(F.col(PARTITION).alias("partition"), F.col(OFFSET).alias("offset"))
+    landed = here.join(F.broadcast(edges.select("partition", "until")), "partition")
+    known = landed.unionByName(edges.withColumnRenamed("before", "offset"))
+    next_known = F.lead("offset").over(Window.partitionBy("partition").orderBy("offset"))
+    return known.select(
+        "partition",
+        (F.col("offset") + 1).alias("start"),
+        F.coalesce(next_known, F.col("until")).alias("until"),
+    ).where("start < until")
+
+
+def ranges_of(rows: Iterable[Row]) -> dict[int, list[Offsets]]:
+    """Rows of `undelivered_ranges` by partition, in order."""
+    ranges: dict[int, list[Offsets]] = {}
+    for partition, start, until in sorted((row["partition"], row["start"], row["until"]) for row in rows):
+        ranges.setdefault(partition, []).append((start, until))
+    return ranges
+
+
+def around_gaps(rows: DataFrame, gaps: Mapping[int, Sequence[Offsets]]) -> DataFrame:
+    """Find the event times of the good rows around gaps within a batch.
+
+    Args:
+        rows: landing rows of the batch.
+        gaps: by partition.
+
+    Returns:
+        For `neighbours_of`: one row per gap in a partition with good rows; instants in microseconds since 1970.
+    """
+    ranges = [(partition, start, until) for partition, found in gaps.items() for start, until in found]
+    wanted = F.broadcast(rows.sparkSession.createDataFrame(ranges, "partition int, start bigint, until bigint"))
+    is_good = F.col(QUARANTINED).isNull() & F.col(EVENT_TIME).isNotNull()
+    good = rows.where(is_good).select(PARTITION, OFFSET, EVENT_TIME)
+    near = good.join(wanted, good[PARTITION] == wanted["partition"])
+    is_behind = F.col(OFFSET) >= F.col("until")
+    return near.groupBy("partition", "start", "until").agg(
+        F.unix_micros(F.max(F.when(F.col(OFFSET) < F.col("start"), F.col(EVENT_TIME)))).alias("newest_us"),
+        F.unix_micros(F.min_by(EVENT_TIME, F.when(is_behind, F.col(OFFSET)))).alias("next_us"),
+    )
+
+
+def neighbours_of(rows: Iterable[Row], gaps: Mapping[int, Sequence[Offsets]]) -> dict[tuple[int, Offsets], Neighbours]:
+    """Rows of `around_gaps` as values, by partition and gap; also for gaps without a good row around them."""
+    return {(partition, gap): Neighbours() for partition, found in gaps.items() for gap in found} | {
+        (row["partition"], (row["start"], row["until"])): Neighbours(
+            None if row["newest_us"] is None else at_micros(row["newest_us"]),
+            None if row["next_us"] is None else at_micros(row["next_us"]),
         )
         for row in rows
     }

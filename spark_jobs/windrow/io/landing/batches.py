@@ -1,13 +1,18 @@
 """Landing commits: rows and offsets of a batch in one commit, which is the record of what has landed.
 
+A batch with undelivered offsets has a second commit without rows, its account: it says what these offsets are, as the
+broker showed it then. Later the broker may have deleted them.
+
 The batch number is the transaction version of the landing table, so a batch is committed once or not at all.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from deltalake import CommitProperties, DeltaTable, Transaction
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -19,8 +24,10 @@ from windrow.outcomes import NeedsPerson
 from windrow.semantics.clock import ClockRow
 from windrow.semantics.landing.batch import Batch
 from windrow.semantics.landing.held import NOTHING_HELD, Held, lacks
+from windrow.semantics.landing.undelivered import Account
 
 APP_ID = "windrow.landing"
+ACCOUNT_APP_ID = "windrow.account"
 RECORDS_PER_FILE = 250_000
 
 
@@ -34,6 +41,8 @@ class Committed(NamedTuple):
     batch: Batch
     rows: int | None
     """rows that Spark reported to have written; None where the commit does not record it"""
+    account: Account | None = None
+    """what its undelivered offsets are; None if it has no account (yet)"""
 
 
 def append(rows: DataFrame, path: str, batch: Batch) -> None:
@@ -66,12 +75,37 @@ def append(rows: DataFrame, path: str, batch: Batch) -> None:
 
 
 def committed(path: str, number: int) -> Committed | None:
-    """Return the landing commit with this batch number; None if it is not in the log."""
-    for commit in tables.commits(path):
-        batch = Batch.from_json(commit.message)
-        if batch.number <= number:
-            return Committed(batch, commit.rows) if batch.number == number else None
+    """Return the landing commit with this batch number, and its account; None if it is not in the log."""
+    table, account = tables.opened(path), None
+    for commit, fields in _messages(table) if table is not None else ():
+        if fields["windrow"] == "account":
+            account = Account.from_fields(fields) if fields["batch"] == number else account
+        elif fields["number"] <= number:
+            return (
+                Committed(Batch.from_json(commit.message), commit.rows, account) if fields["number"] == number else None
+            )
     return None
+
+
+def _messages(table: DeltaTable) -> Iterator[tuple[tables.Commit, dict[str, Any]]]:
+    """Yield the commits of batches and accounts with their messages, newest first."""
+    for commit in tables.commits_of(table):
+        yield commit, json.loads(commit.message)
+
+
+def append_account(path: str, account: Account) -> None:
+    """Record the account of a committed batch, in a commit without rows. The caller holds the landing lock."""
+    table = tables.opened(path)
+    assert table is not None, "a committed batch has a table"
+    table.create_write_transaction(
+        [],
+        mode="append",
+        schema=table.schema(),
+        commit_properties=CommitProperties(
+            custom_metadata={"userMetadata": account.to_json()},
+            app_transactions=[Transaction(ACCOUNT_APP_ID, account.batch)],
+        ),
+    )
 
 
 def committed_after(path: str, number: int) -> Iterator[Committed]:
@@ -101,7 +135,7 @@ def held(path: str) -> Held:
         return NOTHING_HELD
     counts = tables.data_files(table)["num_records"].to_pylist()
     rows = None if None in counts else sum(counts)
-    last = next((Batch.from_json(commit.message) for commit in tables.commits_of(table)), None)
+    last = next((Batch.from_json(c.message) for c, fields in _messages(table) if fields["windrow"] == "landing"), None)
     if last is None:
         return Held(max(0, table.transaction_version(APP_ID) or 0), rows)
     return Held(last.number, rows, last.topic_id, {p: until for p, (_, until, _) in last.ranges.items()})

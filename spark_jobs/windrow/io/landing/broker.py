@@ -1,4 +1,4 @@
-"""The broker: ids, partitions and readable offsets of topics, and the records of given offsets.
+"""The broker: ids, cleanup policies, partitions and readable offsets of topics, and the records of given offsets.
 
 Offsets are those that a `read_committed` consumer sees: the end of a partition is its last stable offset.
 """
@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from typing import Any
 
 from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from windrow.outcomes import NotReady
 from windrow.semantics.landing.batch import Batch, Partition, Topic
 
-_TIMEOUT = 30.0
+TIMEOUT = 30.0
+"""Seconds that the broker has for an answer."""
 
 
 class BrokerUnreachable(NotReady):
@@ -27,8 +29,19 @@ class TopicMissing(NotReady):
     """The broker does not have a topic of the pipeline."""
 
 
+def admin(bootstrap: str) -> AdminClient:
+    """Return a client for questions about topics.
+
+    Args:
+        bootstrap: host and port of the broker.
+    """
+    return AdminClient(
+        {"bootstrap.servers": bootstrap, "socket.timeout.ms": 10_000, "log_level": 2, "client.id": "windrow"}
+    )
+
+
 def describe(bootstrap: str, names: Iterable[str]) -> dict[str, Topic]:
-    """Return ids, partitions and readable offsets of topics, by name.
+    """Return ids, cleanup policies, partitions and readable offsets of topics, by name.
 
     Args:
         bootstrap: host and port of the broker.
@@ -37,12 +50,13 @@ def describe(bootstrap: str, names: Iterable[str]) -> dict[str, Topic]:
         BrokerUnreachable: no answer within 30 s.
         TopicMissing: the broker has no such topic.
     """
-    admin = AdminClient(
-        {"bootstrap.servers": bootstrap, "socket.timeout.ms": 10_000, "log_level": 2, "client.id": "windrow"}
-    )
+    client = admin(bootstrap)
     try:
-        described = admin.describe_topics(TopicCollection(list(names)), request_timeout=_TIMEOUT)
-        return {name: _topic(admin, name, future) for name, future in described.items()}
+        described = client.describe_topics(TopicCollection(list(names)), request_timeout=TIMEOUT)
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in described]
+        settings = client.describe_configs(resources, request_timeout=TIMEOUT)
+        policies = {resource.name: future for resource, future in settings.items()}
+        return {name: _topic(client, name, future, policies[name]) for name, future in described.items()}
     except KafkaException as error:
         raise BrokerUnreachable(
             f"no answer from Kafka at {bootstrap} ({error.args[0].str()}). Nothing was landed and no clock "
@@ -50,9 +64,10 @@ def describe(bootstrap: str, names: Iterable[str]) -> dict[str, Topic]:
         ) from error
 
 
-def _topic(admin: AdminClient, name: str, future: object) -> Topic:
+def _topic(client: AdminClient, name: str, future: Any, settings: Any) -> Topic:
     try:
-        topic = future.result()  # type: ignore[attr-defined]
+        topic = future.result()
+        policy = settings.result()["cleanup.policy"].value
     except KafkaException as error:
         if error.args[0].name() == "UNKNOWN_TOPIC_OR_PART":
             raise TopicMissing(
@@ -61,17 +76,17 @@ def _topic(admin: AdminClient, name: str, future: object) -> Topic:
             ) from None
         raise
     numbers = [p.id for p in topic.partitions]
-    begins = _offsets(admin, name, numbers, OffsetSpec.earliest())
-    ends = _offsets(admin, name, numbers, OffsetSpec.latest())
+    begins = _offsets(client, name, numbers, OffsetSpec.earliest())
+    ends = _offsets(client, name, numbers, OffsetSpec.latest())
     partitions = tuple(Partition(n, begins[n], ends[n]) for n in sorted(numbers))
-    return Topic(name, str(topic.topic_id), partitions)
+    return Topic(name, str(topic.topic_id), partitions, is_compacted="compact" in policy)
 
 
-def _offsets(admin: AdminClient, topic: str, numbers: Iterable[int], spec: OffsetSpec) -> dict[int, int]:
-    futures = admin.list_offsets(
+def _offsets(client: AdminClient, topic: str, numbers: Iterable[int], spec: OffsetSpec) -> dict[int, int]:
+    futures = client.list_offsets(
         {TopicPartition(topic, n): spec for n in numbers},
         isolation_level=IsolationLevel.READ_COMMITTED,
-        request_timeout=_TIMEOUT,
+        request_timeout=TIMEOUT,
     )
     return {tp.partition: future.result().offset for tp, future in futures.items()}
 

@@ -98,14 +98,14 @@ def observe(home: Home) -> Observation:
     if number < 0:  # a table that was copied without its transactions still has its observations
         number = max((row["observation"] for row in tables.read(path, ["observation"])), default=-1)
     rows = tables.read(path, filters=[("observation", "=", number)]) if number >= 0 else []
-    here = (row for row in rows if row["topic"] in home.pipeline.topics)
+    here = (row for row in map(_complete, rows) if row["topic"] in home.pipeline.topics)
     return Observation(number, home.pipeline.topics, _ordered(here))
 
 
 def history(home: Home, topic: str) -> tuple[ClockRow, ...]:
     """Return the rows of a topic of every observation, oldest first."""
     rows = tables.read(home.table(Table.CLOCK), filters=[("topic", "=", topic)])
-    return tuple(sorted(rows, key=lambda row: (row["observation"], row["partition"])))
+    return tuple(sorted(map(_complete, rows), key=lambda row: (row["observation"], row["partition"])))
 
 
 def record(home: Home, number: int, rows: Iterable[ClockRow]) -> Observation:
@@ -121,6 +121,11 @@ def record(home: Home, number: int, rows: Iterable[ClockRow]) -> Observation:
     numbered = [{**row, "observation": number} for row in rows]
     tables.append_once(home.table(Table.CLOCK), CLOCK, numbered, app_id=APP_ID, version=number)
     return Observation(number, home.pipeline.topics, _ordered(numbered))
+
+
+def _complete(row: ClockRow) -> ClockRow:
+    """The row with all columns: an older release counts every undelivered offset as skipped."""
+    return {**row, "unexplained": row.get("unexplained") or 0}
 
 
 def _ordered(rows: Iterable[ClockRow]) -> tuple[ClockRow, ...]:

@@ -103,7 +103,10 @@ def _by_id(home: Home, landed: LandedRows, row_id: re.Match[str]) -> list[Row]:
             f"{row_id[0]} has not been landed yet: the next offset to land is {clock.next_offset}, the broker's end "
             f"was {clock.end_offset}. `windrow land {pipeline.name}`"
         )
-    raise BadRequest(f"{row_id[0]} holds no record: a transaction marker, an aborted record, or an accepted gap")
+    raise BadRequest(
+        f"{row_id[0]} holds no record: a transaction marker, an aborted record, or a gap. `windrow clock "
+        f"{pipeline.name}` lists the gaps"
+    )
 
 
 def _by_key(pipeline: Pipeline, landed: LandedRows, question: Question) -> list[Row]:

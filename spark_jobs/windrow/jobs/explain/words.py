@@ -84,8 +84,8 @@ def _reason_words(reason: str, pipeline: Pipeline, left: Record) -> str:
     if reason == "null_key":
         return f"a key column is null ({', '.join(n for n in pipeline.left.key if left.values.get(n) is None)})"
     return {
-        "offset_gap": "offsets of a label topic were deleted before they were landed, the gap was accepted, and its "
-        "time touches this window",
+        "offset_gap": "offsets of a label topic were deleted before they were landed, or compacted away; the gap is on "
+        "record (`windrow clock`), and its time touches this window",
         "label_quarantined": "a label of this key that could have matched could not be read",
         "side_silent": "no partition of a label topic has shown an event beyond the window's end; the clock passed it "
         "by idling only",

@@ -16,6 +16,9 @@ from datetime import datetime
 from windrow.semantics.clock import Progress
 from windrow.semantics.landing.gaps import AcceptedGap
 
+Offsets = tuple[int, int]
+"""Offsets [start, until) of a partition."""
+
 
 @dataclass(frozen=True)
 class Partition:
@@ -33,6 +36,8 @@ class Topic:
     name: str
     id: str
     partitions: tuple[Partition, ...]
+    is_compacted: bool = False
+    """whether its cleanup policy contains `compact`: the broker removes records whose key has a newer one"""
 
 
 @dataclass(frozen=True)

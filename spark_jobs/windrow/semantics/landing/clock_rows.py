@@ -11,6 +11,7 @@ from windrow.semantics.balance import BalanceBroken
 from windrow.semantics.clock import ClockRow, IdlePolicy, PartitionClock, advance, topic_clock
 from windrow.semantics.landing.batch import Batch
 from windrow.semantics.landing.gaps import AcceptedGap, gaps_of, gaps_text
+from windrow.semantics.landing.undelivered import Account
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Counts:
 
 NO_ROWS = Counts()
 
-TOTALS = ("read", "landed", "quarantined", "skipped", "before_start")
+TOTALS = ("read", "landed", "quarantined", "skipped", "unexplained", "before_start")
 """Columns of the clock that count since the first offset of the epoch."""
 
 
@@ -51,10 +52,46 @@ def check_delivered(batch: Batch, counts: Mapping[int, Counts], delivered: int |
         )
 
 
+def undelivered(batch: Batch, counts: Mapping[int, Counts]) -> dict[int, int]:
+    """The number of offsets without a row, by partition that has some. Mostly there is none.
+
+    Args:
+        counts: what the batch holds, by partition.
+    """
+    missing = {}
+    for partition, (start, until, _) in batch.ranges.items():
+        count = counts.get(partition, NO_ROWS)
+        missing[partition] = until - start - count.landed - count.quarantined
+    return {partition: number for partition, number in missing.items() if number}
+
+
+def check_accounted(batch: Batch, counts: Mapping[int, Counts], account: Account) -> None:
+    """Check that every offset of a batch is accounted for: read = landed + quarantined + skipped + unexplained.
+
+    Args:
+        counts: what the batch holds, by partition.
+        account: what its undelivered offsets are.
+
+    Raises:
+        BalanceBroken: the landing of a partition does not balance.
+    """
+    for partition, (start, until, _) in batch.ranges.items():
+        count = counts.get(partition, NO_ROWS)
+        skipped, unexplained = account.skipped.get(partition, 0), account.unexplained.get(partition, 0)
+        if until - start != count.landed + count.quarantined + skipped + unexplained:
+            raise BalanceBroken(
+                f"landing table of {batch.topic}: batch {batch.number} read {until - start} offsets of partition "
+                f"{partition}, and that is not landed {count.landed} + quarantined {count.quarantined} + skipped "
+                f"{skipped} + unexplained {unexplained}. The batch is committed and must not be trusted: keep the "
+                "table, and report this with its commit log."
+            )
+
+
 def clock_rows(
     batch: Batch,
     previous: Sequence[ClockRow],
     counts: Mapping[int, Counts],
+    account: Account,
     *,
     out_of_orderness: timedelta,
     idle: IdlePolicy,
@@ -65,6 +102,7 @@ def clock_rows(
         batch: the batch, also an empty one: idling may move the clock.
         previous: the topic's rows before the batch, possibly of an earlier epoch.
         counts: what the batch holds, by partition; a partition without a row in the batch may be missing.
+        account: what its undelivered offsets are.
         out_of_orderness: of the topic.
 
     Returns:
@@ -72,7 +110,7 @@ def clock_rows(
         first offset of the epoch.
     """
     number = batch.number - 1 if batch.is_empty else batch.number
-    gaps = _gaps_after(batch, previous, counts)
+    gaps = _gaps_after(batch, previous, counts, account)
     clock_before = topic_clock(PartitionClock.of_row(row) for row in previous)
     same = {row["partition"]: row for row in previous if row["topic_id"] == batch.topic_id}
     rows = []
@@ -92,35 +130,38 @@ def clock_rows(
                 "batch": number,
                 "idle": clock.clock_at is not None and clock.clock_at != clock.event_clock(out_of_orderness),
                 "landed_at": batch.landed_at,
-                **_totals(batch, partition, count, last),
+                **_totals(batch, partition, count, account, last),
                 "gap": gaps_text(gaps.get(partition, ())),
             }
         )
     return tuple(rows)
 
 
-def _totals(batch: Batch, partition: int, count: Counts, last: ClockRow | None) -> dict[str, Any]:
+def _totals(batch: Batch, partition: int, count: Counts, account: Account, last: ClockRow | None) -> dict[str, Any]:
     """Counts of the batch added to those of the partition's last row."""
     start, until, _ = batch.ranges[partition]
     grown = {
         "read": until - start,
         "landed": count.landed,
         "quarantined": count.quarantined,
-        "skipped": until - start - count.landed - count.quarantined,  # aborted records and transaction markers
+        "skipped": account.skipped.get(partition, 0),
+        "unexplained": account.unexplained.get(partition, 0),
         "before_start": count.before_start,
     }
     return {name: value + (last[name] if last else 0) for name, value in grown.items()}
 
 
 def _gaps_after(
-    batch: Batch, previous: Sequence[ClockRow], counts: Mapping[int, Counts]
+    batch: Batch, previous: Sequence[ClockRow], counts: Mapping[int, Counts], account: Account
 ) -> dict[int, list[AcceptedGap]]:
-    """Every accepted gap of the topic, by the partition whose row carries it on."""
+    """Every gap of the topic, by the partition whose row carries it on."""
     carried: dict[int, list[AcceptedGap]] = {}
+    ended = []
     for gap in (*gaps_of(previous), *batch.gaps):
         first_at = counts.get(gap.lost.partition, NO_ROWS).first_at
-        if gap.next_after is None and gap.epoch == batch.epoch and first_at is not None:
-            gap = gap.ended(batch.number, first_at)
+        is_open = gap.next_after is None and gap.epoch == batch.epoch
+        ended.append(gap.ended(batch.number, first_at) if is_open and first_at is not None else gap)
+    for gap in (*ended, *account.gaps):  # the account's lie among the rows of the batch: it knows what is behind them
         # A topic that was created again may have fewer partitions: its first one then carries the gaps of the others.
         partition = gap.lost.partition if gap.lost.partition in batch.ranges else min(batch.ranges)
         carried.setdefault(partition, []).append(gap)

@@ -80,7 +80,8 @@ NOTHING = GivenUp()
 class AcceptedGap:
     """A lost range that a person gave up.
 
-    `batch` is the batch that recorded it. `next_after` is the event time of the first good record behind the gap, and
+    `batch` is the batch that recorded it. `was_read` marks a gap that landing found by itself: its offsets are among
+    those that the batch read, and the broker did not deliver them. `next_after` is the event time of the first good record behind the gap, and
     `next_batch` the batch that landed it; both are None until there is one.
     """
 
@@ -93,6 +94,7 @@ class AcceptedGap:
     why: str
     next_after: datetime | None = None
     next_batch: int | None = None
+    was_read: bool = False
 
     def ended(self, batch: int, event_at: datetime) -> AcceptedGap:
         """The gap with the first good record behind it."""

@@ -26,6 +26,30 @@ class OffsetsGone(NeedsPerson):
     """The broker deleted offsets before they were landed. A retry does not help; a person decides."""
 
 
+class TopicCompacted(NeedsPerson):
+    """The broker removes records of the topic whose key has a newer one. A retry does not help; a person decides."""
+
+
+def refuse_compacted(topic: Topic, *, is_accepted: bool) -> None:
+    """Refuse a compacted topic that the pipeline file does not accept.
+
+    Args:
+        topic: the topic as the broker knows it now.
+        is_accepted: whether its streams have `compacted: accept`.
+
+    Raises:
+        TopicCompacted: a label that compaction removes would look like one that never came.
+    """
+    if topic.is_compacted and not is_accepted:
+        raise TopicCompacted(
+            f"topic {topic.name} is compacted (its cleanup.policy contains compact): the broker removes records whose "
+            "key has a newer one, and a row whose label was removed would look like a negative. Nothing of the topic "
+            "was landed. Set its cleanup.policy to delete. Or write `compacted: accept` into its streams in the "
+            "pipeline file: every offset that is not delivered is then a gap, and rows whose window overlaps it "
+            "become unknown."
+        )
+
+
 def next_batch(topic: Topic, landed_at: datetime, previous: Sequence[ClockRow], given_up: GivenUp) -> Batch:
     """The batch to land next; it is empty if nothing new is readable.
 

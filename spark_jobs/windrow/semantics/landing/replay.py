@@ -89,7 +89,8 @@ def _batch(
     first = rows[0]
     previous = {row["partition"]: row for row in before if row["topic_id"] == first["topic_id"]}
     since = max((row["batch"] for row in before), default=0)
-    known = [gap for gap in gaps_of(rows) if since < gap.batch <= number]
+    # what landing found undelivered was read, and is looked at again
+    known = [gap for gap in gaps_of(rows) if since < gap.batch <= number and not gap.was_read]
     ranges: dict[int, tuple[int, int, int]] = {}
     gaps = []
     for row in rows:

@@ -1,0 +1,181 @@
+"""The broker's log: the headers of the record batches around undelivered offsets.
+
+No consumer delivers a transaction marker, and none says why it left an offset out. The log does: its batches are
+fetched as a consumer fetches them, and only their headers are read. Records are neither decoded nor kept.
+
+    fetch at 10      ┌ 10…11 data, aborted ┐┌ 12 marker ┐┌ 13…15 data ┐   at most 64 KiB, or one batch
+                     └ header ┘             └ header    ┘└ header ┘
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import Any, NamedTuple
+
+from confluent_kafka import KafkaException, Node, TopicCollection
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from windrow.io.landing import broker
+from windrow.outcomes import NotReady
+from windrow.semantics.landing.batch import Offsets, Topic
+from windrow.semantics.landing.undelivered import LogBatch
+
+FETCH_BYTES = 64 * 1024
+_WAIT_MS, _TIMEOUT_MS = 5_000, 30_000
+_HEADER = struct.Struct(">qiibIhiqqqhii")
+"""Record batch of format 2 (https://kafka.apache.org/documentation/#recordbatch): base offset, length, leader epoch,
+format, checksum, attributes, last offset delta, two timestamps, producer id, its epoch, sequence, number of records."""
+_LENGTH_AT = 12
+"""Bytes of a batch that its length does not count."""
+_FORMAT = 2
+_TRANSACTIONAL, _CONTROL = 0x10, 0x20
+
+
+class LogUnreadable(NotReady):
+    """The broker does not show its log. A retry goes on from the committed batch; the clock did not move."""
+
+
+class Chunk(NamedTuple):
+    """What one fetch brings."""
+
+    data: bytes
+    aborted: tuple[tuple[int, int], ...]
+    """producer id and first offset of aborted transactions that overlap the data, by first offset"""
+
+
+def batches(
+    spark: SparkSession, bootstrap: str, topic: Topic, undelivered: Mapping[int, Sequence[Offsets]]
+) -> dict[int, list[LogBatch]]:
+    """Return the log's batches around undelivered offsets, by partition, in order.
+
+    Offsets that the broker has deleted meanwhile are in no batch.
+
+    Args:
+        bootstrap: host and port of the broker.
+        topic: the topic as the broker knows it now.
+        undelivered: by partition, ranges in order.
+
+    Raises:
+        LogUnreadable: a partition has no leader, or it does not answer.
+    """
+    begins = {partition.number: partition.begin for partition in topic.partitions}
+    try:
+        leaders = _leaders(bootstrap, topic.name)
+        found: dict[int, list[LogBatch]] = {}
+        for partition, ranges in undelivered.items():
+            with closing(_Leader(spark, bootstrap, leaders[partition])) as leader:
+                found[partition] = list(_around(leader, topic.name, partition, ranges, begins[partition]))
+        return found
+    except (KafkaException, Py4JJavaError) as error:
+        reason = error.java_exception.toString() if isinstance(error, Py4JJavaError) else error.args[0].str()
+        raise LogUnreadable(
+            f"the log of topic {topic.name} cannot be read at {bootstrap}: {reason}. Undelivered offsets cannot be "
+            "explained without it. The batch is committed and no clock moved; run again once the broker is up."
+        ) from error
+
+
+def _around(
+    leader: _Leader, topic: str, partition: int, undelivered: Sequence[Offsets], begin: int
+) -> Iterator[LogBatch]:
+    """Yield the batches around undelivered offsets; one fetch often covers several ranges."""
+    at = begin
+    for start, until in undelivered:
+        at = max(at, start)
+        while at < until:
+            headers = list(batches_in(leader.fetch(topic, partition, at)))
+            if not headers:
+                raise LogUnreadable(
+                    f"topic {topic} partition {partition}: the broker does not show what is at offset {at}. The batch "
+                    "is committed and no clock moved; run again."
+                )
+            yield from headers
+            at = headers[-1].until
+
+
+def batches_in(chunk: Chunk) -> Iterator[LogBatch]:
+    """Yield the whole batches of a chunk. A format older than 2 has no transactions, so it explains nothing."""
+    announced, aborted, at = deque(chunk.aborted), set[int](), 0
+    while at + _HEADER.size <= len(chunk.data):
+        base, length, _, magic, _, attributes, delta, _, _, producer, _, _, records = _HEADER.unpack_from(
+            chunk.data, at
+        )
+        at += _LENGTH_AT + length
+        if at > len(chunk.data):  # a fetch ends anywhere
+            return
+        if magic < _FORMAT:
+            yield LogBatch(base, base + 1, 0, is_left_out=False)
+            continue
+        while announced and announced[0][1] <= base + delta:
+            aborted.add(announced.popleft()[0])
+        is_marker = bool(attributes & _CONTROL)
+        is_aborted = bool(attributes & _TRANSACTIONAL) and producer in aborted
+        yield LogBatch(base, base + delta + 1, records, is_marker or is_aborted)
+        if is_marker:  # it ends the transaction of its producer
+            aborted.discard(producer)
+
+
+def _leaders(bootstrap: str, topic: str) -> dict[int, Node]:
+    """Return the broker that leads each partition."""
+    client = broker.admin(bootstrap)  # an answer needs its client
+    described = client.describe_topics(TopicCollection([topic]), request_timeout=broker.TIMEOUT)
+    return {partition.id: partition.leader for partition in described[topic].result().partitions}
+
+
+class _Leader:
+    """A connection to the broker that leads a partition, by the Kafka client that Spark's source uses."""
+
+    def __init__(self, spark: SparkSession, bootstrap: str, node: Node) -> None:
+        assert spark._jvm is not None
+        self._java = spark._jvm.java.util
+        self._kafka: Any = spark._jvm.org.apache.kafka
+        self._time = self._kafka.common.utils.Time.SYSTEM
+        self._node = self._kafka.common.Node(node.id, node.host, node.port)
+        bytes_as_they_are = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
+        settings = self._java.HashMap()
+        settings.put("bootstrap.servers", bootstrap)
+        settings.put("key.deserializer", bytes_as_they_are)
+        settings.put("value.deserializer", bytes_as_they_are)
+        self._client = self._kafka.clients.ClientUtils.createNetworkClient(
+            self._kafka.clients.consumer.ConsumerConfig(settings),
+            "windrow",
+            self._kafka.common.metrics.Metrics(),
+            "windrow",
+            self._kafka.common.utils.LogContext(),
+            self._kafka.clients.ApiVersions(),
+            self._time,
+            1,
+            _TIMEOUT_MS,
+            self._kafka.clients.ManualMetadataUpdater(),
+            self._kafka.clients.DefaultHostResolver(),
+        )
+
+    def fetch(self, topic: str, partition: int, offset: int) -> Chunk:
+        """Return the log from an offset on: some batches, the first one as a whole."""
+        requests, clients = self._kafka.common.requests, self._kafka.clients
+        wanted = self._java.LinkedHashMap()
+        wanted.put(
+            self._kafka.common.TopicPartition(topic, partition),
+            getattr(requests, "FetchRequest$PartitionData")(
+                self._kafka.common.Uuid.ZERO_UUID, offset, -1, FETCH_BYTES, self._java.Optional.empty()
+            ),
+        )
+        # version 12 is the last one that names topics by name; every broker since 2.0 reads it or an older one
+        request = getattr(requests, "FetchRequest$Builder").forConsumer(12, _WAIT_MS, 1, wanted)
+        request.isolationLevel(self._kafka.common.IsolationLevel.READ_COMMITTED).setMaxBytes(FETCH_BYTES)
+        clients.NetworkClientUtils.awaitReady(self._client, self._node, self._time, _TIMEOUT_MS)
+        sent = self._client.newClientRequest(self._node.idString(), request, self._time.milliseconds(), True)
+        answer = clients.NetworkClientUtils.sendAndReceive(self._client, sent, self._time).responseBody()
+        (topic_answer,) = answer.data().responses()
+        (found,) = topic_answer.partitions()
+        self._kafka.common.protocol.Errors.forCode(found.errorCode()).maybeThrow()
+        aborted = sorted((one.firstOffset(), one.producerId()) for one in found.abortedTransactions() or ())
+        data = bytes(self._kafka.common.utils.Utils.toArray(found.records().buffer())) if found.records() else b""
+        return Chunk(data, tuple((producer, first) for first, producer in aborted))
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._client.close()
