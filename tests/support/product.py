@@ -22,6 +22,7 @@ import pytest
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
+from support.compaction import COMPACTING, offsets_of, produce_one_by_one, until_compacted
 from support.side_by_side import Killed, doomed_landing, dying, lagging
 from support.world import World
 from windrow.home import Table
@@ -137,6 +138,7 @@ class Product:
     def __init__(self, world: World, rules: Rules) -> None:
         self.world, self.rules = world, rules
         settings = {topic: {"message_timestamp_type": "LogAppendTime"} for topic in rules.stamped}
+        settings |= dict.fromkeys(rules.compacted, COMPACTING)
         for topic, count in rules.partitions.items():
             world.topics({topic: count}, **settings.get(topic, {}))
         self.ctx = world.pipeline(pipeline_file(rules, "followed", "{t}.{topic}"), rules.spec.start)
@@ -151,7 +153,7 @@ class Product:
     def produce(self, place: PartitionId, sent: Sent, offset: int) -> None:
         self.waiting.append((place, sent))
         self.unlanded.add(place[0])
-        if sent.is_lost:
+        if sent.is_lost and place[0] not in self.rules.compacted:
             first, _ = self.lost.get(place, (offset, offset))
             self.lost[place] = (first, offset + 1)
 
@@ -284,9 +286,25 @@ class Product:
         return self.ctx
 
     def _flush(self) -> None:
-        records = [record_of(place, sent) for place, sent in self.waiting]
+        records = [record_of(place, s) for place, s in self.waiting if place[0] not in self.rules.compacted]
         self.world.produce([(r.topic, r.partition, r.value, r.timestamp) for r in records])
+        for place in dict.fromkeys(place for place, _ in self.waiting if place[0] in self.rules.compacted):
+            self._compact(place, [sent for at, sent in self.waiting if at == place])
         self.waiting = []
+
+    def _compact(self, place: PartitionId, waiting: Sequence[Sent]) -> None:
+        """A lost record has the key of the next one that is not, so that compaction removes it."""
+        assert not waiting[-1].is_lost, "compaction keeps the last record of a key"
+        bootstrap, topic = self.world.places.kafka, self.named(place[0])
+        known = offsets_of(bootstrap, topic, place[1])
+        first = known[-1] + 1 if known else 0
+        offsets = [first + n for n, sent in enumerate(waiting) if not sent.is_lost]
+        records = [record_of(place, sent) for sent in waiting]
+        key_of = [str(next(o for o in offsets if o >= first + n)) for n in range(len(waiting))]
+        keyed = [(key, r.partition, r.value, r.timestamp) for key, r in zip(key_of, records, strict=True)]
+        produce_one_by_one(bootstrap, topic, keyed)
+        if any(sent.is_lost for sent in waiting[:-1]):
+            until_compacted(bootstrap, topic, place[1], [*known, *offsets])
 
     def _delete_what_is_lost(self) -> Iterator[Lost]:
         for (topic, partition), (first, until) in self.lost.items():

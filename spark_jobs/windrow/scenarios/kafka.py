@@ -93,4 +93,5 @@ def _side(stream: Left | Right, rules: Rules, topic: str) -> Iterator[str]:
     if stream.where is not None:
         column, value = stream.where.column, stream.where.value  # type: ignore[attr-defined]
         yield f"where: \"{column} = '{value}'\""
+    yield f"compacted: {'accept' if stream.topics[0] in rules.compacted else 'refuse'}"
     yield f"out_of_orderness: {duration_text(rules.out_of_orderness[stream.topics[0]])}"

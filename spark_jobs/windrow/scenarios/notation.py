@@ -5,7 +5,7 @@
     labels null 5                               a null in the key
     labels 11,2 5                               two key columns
     labels k 5 bad                              a record that landing must quarantine
-    labels k 5 lost                             retention deletes it before it is read
+    labels k 5 lost                             retention (or compaction) deletes it before it is read
     labels k 3000 logged=10                     its record is stamped 10 by its producer
 
 A time is a number of the scenario's units after its start, `23:59:30` (hours may pass 24), or with a fraction.

@@ -14,7 +14,8 @@ rules:                         defaults are those of the worked vectors
   right:                       default: one label stream called labels
     - {name: labels, topic: labels, role: label, before: 0, after: 100, join: left, take: all,
        silence: unknown, where: action = click, partitions: 1, out_of_orderness: 0, event_id: no,
-       stamps: producer}             or broker (LogAppendTime); a topic may be a list: [web, app]
+       stamps: producer,             or broker (LogAppendTime); a topic may be a list: [web, app]
+       compacted: refuse}            or accept: the topic is compacted, which removes the events that are `lost`
 history:
   - land: [served k 0, labels k 100]      one batch: see `notation` for events
     now: 120                              time of the host's clock; default: the newest time logged so far

@@ -17,7 +17,7 @@ from windrow.semantics.paper.landings import Rules
 from windrow.semantics.records import JoinSpec, Left, Right
 
 RULES = ("interval", "grace", "idle", "max_skew", "key", "left", "right")
-SIDE = ("name", "topic", "partitions", "out_of_orderness", "event_id", "where", "stamps")
+SIDE = ("name", "topic", "partitions", "out_of_orderness", "event_id", "where", "stamps", "compacted")
 RIGHT = (*SIDE, "role", "before", "after", "join", "take", "silence")
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "role": ("label", "feature"),
@@ -33,6 +33,7 @@ class TopicSettings(NamedTuple):
     partitions: dict[str, int]
     disorder: dict[str, timedelta]
     stamped: set[str]
+    compacted: set[str]
 
 
 class RulesReader(Fields):
@@ -52,7 +53,7 @@ class RulesReader(Fields):
         key = tuple(self.texts(tree.get("key"), (*here, "key"))) or ("key",)
         left_tree = self.mapping(tree.get("left"), (*here, "left"))
         self.known(left_tree, SIDE, (*here, "left"))
-        topics = TopicSettings({}, {}, set())
+        topics = TopicSettings({}, {}, set(), set())
         left = Left(**self.side(left_tree, (*here, "left"), "served", key, topics))
         rights = []
         for n, item in enumerate(self.sequence(tree.get("right") or [{}], (*here, "right"))):
@@ -80,7 +81,8 @@ class RulesReader(Fields):
         sides: tuple[Left | Right, ...] = (left, *rights)
         streams = tuple((side.name, side.topics) for side in sides)
         policy = policy or IdlePolicy("wait")
-        return Rules(spec, topics.partitions, topics.disorder, policy, frozenset(topics.stamped)), key, streams
+        stamped, compacted = frozenset(topics.stamped), frozenset(topics.compacted)
+        return Rules(spec, topics.partitions, topics.disorder, policy, stamped, compacted), key, streams
 
     def idle(self, text: str) -> IdlePolicy:
         """The policy of a partition that idles after this time."""
@@ -102,6 +104,8 @@ class RulesReader(Fields):
             topics.disorder.setdefault(topic, self.length(tree, "out_of_orderness", here, "0"))
             if str(tree.get("stamps") or "producer") == "broker":
                 topics.stamped.add(topic)
+            if str(tree.get("compacted") or "refuse") == "accept":
+                topics.compacted.add(topic)
         where = None
         if tree.get("where"):
             column, is_equal, value = (part.strip() for part in str(tree["where"]).partition("="))

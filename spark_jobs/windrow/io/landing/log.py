@@ -3,7 +3,7 @@
 No consumer delivers a transaction marker, and none says why it left an offset out. The log does: its batches are
 fetched as a consumer fetches them, and only their headers are read. Records are neither decoded nor kept.
 
-    fetch at 10      ┌ 10…11 data, aborted ┐┌ 12 marker ┐┌ 13…15 data ┐   at most 64 KiB, or one batch
+    fetch at 10      ┌ 10…11 data, aborted ┐┌ 12 marker ┐┌ 13…15 data ┐   64 KiB to 1 MiB, or one batch
                      └ header ┘             └ header    ┘└ header ┘
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 import struct
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaException, Node, TopicCollection
@@ -25,6 +25,8 @@ from windrow.semantics.landing.batch import Offsets, Topic
 from windrow.semantics.landing.undelivered import LogBatch
 
 FETCH_BYTES = 64 * 1024
+_WHERE_DENSE = 16
+"""So many times larger is a fetch where the one before it covered several ranges."""
 _WAIT_MS, _TIMEOUT_MS = 5_000, 30_000
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 """Record batch of format 2 (https://kafka.apache.org/documentation/#recordbatch): base offset, length, leader epoch,
@@ -64,11 +66,15 @@ def batches(
     """
     begins = {partition.number: partition.begin for partition in topic.partitions}
     try:
-        leaders = _leaders(bootstrap, topic.name)
+        nodes = _leaders(bootstrap, topic.name)
         found: dict[int, list[LogBatch]] = {}
-        for partition, ranges in undelivered.items():
-            with closing(_Leader(spark, bootstrap, leaders[partition])) as leader:
-                found[partition] = list(_around(leader, topic.name, partition, ranges, begins[partition]))
+        leaders: dict[int, _Leader] = {}
+        with ExitStack() as connections:
+            for partition, ranges in undelivered.items():
+                node = nodes[partition]
+                if node.id not in leaders:
+                    leaders[node.id] = connections.enter_context(closing(_Leader(spark, bootstrap, node)))
+                found[partition] = list(_around(leaders[node.id], topic.name, partition, ranges, begins[partition]))
         return found
     except (KafkaException, Py4JJavaError) as error:
         reason = error.java_exception.toString() if isinstance(error, Py4JJavaError) else error.args[0].str()
@@ -82,11 +88,14 @@ def _around(
     leader: _Leader, topic: str, partition: int, undelivered: Sequence[Offsets], begin: int
 ) -> Iterator[LogBatch]:
     """Yield the batches around undelivered offsets; one fetch often covers several ranges."""
-    at = begin
+    at, covered = begin, 0
     for start, until in undelivered:
         at = max(at, start)
+        covered += 1
         while at < until:
-            headers = list(batches_in(leader.fetch(topic, partition, at)))
+            size = FETCH_BYTES * (_WHERE_DENSE if covered > 2 else 1)
+            covered = 0
+            headers = list(batches_in(leader.fetch(topic, partition, at, size)))
             if not headers:
                 raise LogUnreadable(
                     f"topic {topic} partition {partition}: the broker does not show what is at offset {at}. The batch "
@@ -122,7 +131,10 @@ def _leaders(bootstrap: str, topic: str) -> dict[int, Node]:
     """Return the broker that leads each partition."""
     client = broker.admin(bootstrap)  # an answer needs its client
     described = client.describe_topics(TopicCollection([topic]), request_timeout=broker.TIMEOUT)
-    return {partition.id: partition.leader for partition in described[topic].result().partitions}
+    leaders = {partition.id: partition.leader for partition in described[topic].result().partitions}
+    if without := [number for number, leader in leaders.items() if leader is None]:
+        raise LogUnreadable(f"topic {topic}: no broker leads partition {without[0]}. Run again once one does.")
+    return leaders
 
 
 class _Leader:
@@ -153,19 +165,19 @@ class _Leader:
             self._kafka.clients.DefaultHostResolver(),
         )
 
-    def fetch(self, topic: str, partition: int, offset: int) -> Chunk:
-        """Return the log from an offset on: some batches, the first one as a whole."""
+    def fetch(self, topic: str, partition: int, offset: int, size: int) -> Chunk:
+        """Return so many bytes of the log from an offset on, but the first batch as a whole."""
         requests, clients = self._kafka.common.requests, self._kafka.clients
         wanted = self._java.LinkedHashMap()
         wanted.put(
             self._kafka.common.TopicPartition(topic, partition),
             getattr(requests, "FetchRequest$PartitionData")(
-                self._kafka.common.Uuid.ZERO_UUID, offset, -1, FETCH_BYTES, self._java.Optional.empty()
+                self._kafka.common.Uuid.ZERO_UUID, offset, -1, size, self._java.Optional.empty()
             ),
         )
         # version 12 is the last one that names topics by name; every broker since 2.0 reads it or an older one
         request = getattr(requests, "FetchRequest$Builder").forConsumer(12, _WAIT_MS, 1, wanted)
-        request.isolationLevel(self._kafka.common.IsolationLevel.READ_COMMITTED).setMaxBytes(FETCH_BYTES)
+        request.isolationLevel(self._kafka.common.IsolationLevel.READ_COMMITTED).setMaxBytes(size)
         clients.NetworkClientUtils.awaitReady(self._client, self._node, self._time, _TIMEOUT_MS)
         sent = self._client.newClientRequest(self._node.idString(), request, self._time.milliseconds(), True)
         answer = clients.NetworkClientUtils.sendAndReceive(self._client, sent, self._time).responseBody()

@@ -33,11 +33,13 @@ class Rules:
     idle: IdlePolicy
     stamped: frozenset[str] = frozenset()
     """Topics whose records carry the broker's own time (LogAppendTime); an event time ahead of it is not trusted."""
+    compacted: frozenset[str] = frozenset()
+    """Topics that are compacted, and accepted: the gaps of records that are lost are recorded by landing itself."""
 
 
 @dataclass(frozen=True)
 class Sent:
-    """A record as its producer sent it. `is_lost`: retention deletes it before it is read."""
+    """A record as its producer sent it. `is_lost`: retention or compaction deletes it before it is read."""
 
     event_at: datetime | None
     values: Mapping[str, Any]
