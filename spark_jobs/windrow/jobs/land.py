@@ -143,8 +143,7 @@ def land_once(spark: SparkSession, ctx: Context, given_up: GivenUp) -> Landed:
         after = clocks.record(home, before.number + 1, [row for topic in clock for row in topic.after])
         crash_points.point("land.after_clock")
         known = replace(before, rows=tuple(row for topic in clock for row in topic.before))
-        restored = sum(row["read"] for row in known.rows) - sum(row["read"] for row in before.rows)
-        return Landed(known, after, restored)
+        return Landed(known, after, _grown(before, known)["read"])
 
 
 class TopicClock(NamedTuple):
@@ -291,14 +290,19 @@ def summary(landed: Landed) -> dict[str, Any]:
 
     `restored` offsets had landed before and were unknown to the clock; they are not among the others.
     """
-    before, after = totals(landed.before), totals(landed.after)
     return {
-        **{n: sum(counts[n] - before.get(at, {}).get(n, 0) for at, counts in after.items()) for n in TOTALS},
+        **_grown(landed.before, landed.after),
         "restored": landed.restored,
         "observation": landed.after.number,
         "watermark": landed.after.watermark,
         "lag": sum(clock.lag for clock in landed.after.clocks),
     }
+
+
+def _grown(before: Observation, after: Observation) -> dict[str, int]:
+    """Return by how much the counts of all partitions have grown."""
+    earlier = totals(before)
+    return {n: sum(counts[n] - earlier.get(at, {}).get(n, 0) for at, counts in totals(after).items()) for n in TOTALS}
 
 
 def totals(seen: Observation) -> Totals:

@@ -81,8 +81,8 @@ class AcceptedGap:
     """A lost range that a person gave up.
 
     `batch` is the batch that recorded it. `was_read` marks a gap that landing found by itself: its offsets are among
-    those that the batch read, and the broker did not deliver them. `next_after` is the event time of the first good record behind the gap, and
-    `next_batch` the batch that landed it; both are None until there is one.
+    those that the batch read. `next_after` is the event time of the first good record behind the gap, and `next_batch`
+    the batch that landed it; both are None until there is one.
     """
 
     lost: Lost
