@@ -350,7 +350,7 @@ def test_a_batch_that_holds_fewer_rows_than_were_delivered_is_never_clocked(worl
     path = ctx.home.landing(f"{world.name}.served")
     found = batches.committed(path, 1)
     assert found is not None
-    batch, written = found
+    batch, written, _ = found
     assert written == 6  # the number that Spark reported; a repair after a kill checks against it
     counted = land._counts(spark, ctx.home, batch, written)
     assert (counted[0].landed, counted[0].quarantined) == (5, 1)

@@ -15,6 +15,7 @@ from windrow.semantics.landing.clock_rows import Counts, clock_rows
 from windrow.semantics.landing.gaps import AcceptedGap, GivenUp
 from windrow.semantics.landing.offsets import lost_ranges, next_batch
 from windrow.semantics.landing.replay import corrected_totals, growth, lost_batches, rows_at
+from windrow.semantics.landing.undelivered import Explained, Neighbours, account_of
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 NOW = START + timedelta(days=1)
@@ -33,7 +34,7 @@ steps = st.lists(
 )
 
 
-def landed(script: list[Step]) -> tuple[list[Batch], list[ClockRow], Topic]:
+def landed(script: list[Step], *, is_whole: bool = True) -> tuple[list[Batch], list[ClockRow], Topic]:
     """Land a random history as `jobs.land` does; return the committed batches, every observation, and the topic."""
     committed: list[Batch] = []
     history: list[ClockRow] = []
@@ -49,24 +50,34 @@ def landed(script: list[Step]) -> tuple[list[Batch], list[ClockRow], Topic]:
             grown.append(Partition(partition.number, min(partition.begin + taken, end), end))
         topic = replace(topic, partitions=tuple(grown))
         for batch in [one for one in committed if one.number > (clock[0]["batch"] if clock else 0)]:
-            clock = after(batch, clock)  # what a killed run has committed is clocked first
+            clock = after(batch, clock, is_whole=is_whole)  # what a killed run has committed is clocked first
         batch = next_batch(topic, landed_at, clock, GivenUp(tuple(lost_ranges(topic, clock)), "ann", "why"))
         if not batch.is_empty:
             committed.append(batch)
             if is_killed:
                 continue
-        clock = after(batch, clock)
+        clock = after(batch, clock, is_whole=is_whole)
         history += [{**row, "observation": number} for row in clock]
     return committed, history, topic
 
 
-def after(batch: Batch, before: tuple[ClockRow, ...]) -> tuple[ClockRow, ...]:
+def after(batch: Batch, before: tuple[ClockRow, ...], *, is_whole: bool = True) -> tuple[ClockRow, ...]:
+    """The clock after a batch; unless it is whole, landing finds that every seventh offset has no record."""
+    ranges = {p: (start, until) for p, (start, until, _) in batch.ranges.items()}
+    missing = {p: [] if is_whole else [(n, n + 1) for n in range(*ranges[p]) if n % 7 == 6] for p in ranges}
+    account = account_of(
+        batch,
+        before,
+        {p: Explained(0, tuple(found)) for p, found in missing.items()},
+        {(p, one): Neighbours(batch.landed_at) for p, found in missing.items() for one in found},
+        "lost",
+    )
     counts = {
-        p: Counts(landed=until - start, newest_at=batch.landed_at, first_at=batch.landed_at)
-        for p, (start, until, _) in batch.ranges.items()
-        if until > start
+        p: Counts(landed=until - start - len(missing[p]), newest_at=batch.landed_at, first_at=batch.landed_at)
+        for p, (start, until) in ranges.items()
+        if until - start > len(missing[p])
     }
-    return clock_rows(batch, before, counts, out_of_orderness=MINUTE, idle=IdlePolicy("wait"))
+    return clock_rows(batch, before, counts, account, out_of_orderness=MINUTE, idle=IdlePolicy("wait"))
 
 
 def offsets(batches: list[Batch]) -> set[tuple[str, int, int]]:
@@ -92,7 +103,8 @@ def before(batches: list[Batch]) -> list[AcceptedGap]:
 def test_a_replay_has_the_offsets_of_the_lost_batches_or_names_them_as_gaps(
     script: list[Step], data: st.DataObject
 ) -> None:
-    committed, history, topic = landed(script)
+    is_whole = data.draw(st.booleans())
+    committed, history, topic = landed(script, is_whole=is_whole)
     newest = max((row["batch"] for row in history), default=0)
     held = data.draw(st.sampled_from([0, *[batch.number for batch in committed if batch.number <= newest]]))
     lost = [batch for batch in committed if held < batch.number <= newest]
@@ -100,7 +112,7 @@ def test_a_replay_has_the_offsets_of_the_lost_batches_or_names_them_as_gaps(
     rows = tuple(rows_at(history, held))
     for batch in committed:
         if (rows[0]["batch"] if rows else 0) < batch.number <= held:  # clocked only together with the next one
-            rows = after(batch, rows)
+            rows = after(batch, rows, is_whole=is_whole)
 
     replayed = list(lost_batches(history, rows, topic, NOW, "ann", "why"))
 
