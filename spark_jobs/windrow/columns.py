@@ -13,6 +13,8 @@ BATCH = "_batch"
 ARRIVED_AT = "_arrived_at"
 RECORD_AT = "_record_at"
 QUARANTINED = "_quarantined"
+UNREADABLE_VALUES = "_unreadable"
+RECONSIDERED = "_reconsidered"
 RAW = "_raw"
 INTERVAL = "_interval"
 OBSERVED_UNTIL = "_observed_until"
@@ -26,7 +28,7 @@ REASON = "label_reason"
 AUDIT = (BATCH, ARRIVED_AT, OBSERVED_UNTIL, PUBLICATION)
 """Columns that may differ between two publications of the same landed rows (rule 15); a label may not use them."""
 
-LANDING_META = (*ROW_ORDER, BATCH, ARRIVED_AT, RECORD_AT, QUARANTINED)
+LANDING_META = (*ROW_ORDER, BATCH, ARRIVED_AT, RECORD_AT, QUARANTINED, UNREADABLE_VALUES, RECONSIDERED)
 """First columns of a landing table: Delta's statistics cover only the first columns, however wide the payload is."""
 
 ELEMENT_META = (*ROW_ORDER, ARRIVED_AT)
@@ -44,6 +46,8 @@ LANDING_TYPES = {
     ARRIVED_AT: "timestamp",
     RECORD_AT: "timestamp",
     QUARANTINED: "string",
+    UNREADABLE_VALUES: "map<string,string>",
+    RECONSIDERED: "bigint",
     RAW: "binary",
 }
 """Types of `LANDING_META`, and of `RAW`, which follows it."""

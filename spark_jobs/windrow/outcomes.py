@@ -26,7 +26,8 @@ class ExitCode(IntEnum):
     NEEDS_SPARK = 50, "The job was started without Spark and needs it. Started with Spark, it continues."
     NOT_READY = (
         60,
-        "The broker or another part does not answer, a topic is missing, a port is taken. A retry helps once it is up.",
+        "The broker or another part does not answer, a topic is missing, a port is taken, a disk is full, the host's "
+        "clock went back. A retry helps once that is mended.",
     )
     NEEDS_PERSON = 70, "Offsets were lost, or figures do not agree. A person must look; a retry finds the same."
 

@@ -64,6 +64,7 @@ CLOCK = pa.schema(
         ("unexplained", _LONG),
         ("before_start", _LONG),
         ("gap", _TEXT),
+        ("unreadable", _LONG),
     ]
 )
 """State of a partition after a landing batch; an observation has a row for every partition."""

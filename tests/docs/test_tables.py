@@ -29,6 +29,8 @@ TYPES = {
     **columns.TRAINING_TYPES,
     columns.RECORD_AT: "timestamp",
     columns.QUARANTINED: "string",
+    columns.UNREADABLE_VALUES: "map<string,string>",
+    columns.RECONSIDERED: "bigint",
     columns.RAW: "binary",
     columns.PUBLICATION: "bigint",
     columns.DATE: "date",

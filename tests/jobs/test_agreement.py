@@ -12,10 +12,16 @@ import pytest
 from support.generated import (
     AFTER,
     BEFORE,
+    COLUMNS,
+    ENGAGEMENTS,
+    KEY,
     PARTITIONS,
     PIPELINE,
+    PRICED,
+    READERS,
     SPAN,
     START,
+    Reader,
     history,
     is_click,
     oracle_records,
@@ -26,7 +32,7 @@ from support.world import World, content
 from windrow.io.registers import measures as measured
 from windrow.jobs.run import Context
 from windrow.semantics.plan import Plan
-from windrow.semantics.records import Right
+from windrow.semantics.records import Right, unreadable_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.usefixtures("compiled")]
 
@@ -74,7 +80,7 @@ SEVERAL = PIPELINE.replace(
     role: feature
     topic: t.engagements
     where: "action = 'click'"
-    columns: {event_id: string, user_id: bigint, item_id: bigint, action: string, engaged_at: timestamp}
+    columns: {event_id: string, user_id: bigint, item_id: bigint, action: string, engaged_at: timestamp, price: double}
     key: [user_id, item_id]
     event_time: engaged_at
     out_of_orderness: 1m
@@ -85,7 +91,7 @@ SEVERAL = PIPELINE.replace(
     topic: t.engagements
     where: "action = 'click'"
     silence: negative
-    columns: {event_id: string, user_id: bigint, item_id: bigint, action: string, engaged_at: timestamp}
+    columns: {event_id: string, user_id: bigint, item_id: bigint, action: string, engaged_at: timestamp, price: double}
     key: [user_id, item_id]
     event_time: engaged_at
     event_id: event_id
@@ -94,7 +100,15 @@ SEVERAL = PIPELINE.replace(
     take: first
 grace: 1m""",
 )
-"""Three right streams on one topic: a label with take, a feature that must match, a label that may be silent."""
+"""Three right streams on one topic: a label with take, a feature that must match, a label that may be silent.
+
+The last two read a price too, which for a quarter of the records is no number: only they cannot read these.
+"""
+PRICED_READER = Reader(PRICED, is_click)
+SEVERAL_READERS = {
+    **READERS,
+    ENGAGEMENTS: (*READERS[ENGAGEMENTS], PRICED_READER, replace(PRICED_READER, key=KEY)),
+}
 
 
 def test_several_streams_inner_and_take_agree_with_the_reference_join(world: World) -> None:
@@ -104,22 +118,40 @@ def test_several_streams_inner_and_take_agree_with_the_reference_join(world: Wor
     world.train(ctx)
 
     def right(name: str, **rules: Any) -> Right:
-        shared = {"topics": ("t.engagements",), "key": ("user_id", "item_id"), "where": is_click}
+        shared = {"topics": (ENGAGEMENTS,), "key": KEY, "where": is_click, "columns": frozenset(PRICED)}
         return Right(name=name, **{**shared, **rules})
 
     streams = (
-        right("clicks", before=BEFORE, after=AFTER, event_id="event_id", take="last"),
+        right(
+            "clicks",
+            before=BEFORE,
+            after=AFTER,
+            event_id="event_id",
+            take="last",
+            columns=frozenset(COLUMNS[ENGAGEMENTS]),
+        ),
         right("soon", before=timedelta(minutes=2), after=timedelta(minutes=3), role="feature", join="inner"),
         right("ever", after=timedelta(minutes=8), event_id="event_id", silence="negative", take="first"),
     )
-    landed = oracle_records(records, landed_at=LANDED_AT)
+    landed = oracle_records(records, landed_at=LANDED_AT, readers=SEVERAL_READERS)
     spec = replace(oracle_spec(landed, PINS), right=streams)
-    joined = expected(records, LANDED_AT, seen.frontier(ctx.pipeline), spec)
+    joined = expected(records, LANDED_AT, seen.frontier(ctx.pipeline), spec, SEVERAL_READERS)
     names = ("clicks", "soon", "ever")
     rows = expected_rows(joined)
     assert len(rows) > 5
     assert sum(one.balance.left.unpaired for one in joined.values()) > 5
     assert found_rows(world.training(ctx), world, names) == rows
+    assert {row["label_reason"] for row in world.training(ctx)} >= {"label_quarantined", None}
+
+    spoilt = [r for r in landed if not r.quarantined and any(unreadable_for(r, stream) for stream in streams)]
+    assert len(spoilt) > 5
+    assert sum(row["unreadable"] for row in seen.rows) == len(spoilt)
+    register = {row["interval"]: row for row in world.register(ctx)}
+    for start, one in joined.items():
+        plan = Plan.from_json(register[start]["plan"])
+        measures = {row["name"]: row["value"] for row in measured.of_plans(ctx.home, [plan])}
+        wanted = one.balance.measures()
+        assert {name: measures[name] for name in wanted} == wanted
 
 
 def test_landing_quarantines_what_the_reference_decoder_does(world: World) -> None:
@@ -127,12 +159,12 @@ def test_landing_quarantines_what_the_reference_decoder_does(world: World) -> No
     world.produce(sent(records))
     world.land(ctx)
     found = {
-        (topic, row["_partition"], row["_offset"]): row["_quarantined"]
+        (topic, row["_partition"], row["_offset"]): (row["_quarantined"], dict(row["_unreadable"] or ()))
         for topic in ("served", "engagements")
         for row in world.table(ctx, f"landing/{world.name}.{topic}")
     }
     reasons = {
-        (r.row_id.topic.removeprefix("t."), r.row_id.partition, r.row_id.offset): r.quarantined
+        (r.row_id.topic.removeprefix("t."), r.row_id.partition, r.row_id.offset): (r.quarantined, r.unreadable)
         for r in oracle_records(records, landed_at=LANDED_AT)
     }
     assert found == reasons

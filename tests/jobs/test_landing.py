@@ -22,6 +22,7 @@ from windrow.io.registers import clocks
 from windrow.jobs import land
 from windrow.semantics.balance import BalanceBroken
 from windrow.semantics.landing.clock_rows import undelivered
+from windrow.semantics.landing.host_clock import ClockWentBack
 from windrow.semantics.landing.offsets import OffsetsGone
 from windrow.semantics.landing.undelivered import Account
 from windrow.transforms.training import schema_differences, types_of
@@ -47,7 +48,23 @@ def test_an_idle_partition_follows_the_landing_time_only_when_it_is_caught_up(wo
     assert clock["served", 1] == at(1_000 - 180 - 10)
     assert clock["served", 0] == at(900 - 10)
     assert clock["likes", 0] == at(990 - 5)
-    assert world.land(replace(ctx, now=lambda: at(900))).watermark == seen.watermark  # a host clock that steps back
+    assert world.land(replace(ctx, now=lambda: at(950))).watermark == seen.watermark  # a host clock that steps back
+
+
+def test_a_host_clock_that_went_back_lands_nothing_until_it_is_right_or_trusted(world: World) -> None:
+    ctx = made(world, PIPELINE, {"served": 1, "likes": 1}, now=1_000)
+    world.produce([event("served", 0, 900), event("likes", 0, 900)])
+    seen = world.land(ctx)
+    world.produce([event("served", 0, 990)])
+    back = replace(ctx, now=lambda: at(900))
+    with pytest.raises(ClockWentBack, match=r"1min 40s before the last landing.*--trust-clock"):
+        world.land(back)
+    assert clocks.observe(ctx.home) == seen
+    assert len(world.table(ctx, f"landing/{world.name}.served")) == 1
+    _, trusted = next(land.land(back, trust_clock=True))
+    assert {row["landed_at"] for row in trusted.rows} == {at(900)}
+    assert [row["quarantined"] for row in trusted.of_topic(f"{world.name}.served")] == [1]  # the person said so
+    assert world.land(back).number == trusted.number + 1  # from now on this clock is the one to go by
 
 
 def test_nothing_new_makes_no_batch_and_looks_at_the_clock_again(world: World) -> None:
@@ -282,6 +299,9 @@ def test_text_that_is_not_one_json_object_is_malformed(world: World) -> None:
         "",
         GOOD[:-1],
         GOOD.replace("x", "x\x01"),
+        GOOD[:-1] + ',"k":2}',  # the same name twice
+        GOOD[:-1] + ',"more":[{"a":1,"b":{"a":2},"a":1}]}',
+        GOOD.replace('"', "'"),
     ]
     world.produce([("served", 0, text.encode(), START) for text in [GOOD, *broken]])
     world.land(ctx)

@@ -134,7 +134,19 @@ BREAKS = (
         returns("where is None or where(record.values) is not False"),
         ROWS,
     ),
-    Break("quarantined records are read", f"{REFERENCE}:side_of", drop_condition("quarantined"), ROWS + PROPERTIES),
+    Break("quarantined records are read", f"{REFERENCE}:side_of", drop_condition("unreadable_for"), ROWS + PROPERTIES),
+    Break(
+        "a stream judges by the columns of others",
+        "semantics.records:unreadable_for",
+        assigned("found", "set(record.unreadable.values())"),
+        SCENARIOS,
+    ),
+    Break(
+        "a host clock that went back is trusted",
+        "semantics.landing.host_clock:refuse_clock_that_went_back",
+        never("landed_at"),
+        SCENARIOS,
+    ),
     Break("rows not in served order", f"{REFERENCE}:side_of", assigned("rows", "tuple(winners.values())"), SCENARIOS),
     # ---- label states
     Break("unknown counted as negative", "semantics.labels:label_state", becomes("'unknown'", "'negative'"), SCENARIOS),

@@ -13,13 +13,14 @@ from support.scenario import START, at, seconds
 from windrow.semantics.balance import BalanceBroken
 from windrow.semantics.clock import IdlePolicy
 from windrow.semantics.landing import offsets
-from windrow.semantics.landing.batch import Batch, Partition, Topic
+from windrow.semantics.landing.batch import Batch, Partition, Reconsidered, Topic
 from windrow.semantics.landing.clock_rows import Counts, check_accounted, check_delivered, clock_rows, undelivered
 from windrow.semantics.landing.gaps import NOTHING, AcceptedGap, GivenUp, Lost, NoSuchGap, gaps_of, gaps_text
 from windrow.semantics.landing.offsets import (
     OffsetsGone,
     TopicCompacted,
     next_batch,
+    reconsidering_batch,
     refuse_compacted,
     refuse_not_lost,
 )
@@ -127,6 +128,28 @@ def test_counts_add_up_over_batches_and_start_again_with_the_epoch() -> None:
     assert (after["batch"], after["next_offset"], after["end_offset"], after["clock_at"]) == (5, 10, 12, at(80))
     again = landed(Batch("t", "new", 1, 6, at(100), {0: (0, 2, 2)}), [after], {0: Counts(landed=2)})
     assert (again["read"], again["landed"], again["newest_at"], again["clock_at"]) == (2, 2, None, at(80))
+
+
+def test_what_is_reconsidered_counts_once_takes_no_offset_and_ends_no_gap() -> None:
+    before = row(5, end_offset=5, read=5, landed=2, quarantined=3, gap=gaps_text([ACCEPTED]))
+    batch = reconsidering_batch(topic(0, 9), at(100), [before], Reconsidered("ann", "mended"))
+    assert batch is not None
+    assert not batch.is_empty
+    assert Batch.from_json(batch.to_json()) == batch
+    after = landed(batch, [before], {0: Counts(landed=2, newest_at=at(90), first_at=at(80))})
+    assert [after[name] for name in ("read", "landed", "quarantined", "skipped")] == [5, 4, 1, 0]
+    assert (after["batch"], after["next_offset"], after["end_offset"], after["clock_at"]) == (5, 5, 9, at(80))
+    assert gaps_of([after]) == (ACCEPTED,)  # the record may have been in front of it
+
+
+def test_nothing_is_reconsidered_of_a_topic_that_was_created_again() -> None:
+    decided = Reconsidered("ann", "mended")
+    assert reconsidering_batch(topic(0, 9, "new"), at(100), [row(5)], decided) is None
+    assert reconsidering_batch(topic(0, 9), at(100), [], decided) is None
+
+
+def test_an_ordinary_batch_is_written_as_earlier_versions_read_it() -> None:
+    assert "reconsidered" not in Batch("t", "id", 0, 5, at(100), {0: (5, 5, 5)}).to_json()
 
 
 def test_an_empty_batch_keeps_its_number_for_the_next() -> None:

@@ -90,12 +90,12 @@ def test_a_where_that_is_unknown_leaves_the_record_out() -> None:
     assert (labels_of(joined), joined.balance.right["labels"].filtered) == ([[]], 1)
 
 
-def test_a_filtered_record_may_lack_its_event_time_and_a_selected_one_may_not() -> None:
+def test_a_filtered_record_may_lack_its_event_time_and_a_selected_one_cannot_be_read_without() -> None:
     records = landed(L("k", 0), R("k", None))
-    joined = join_at(0, records, spec(right(where=lambda v: False)))
-    assert joined.balance.right["labels"].read == 0
-    with pytest.raises(ValueError, match="no event time"):
-        join_at(0, records, spec())
+    filtered = join_at(0, records, spec(right(where=lambda v: False)))
+    selected = join_at(0, records, spec())
+    assert filtered.balance.right["labels"].read == selected.balance.right["labels"].read == 0
+    assert [joined.rows[0].label_reason for joined in (filtered, selected)] == [None, "label_quarantined"]
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_a_quarantined_feature_is_no_doubt_about_labels() -> None:
 def test_a_left_row_with_a_null_key_meets_nothing_and_is_unknown() -> None:
     joined = join_at(0, landed(L(None, 0), R(None, 5)), spec())
     assert (labels_of(joined), states_of(joined)) == ([[]], [("unknown", "null_key")])
-    assert joined.balance.right["labels"].unmatched == 1
+    assert joined.balance.right["labels"].read == 0  # a label without a key cannot be read
 
 
 def test_a_reason_also_stands_on_a_positive_whose_list_may_be_incomplete() -> None:

@@ -55,6 +55,8 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
     },
 }
 EVENT_TIME = {SERVED: "served_at", ENGAGEMENTS: "engaged_at"}
+PRICED: Mapping[str, str] = {**COLUMNS[ENGAGEMENTS], "price": "double"}
+"""Columns of a stream that also reads the price of an engagement, which is not always a number."""
 
 PIPELINE = """\
 name: generated
@@ -115,10 +117,26 @@ class _Sent:
     partition: int
 
 
+@dataclass(frozen=True)
+class Reader:
+    """What a stream needs of a record. `key`: only where a record without a key is of no use to it."""
+
+    columns: Mapping[str, str]
+    where: Callable[[Mapping[str, Any]], bool | None] | None = None
+    key: tuple[str, ...] = ()
+
+
 def is_click(values: Mapping[str, Any]) -> bool | None:
     """`action = 'click'`, with SQL's third value."""
     action = values.get("action")
     return None if action is None else action == "click"
+
+
+READERS: Mapping[str, tuple[Reader, ...]] = {
+    SERVED: (Reader(COLUMNS[SERVED]),),
+    ENGAGEMENTS: (Reader(COLUMNS[ENGAGEMENTS], is_click, KEY),),
+}
+"""The streams of `PIPELINE`, by topic."""
 
 
 def history(seed: int, *, lefts: int = 60) -> list[KafkaRecord]:
@@ -143,11 +161,12 @@ def oracle_records(
     batches: Sequence[int] | None = None,
     landed_at: datetime = LANDED_AT,
     max_skew: timedelta = MAX_SKEW,
+    readers: Mapping[str, tuple[Reader, ...]] = READERS,
 ) -> list[Record]:
     """The records as landing should hold them. `batches`: of each record; without it all are of batch 1."""
     records = list(records)
     return [
-        decode(record, batch, landed_at=landed_at, max_skew=max_skew)
+        decode(record, batch, landed_at=landed_at, max_skew=max_skew, readers=readers)
         for record, batch in zip(records, batches or [1] * len(records), strict=True)
     ]
 
@@ -162,6 +181,7 @@ def oracle_spec(records: Iterable[Record], pins: Mapping[str, int], **changes: A
         "after": AFTER,
         "event_id": "event_id",
         "where": is_click,
+        "columns": frozenset(COLUMNS[ENGAGEMENTS]),
     }
     return JoinSpec(
         left=Left("served", (SERVED,), KEY, event_id="request_id"),
@@ -174,29 +194,46 @@ def oracle_spec(records: Iterable[Record], pins: Mapping[str, int], **changes: A
     )
 
 
-def decode(record: KafkaRecord, batch: int, *, landed_at: datetime, max_skew: timedelta) -> Record:
+def decode(
+    record: KafkaRecord,
+    batch: int,
+    *,
+    landed_at: datetime,
+    max_skew: timedelta,
+    readers: Mapping[str, tuple[Reader, ...]] = READERS,
+) -> Record:
     """One Kafka record as landing should see it, in plain Python.
 
-    The first reason that applies: tombstone, bad_utf8, malformed, event_time_ahead; then, for a record that
-    `where` selects, wrong_type, event_time_missing, null_key. Others land as they are and count as filtered.
+    The first reason that applies: tombstone, bad_utf8, malformed, event_time_ahead; then, if every stream that `where`
+    selects it for has one: wrong_type, event_time_missing, null_key. What no stream selects lands and is filtered.
     """
     row_id = RowId(record.topic, 0, record.partition, record.offset)
-    columns = COLUMNS[record.topic]
+    streams = readers[record.topic]
     raw, reason = _json_object(record.value)
-    read = {name: _READ[kind](raw.get(name)) for name, kind in columns.items()}
+    read = {name: _READ[kind](raw.get(name)) for stream in streams for name, kind in stream.columns.items()}
     values = {name: None if value is WRONG else value for name, value in read.items()}
+    unreadable = {name: "wrong_type" for name, value in read.items() if value is WRONG}
     event_at = values[EVENT_TIME[record.topic]]
     if event_at is not None and event_at > utc(landed_at) + max_skew:
         event_at, reason = None, reason or "event_time_ahead"
-    is_label = record.topic == ENGAGEMENTS
-    if not reason and (not is_label or is_click(values)):
-        if any(value is WRONG for value in read.values()):
-            reason = "wrong_type"
-        elif event_at is None:
-            reason = "event_time_missing"
-        elif is_label and any(values[k] is None for k in KEY):
-            reason = "null_key"
-    return Record(row_id, batch, event_at, values, record.timestamp, reason)
+    found = [] if reason else [_judge(stream, values, unreadable, event_at) for stream in streams]
+    if found and "readable" not in found:
+        worst = ("wrong_type", "event_time_missing", "null_key")
+        reason = next((why for why in worst if why in found), None)
+    return Record(row_id, batch, event_at, values, record.timestamp, reason, unreadable)
+
+
+def _judge(stream: Reader, values: Mapping[str, Any], unreadable: Mapping[str, str], event_at: datetime | None) -> str:
+    """What a record is to one stream: filtered, readable, or the reason why it cannot be read."""
+    is_spoilt = any(name in unreadable for name in stream.columns)
+    chosen = stream.where is None or stream.where(values)
+    if chosen is False or (chosen is None and not is_spoilt):
+        return "filtered"
+    if is_spoilt:
+        return "wrong_type"
+    if event_at is None:
+        return "event_time_missing"
+    return "null_key" if any(values[name] is None for name in stream.key) else "readable"
 
 
 def _json_object(value: bytes | None) -> tuple[dict[str, Any], str | None]:
@@ -207,10 +244,17 @@ def _json_object(value: bytes | None) -> tuple[dict[str, Any], str | None]:
     except UnicodeDecodeError:
         return {}, "bad_utf8"
     try:
-        read = json.loads(text)
+        read = json.loads(text, object_pairs_hook=_without_repeats)
     except ValueError:
         return {}, "malformed"
     return (read, None) if isinstance(read, dict) else ({}, "malformed")
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object, unless a name stands in it twice: which of the values was meant is not known."""
+    if len({name for name, _ in pairs}) < len(pairs):
+        raise ValueError("a name stands twice in an object")
+    return dict(pairs)
 
 
 WRONG: Any = object()
@@ -296,6 +340,7 @@ def _engagements(rng: random.Random, served_at: list[datetime], count: int) -> l
             "item_id": rng.randrange(3),
             "action": rng.choice(("click", "click", "click", "click", "view", None)),
             "engaged_at": _iso(at),
+            "price": (1.5, None, 2.5, "dear")[n % 4],
         }
         if value["action"] != "click" and rng.random() < 0.4:  # filtered, whatever it lacks
             del value[rng.choice(("event_id", "user_id", "item_id", "engaged_at"))]
@@ -367,7 +412,8 @@ def _poison(rng: random.Random, topic: str) -> list[_Sent]:
         elif defect == 11 and topic == ENGAGEMENTS:
             text = json.dumps({**value, "item_id": None}).encode()
         sent.append(_send(rng, topic, at, text))
-    return sent
+    twice = json.dumps({**good, EVENT_TIME[topic]: _iso(START), "note": {"n": 1}}).replace('"n"', '"n": 0, "n"')
+    return [*sent, _send(random.Random(topic), topic, START, twice.encode())]
 
 
 def _iso(at: datetime) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from support.generated import INTERVAL, START, KafkaRecord, oracle_records, oracle_spec
+from support.generated import INTERVAL, READERS, START, KafkaRecord, Reader, oracle_records, oracle_spec
 from support.world import World
 from windrow.semantics.intervals import intervals_between
 from windrow.semantics.records import JoinSpec
@@ -16,11 +16,15 @@ PINS = {"t.served": 1, "t.engagements": 1}
 
 
 def expected(
-    records: Iterable[KafkaRecord], landed_at: datetime, frontier: datetime | None, spec: JoinSpec | None = None
+    records: Iterable[KafkaRecord],
+    landed_at: datetime,
+    frontier: datetime | None,
+    spec: JoinSpec | None = None,
+    readers: Mapping[str, tuple[Reader, ...]] = READERS,
 ) -> dict[datetime, Joined]:
     """Every interval before the frontier, joined by the oracle."""
     assert frontier is not None
-    landed = oracle_records(records, landed_at=landed_at)
+    landed = oracle_records(records, landed_at=landed_at, readers=readers)
     rules = spec or oracle_spec(landed, PINS)
     return {
         interval.start: reference_join(landed, rules, interval, PINS)
@@ -52,10 +56,15 @@ def _as_expected(row: JoinedRow) -> dict[str, Any]:
         "row": row_id(row),
         "at": row.event_at,
         "values": {k: list(v) if isinstance(v, tuple) else v for k, v in row.values.items()},
-        **{name: [(row_id(m), dict(m.values)) for m in met] for name, met in row.matches.items()},
+        **{name: [(row_id(m), _without_price(m.values)) for m in met] for name, met in row.matches.items()},
         "state": (state, row.label_reason),
         "clicked": None if state == "unknown" else bool(row.matches["clicks"]),
     }
+
+
+def _without_price(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of an engagement that each of its streams reads."""
+    return {name: value for name, value in values.items() if name != "price"}
 
 
 def _as_found(row: dict[str, Any], world: World, streams: tuple[str, ...]) -> dict[str, Any]:

@@ -36,6 +36,7 @@ from windrow.jobs.plan.planning import plan_all, plan_interval
 from windrow.jobs.plan.survey import plan_range
 from windrow.jobs.publish import publish
 from windrow.jobs.run import Context
+from windrow.jobs.spark import spark_for
 from windrow.outcomes import NothingToDo
 from windrow.places import Places
 from windrow.scenarios.kafka import pipeline_file, record_of
@@ -43,7 +44,9 @@ from windrow.semantics import publication
 from windrow.semantics.balance import Balance
 from windrow.semantics.clock import NotCaughtUp
 from windrow.semantics.intervals import Interval
+from windrow.semantics.landing.batch import Reconsidered
 from windrow.semantics.landing.gaps import GivenUp, Lost
+from windrow.semantics.landing.host_clock import ClockWentBack
 from windrow.semantics.landing.offsets import OffsetsGone
 from windrow.semantics.paper.landings import PartitionId, Rules, Sent
 from windrow.semantics.paper.model import Model, NotClosed, Outdated, Publication
@@ -77,8 +80,19 @@ class Followed(Model):
         self.product.recreate(topic, self.partitions[topic])
 
     def land(self, now: datetime, *, unseen: Mapping[PartitionId, int] | None = None) -> None:
-        super().land(now, unseen=unseen)
+        try:
+            super().land(now, unseen=unseen)
+        except ClockWentBack:
+            with pytest.raises(ClockWentBack):
+                self.product.land(now, unseen or {})
+            self.product.has_the_clock_of(self)
+            raise
         self.product.land(now, unseen or {})
+        self.product.has_the_clock_of(self)
+
+    def reconsider(self, now: datetime) -> None:
+        super().reconsider(now)
+        self.product.reconsider(now)
         self.product.has_the_clock_of(self)
 
     def land_unanswered(self, now: datetime) -> None:
@@ -179,6 +193,11 @@ class Product:
         with lagging({(self.named(topic), p): n for (topic, p), n in unseen.items()}):
             next(land.land(ctx, given_up=given_up))
         self.unlanded = set()
+
+    def reconsider(self, now: datetime) -> None:
+        ctx = self._at(now)
+        spark = spark_for("reconsider", ctx.places, ctx.pipeline)
+        land.reconsider_once(spark, ctx, Reconsidered("ann", "the clock was wrong"))
 
     def land_unanswered(self, now: datetime) -> None:
         self._flush()

@@ -19,7 +19,9 @@ from windrow.jobs.options import (
     OptionalIntervalStart,
     PipelineName,
     Reason,
+    Reconsider,
     ReplayLost,
+    TrustClock,
     Who,
 )
 from windrow.jobs.run import BadRequest, context
@@ -32,19 +34,22 @@ def land(
     every: LandEvery = EVERY,
     accept_gap: AcceptGap = None,
     replay_lost: ReplayLost = False,
+    trust_clock: TrustClock = False,
+    reconsider: Reconsider = None,
     reason: Reason = "",
     who: Who = None,
 ) -> None:
     """Land what the topics have, exactly once, and advance the clock.
 
     Lost offsets stop it, until a person accepts the gap, with a reason. So do lost commits of a landing table, until
-    they are restored, or landed again with --replay-lost.
+    they are restored, or landed again with --replay-lost, and a host clock that went back.
 
     \b
     windrow land feed
     windrow land feed --for 10m --every 15s
     windrow land feed --accept-gap feed.served/0:5-10 --reason "retention was too short"
     windrow land feed --replay-lost --reason "the disk lost the newest commits"
+    windrow land feed --reconsider "price was declared int, and is a double"
     """
     from windrow.jobs import land as job
     from windrow.jobs.replay import replay
@@ -52,13 +57,21 @@ def land(
     if replay_lost:
         replayed = replay(context(pipeline), decision("landing lost batches again", reason, who))
         console.print("\n".join(map(str, replayed)) or "no batch is lost")
-    given_up = job.giving_up(accept_gap or (), who, reason)
-    for landed in job.land(context(pipeline), lasting=lasting, every=every, given_up=given_up):
+    given_up, again = job.giving_up(accept_gap or (), who, reason), job.reconsidering(reconsider, who)
+    for landed in job.land(
+        context(pipeline),
+        lasting=lasting,
+        every=every,
+        given_up=given_up,
+        trust_clock=trust_clock,
+        reconsider=again,
+    ):
         done = job.summary(landed)
         if done["restored"]:
             console.print(f"the clock lacked {done['restored']:,} offsets that had landed before: restored")
+        partly = f" (of these, {done['unreadable']:,} not for every stream)" if done["unreadable"] else ""
         console.print(
-            f"read {done['read']:,} = landed {done['landed']:,} + quarantined {done['quarantined']:,} "
+            f"read {done['read']:,} = landed {done['landed']:,}{partly} + quarantined {done['quarantined']:,} "
             f"+ skipped {done['skipped']:,} + unexplained {done['unexplained']:,}; {done['lag']:,} behind; "
             f"watermark {shown_instant(done['watermark'])}"
         )

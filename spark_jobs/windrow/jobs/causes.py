@@ -5,10 +5,15 @@ Spark passes the errors of its tasks on as text, so the cause is found in the te
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import tempfile
+from pathlib import Path
 
 from windrow.io.delta.damage import TableDamaged
-from windrow.outcomes import Condition
+from windrow.outcomes import Condition, NotReady
+from windrow.places import Places
 
 _UNREADABLE = re.compile(
     r"\[FAILED_READ_FILE\.\w+\] Encountered error while reading file (?P<file>\S+?)\.\s|"
@@ -16,8 +21,17 @@ _UNREADABLE = re.compile(
 )
 
 
+_NO_SPACE = "No space left on device"
+
+
+class DiskFull(NotReady):
+    """A disk is full. A retry helps once there is space; what was committed stands."""
+
+
 def known_cause(error: Exception) -> Condition | None:
     """Return the condition behind an unexpected error; None where its text does not tell one."""
+    if _is_out_of_space(error):
+        return _disk_full()
     found = _UNREADABLE.search(str(error))
     if found is None:
         return None
@@ -26,3 +40,34 @@ def known_cause(error: Exception) -> Condition | None:
         f"{file} cannot be read: it is missing or cut. Restore it from a backup, then run again; nothing was written. "
         "`windrow verify` names every file that is missing."
     )
+
+
+def _is_out_of_space(error: BaseException) -> bool:
+    """Whether an error, or one that it was raised from, says that a disk is full, on Python's side or on Java's."""
+    chain: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while chain:
+        one = chain.pop()
+        if one is None or id(one) in seen:
+            continue
+        seen.add(id(one))
+        if _NO_SPACE in f"{one} {getattr(one, '_stackTrace', '')}":  # of Spark's errors, the causes are text only
+            return True
+        chain += [one.__cause__, one.__context__]
+    return False
+
+
+def _disk_full() -> DiskFull:
+    """The condition, with what is free in the folders that fill."""
+    home = Places.from_env(os.environ).home
+    spill = Path(os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or tempfile.gettempdir())
+    free = ", ".join(f"{folder} ({_free_text(folder)})" for folder in dict.fromkeys((home, spill)))
+    return DiskFull(
+        f"the disk is full; free in the folder of the tables and in that of Spark's spill: {free}. What was committed "
+        "stands, and nothing else is visible. Free space there, then run again (dags/README.md, The disk is full)"
+    )
+
+
+def _free_text(folder: Path) -> str:
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    return f"{shutil.disk_usage(there).free / 2**20:,.0f} MB"

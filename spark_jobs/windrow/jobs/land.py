@@ -14,7 +14,9 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
+from windrow.columns import QUARANTINED
 from windrow.home import Home, Table
 from windrow.io.delta import crash_points
 from windrow.io.delta.locks import held
@@ -24,11 +26,11 @@ from windrow.io.landing.batches import Committed
 from windrow.io.registers import clocks
 from windrow.io.registers.clocks import Observation
 from windrow.jobs.decision import decision
-from windrow.jobs.options import EVERY, AcceptGap, LandEvery, LandFor, PipelineName, Reason, Who
+from windrow.jobs.options import EVERY, AcceptGap, LandEvery, LandFor, PipelineName, Reason, Reconsider, TrustClock, Who
 from windrow.jobs.run import Context, context, job
 from windrow.jobs.spark import spark_for
 from windrow.semantics.clock import ClockRow
-from windrow.semantics.landing.batch import Batch, Topic
+from windrow.semantics.landing.batch import Batch, Reconsidered, Topic
 from windrow.semantics.landing.clock_rows import (
     TOTALS,
     Counts,
@@ -38,9 +40,10 @@ from windrow.semantics.landing.clock_rows import (
     undelivered,
 )
 from windrow.semantics.landing.gaps import NOTHING, GivenUp, Lost
-from windrow.semantics.landing.offsets import next_batch, refuse_compacted, refuse_not_lost
+from windrow.semantics.landing.host_clock import refuse_clock_that_went_back
+from windrow.semantics.landing.offsets import next_batch, reconsidering_batch, refuse_compacted, refuse_not_lost
 from windrow.semantics.landing.undelivered import COMPACTED, NO_RECORD, Account, account_of, explain, gap_ranges
-from windrow.transforms.decode import decode
+from windrow.transforms.decode import decode, records_of
 from windrow.transforms.landed import (
     around_gaps,
     count_by_partition,
@@ -70,6 +73,8 @@ def land(
     lasting: timedelta = timedelta(0),
     every: timedelta = EVERY,
     given_up: GivenUp = NOTHING,
+    trust_clock: bool = False,
+    reconsider: Reconsidered | None = None,
 ) -> Iterator[Landed]:
     """Land in rounds until nothing is left and the time is over.
 
@@ -77,6 +82,8 @@ def land(
         lasting: for how long at least; rounds go on until nothing is left.
         every: time from the start of a round to the start of the next.
         given_up: lost ranges that a person gives up.
+        trust_clock: whether to land although the host's clock went back; only for the first round.
+        reconsider: who has the quarantined rows judged again after the first round, and why.
 
     Yields:
         After each round, the clock before the first round and after this one.
@@ -87,6 +94,7 @@ def land(
         BrokerUnreachable, TopicMissing: the broker does not answer, or has no such topic.
         BalanceBroken: a batch does not hold one row per delivered record, or an offset is not accounted for.
         TopicCompacted: the broker removes records of a topic, and the pipeline file does not accept that.
+        ClockWentBack: the clock of this host is behind the last landing.
         CommitsLost: a landing table lacks what the clock says was landed.
         Locked, WriteSkipped: another process lands this pipeline.
         PipelineInvalid: Spark cannot run a `where`, or not twice with the same result.
@@ -97,7 +105,9 @@ def land(
     first, restored = None, 0
     while True:
         began = time.monotonic()
-        before, after, restored_now = land_once(spark, ctx, given_up)
+        before, after, restored_now = land_once(spark, ctx, given_up, trust_clock=trust_clock and first is None)
+        if reconsider is not None and first is None:
+            after = reconsider_once(spark, ctx, reconsider).after
         first, restored = first or before, restored + restored_now
         yield Landed(first, after, restored)
         is_behind = any(not clock.caught_up for clock in after.clocks)
@@ -107,7 +117,7 @@ def land(
             time.sleep(max(0.0, min(began + every.total_seconds(), until) - time.monotonic()))
 
 
-def land_once(spark: SparkSession, ctx: Context, given_up: GivenUp) -> Landed:
+def land_once(spark: SparkSession, ctx: Context, given_up: GivenUp, *, trust_clock: bool = False) -> Landed:
     """Land the next batch of every topic, then record the clock; return the clock before and after.
 
         read                    compute                 write
@@ -131,6 +141,8 @@ def land_once(spark: SparkSession, ctx: Context, given_up: GivenUp) -> Landed:
         batches.refuse_lost(home, before.rows)
         # Read before the broker is asked: what a partition found idle promises is true only up to this instant.
         landed_at = ctx.now()
+        if not trust_clock:
+            refuse_clock_that_went_back(landed_at, [row["landed_at"] for row in before.rows], home.pipeline.max_skew)
         topics = broker.describe(home.places.kafka, home.pipeline.topics)
         refuse_not_lost(given_up, topics.values(), before.rows)
 
@@ -152,6 +164,67 @@ class TopicClock(NamedTuple):
     before: Sequence[ClockRow]
     """with the batches that had landed and that the clock lacked"""
     after: Sequence[ClockRow]
+
+
+def reconsider_once(spark: SparkSession, ctx: Context, decided: Reconsidered) -> Landed:
+    """Judge the quarantined rows of every topic again; return the clock before and after.
+
+        quarantined rows ──▶ records, as they were ──▶ landing rows ──▶ those that can be read: one commit per topic
+
+    The rows keep their row ids and stand for the quarantined ones, which stay in the table. What can still not be read
+    is left as it is, so a second time adds nothing. A kill between landing commit and clock is repaired like that of
+    any batch.
+    """
+    home = ctx.home
+    with held(home.lock(Table.LANDING)):
+        before = clocks.observe(home)
+        batches.refuse_lost(home, before.rows)
+        landed_at = ctx.now()
+        refuse_clock_that_went_back(landed_at, [row["landed_at"] for row in before.rows], home.pipeline.max_skew)
+        topics = broker.describe(home.places.kafka, home.pipeline.topics)
+        rows = [
+            row
+            for name in home.pipeline.topics
+            for row in _reconsider_topic(spark, home, topics[name], landed_at, before.of_topic(name), decided)
+        ]
+        if {row["topic"]: row["batch"] for row in rows} == before.pins:
+            return Landed(before, before)
+        return Landed(before, clocks.record(home, before.number + 1, rows))
+
+
+def _reconsider_topic(
+    spark: SparkSession,
+    home: Home,
+    topic: Topic,
+    landed_at: datetime,
+    previous: Sequence[ClockRow],
+    decided: Reconsidered,
+) -> Sequence[ClockRow]:
+    """Land what can be read now of a topic's quarantined rows; return its rows of the clock."""
+    batch = reconsidering_batch(topic, landed_at, previous, decided)
+    return previous if batch is None else reconsider_batch(spark, home, topic, batch, previous)
+
+
+def reconsider_batch(
+    spark: SparkSession, home: Home, topic: Topic, batch: Batch, previous: Sequence[ClockRow]
+) -> Sequence[ClockRow]:
+    """Land what can be read now of the rows that were quarantined before a batch; return the topic's rows of the clock.
+
+    Args:
+        previous: the topic's rows before the batch; they are returned where nothing can be read.
+    """
+    path = home.landing(topic.name)
+    bad = batches.quarantined(spark, path, batch)
+    if bad is None:
+        return previous
+    records = records_of(bad, is_stamped=broker.stamps(home.places.kafka, topic.name))
+    rows = decode(records, home.pipeline, batch).where(F.col(QUARANTINED).isNull())
+    if rows.isEmpty():
+        return previous
+    crash_points.point("land.before_commit")
+    batches.append(rows, path, batch)
+    crash_points.point("land.after_commit")
+    return clock_after(spark, home, topic, Committed(batch, None), previous)
 
 
 def land_topic(
@@ -307,7 +380,7 @@ def _grown(before: Observation, after: Observation) -> dict[str, int]:
 
 def totals(seen: Observation) -> Totals:
     """Return the counts of an observation. A topic that was created again counts from zero, under another epoch."""
-    return {(row["topic"], row["epoch"], row["partition"]): {n: row[n] for n in TOTALS} for row in seen.rows}
+    return {(row["topic"], row["epoch"], row["partition"]): {n: row.get(n) or 0 for n in TOTALS} for row in seen.rows}
 
 
 def giving_up(ranges: Sequence[str], who: str | None, why: str) -> GivenUp:
@@ -323,17 +396,38 @@ def giving_up(ranges: Sequence[str], who: str | None, why: str) -> GivenUp:
     return GivenUp(tuple(Lost.parse(text) for text in ranges), decided.who, decided.reason)
 
 
+def reconsidering(why: str | None, who: str | None) -> Reconsidered | None:
+    """Return who has quarantined rows judged again, and why; None if nobody does.
+
+    Raises:
+        BadRequest: the reason is empty or not one line.
+    """
+    if why is None:
+        return None
+    decided = decision("reconsidering quarantined records", why, who)
+    return Reconsidered(decided.who, decided.reason)
+
+
 def execute(
     pipeline: PipelineName,
     lasting: LandFor = timedelta(0),
     every: LandEvery = EVERY,
     accept_gap: AcceptGap = None,
+    trust_clock: TrustClock = False,
+    reconsider: Reconsider = None,
     reason: Reason = "",
     who: Who = None,
 ) -> Mapping[str, Any]:
     """Land, and return what has landed since the start of the run."""
-    given_up = giving_up(accept_gap or (), who, reason)
-    *_, last = land(context(pipeline), lasting=lasting, every=every, given_up=given_up)
+    given_up, again = giving_up(accept_gap or (), who, reason), reconsidering(reconsider, who)
+    *_, last = land(
+        context(pipeline),
+        lasting=lasting,
+        every=every,
+        given_up=given_up,
+        trust_clock=trust_clock,
+        reconsider=again,
+    )
     return summary(last)
 
 

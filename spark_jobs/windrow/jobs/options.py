@@ -76,6 +76,16 @@ ReplayLost = Annotated[
         help="Land batches again that a landing table has lost, with --reason; what Kafka has no more becomes a gap.",
     ),
 ]
+TrustClock = Annotated[
+    bool,
+    typer.Option(
+        "--trust-clock", help="Land although the host's clock went back: it was ahead before, and is right now."
+    ),
+]
+Reconsider = Annotated[
+    str | None,
+    typer.Option(metavar="REASON", help="Judge quarantined records again: the pipeline file or the clock was mended."),
+]
 
 # plan, rebuild
 Everything = Annotated[bool, typer.Option("--all", help="Also the intervals that a rebuild cannot change.")]

@@ -11,6 +11,7 @@ stay as they are: at their pins the landing tables hold the same rows again, but
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
@@ -21,12 +22,12 @@ from windrow.io.landing import batches, broker
 from windrow.io.registers import clocks
 from windrow.io.registers.plans import Request
 from windrow.jobs.decision import decision
-from windrow.jobs.land import clock_after, land_batch
+from windrow.jobs.land import clock_after, land_batch, reconsider_batch
 from windrow.jobs.options import PipelineName, Reason, Who
 from windrow.jobs.run import Context, context, job
 from windrow.jobs.spark import spark_for
 from windrow.semantics.clock import ClockRow
-from windrow.semantics.landing.batch import Batch, Topic
+from windrow.semantics.landing.batch import Batch, Reconsidered, Topic
 from windrow.semantics.landing.gaps import Lost, gaps_of
 from windrow.semantics.landing.offsets import lost_ranges
 from windrow.semantics.landing.replay import corrected_totals, growth, lost_batches, rows_at
@@ -74,7 +75,7 @@ def replay(ctx: Context, asked: Request) -> list[Replayed]:
             lost_ranges(topics[name], clock.of_topic(name))  # of a broker that lost its newest records nothing is read
             rows = _rows_held(spark, home, topics[name], history)
             for batch in lost_batches(history, rows, topics[name], ctx.now(), asked.who, asked.reason):
-                before, rows = rows, land_batch(spark, home, topics[name], batch, rows)
+                before, rows = rows, _land_again(spark, home, topics[name], batch, rows, asked)
                 replayed.append(_replayed(batch, growth(before, rows), history))
             corrected += corrected_totals(clock.of_topic(name), rows)
         if corrected != list(clock.rows):
@@ -90,6 +91,18 @@ def _rows_held(spark: SparkSession, home: Home, topic: Topic, history: Sequence[
     for committed in batches.committed_after(path, rows[0]["batch"] if rows else 0):
         rows = clock_after(spark, home, topic, committed, rows)
     return rows
+
+
+def _land_again(
+    spark: SparkSession, home: Home, topic: Topic, batch: Batch, rows: Sequence[ClockRow], asked: Request
+) -> Sequence[ClockRow]:
+    """Land a lost batch; return the topic's rows of the clock after it."""
+    if not batch.size and not batch.gaps:  # it took no offsets: quarantined rows were judged again in it
+        again = replace(batch, reconsidered=Reconsidered(asked.who, asked.reason))
+        after = reconsider_batch(spark, home, topic, again, rows)
+        if after is not rows:
+            return after
+    return land_batch(spark, home, topic, batch, rows)
 
 
 def _replayed(batch: Batch, rows: int, history: Sequence[ClockRow]) -> Replayed:

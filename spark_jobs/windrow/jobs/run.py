@@ -108,12 +108,16 @@ def _options(execute: Callable[..., Any], argv: Sequence[str] | None) -> dict[st
 
 def _print_failure(error: Exception) -> ExitCode:
     code = exit_code(error)
+    cause = known_cause(error) if code is ExitCode.FAILED else None
+    if cause:
+        print(f"{type(cause).__name__}: {cause}", file=sys.stderr, flush=True)
     if code is ExitCode.FAILED:
         traceback.print_exc()
-        if cause := known_cause(error):
-            error, code = cause, exit_code(cause)
-    stream = sys.stdout if code is ExitCode.NOTHING_TO_DO else sys.stderr
-    print(f"{type(error).__name__}: {error}", file=stream, flush=True)
+    if cause:
+        error, code = cause, exit_code(cause)
+    else:
+        stream = sys.stdout if code is ExitCode.NOTHING_TO_DO else sys.stderr
+        print(f"{type(error).__name__}: {error}", file=stream, flush=True)
     report = getattr(error, "report", None)
     _print_result(
         {"outcome": type(error).__name__, "message": str(error)[:2000], **({"report": report} if report else {})}

@@ -41,6 +41,10 @@ def _event(
         yield at, f"{event.topic} has {partitions[event.topic]} partitions, numbered from p0"
     if len(event.key) != len(scenario.key):
         yield at, f"the key has {len(event.key)} columns, the rules have {', '.join(scenario.key)}"
+    reading = [stream for stream, topics in scenario.streams if event.topic in topics]
+    for stream in event.bad_for:
+        if stream not in reading:
+            yield at, f"{stream!r} is not a stream of {event.topic}; {near_miss(stream, reading, 'its streams are')}"
     events[event.topic, event.name] += 1
     if events[event.topic, event.name] > 1:
         yield at, f"two events of {event.topic} are called {event.name}; name this one: … as NAME"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
+from windrow.scenarios.notation import own_column
 from windrow.scenarios.scenario import Scenario
 from windrow.semantics.paper.landings import PartitionId, Rules, Sent
 from windrow.semantics.records import Left, Right
@@ -34,6 +35,7 @@ def record_of(partition: PartitionId, sent: Sent) -> KafkaRecord:
     """A record as JSON, with its event time in microseconds of UTC."""
     assert sent.event_at is not None
     value = {"at": instant_text(sent.event_at), **sent.values, "value": "no number" if sent.defect else 1}
+    value |= dict.fromkeys(sent.unreadable, "no number")
     return KafkaRecord(*partition, json.dumps(value).encode(), sent.record_at or sent.event_at)
 
 
@@ -85,7 +87,7 @@ def _side(stream: Left | Right, rules: Rules, topic: str) -> Iterator[str]:
     yield f"name: {stream.name}"
     yield f"topic: [{', '.join(topic.replace('{topic}', one) for one in stream.topics)}]"
     yield "format: json"
-    yield f"columns: {{{', '.join([*columns, 'value: bigint'])}}}"
+    yield f"columns: {{{', '.join([*columns, 'value: bigint', f'{own_column(stream.name)}: bigint'])}}}"
     yield f"key: [{', '.join(stream.key)}]"
     yield "event_time: at"
     if stream.event_id:

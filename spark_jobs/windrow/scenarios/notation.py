@@ -5,6 +5,7 @@
     labels null 5                               a null in the key
     labels 11,2 5                               two key columns
     labels k 5 bad                              a record that landing must quarantine
+    labels k 5 bad=likes                        a value of a wrong type in a column that only the stream likes reads
     labels k 5 lost                             retention (or compaction) deletes it before it is read
     labels k 3000 logged=10                     its record is stamped 10 by its producer
 
@@ -30,6 +31,11 @@ _CLOCK = re.compile(r"(-?)(\d+):(\d\d)(?::(\d\d(?:\.\d{1,6})?))?")
 _WORD = re.compile(r"[^\s]+")
 COLUMNS = ("key", "at", "id", "action", "value")
 """Columns of every record of a scenario, in addition to those of a composed key."""
+
+
+def own_column(stream: str) -> str:
+    """Name of the column of a scenario's records that only this stream reads."""
+    return f"of_{stream}"
 
 
 @dataclass(frozen=True)
@@ -81,6 +87,8 @@ class Event:
     values: Mapping[str, str] = field(default_factory=dict)
     logged_at: datetime | None = None
     is_bad: bool = False
+    bad_for: tuple[str, ...] = ()
+    """streams that cannot read a column of their own"""
     is_lost: bool = False
 
     @property
@@ -111,6 +119,8 @@ def read_event(text: str, times: Times) -> Event:
             more["partition"] = int(word[1:])
         elif word in ("bad", "lost"):
             more[f"is_{word}"] = True
+        elif name == "bad" and value:
+            more["bad_for"] = (*more.get("bad_for", ()), value)
         elif name == "id" and is_set:
             more["event_id"] = value
         elif name == "logged" and is_set:
@@ -120,7 +130,7 @@ def read_event(text: str, times: Times) -> Event:
         else:
             raise ValueError(
                 f"{word!r} in {text!r} is not known; after topic, key and time come: as NAME, p1, id=…, action=…, "
-                "logged=…, bad, lost"
+                "logged=…, bad, bad=STREAM, lost"
             )
     return Event(**{**event, **more, "values": values})
 

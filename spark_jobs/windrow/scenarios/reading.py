@@ -22,7 +22,9 @@ history:
     lag: {labels/1: 5}                    the broker holds 5 more records, which this batch does not read
     killed: yes                           it is killed after its commits, before the clock advances
     unanswered: yes                       the broker does not answer, so that nothing lands
+    refused: clock                        the host's clock went back, so that nothing lands
   - replay: served k@0                    its partition is landed again from this event on
+  - reconsider: 900                       at this time of the host's clock, quarantined records are judged again
   - partitions: {labels: 3}               the topic has so many partitions from now on
   - recreate: labels                      the topic is deleted and re-created, empty
   - plan: NAME                            a run records its plans now and carries them out later
@@ -55,12 +57,12 @@ from windrow.outcomes import BadInput
 from windrow.scenarios.contradictions import contradictions
 from windrow.scenarios.notation import Times, read_event, read_row
 from windrow.scenarios.rules import RulesReader
-from windrow.scenarios.scenario import Change, Expect, Land, Publish, RecordPlans, Replay, Scenario, Step
+from windrow.scenarios.scenario import Change, Expect, Land, Publish, Reconsider, RecordPlans, Replay, Scenario, Step
 from windrow.semantics.paper.landings import PartitionId
 from windrow.text import parse_duration, parse_instant
 
 START = "2026-11-01T00:00:00Z"
-REFUSALS = ("open", "superseded", "behind")
+REFUSALS = ("open", "superseded", "behind", "clock")
 
 
 class ScenarioInvalid(BadInput, ValueError):
@@ -84,8 +86,9 @@ def read(path: Path) -> Scenario:
 
 
 STEPS: Mapping[str, tuple[str, ...]] = {
-    "land": ("now", "lag", "unanswered", "killed"),
+    "land": ("now", "lag", "unanswered", "killed", "refused"),
     "replay": (),
+    "reconsider": (),
     "partitions": (),
     "recreate": (),
     "plan": ("of",),
@@ -140,6 +143,7 @@ class _Reader(RulesReader):
         make: Mapping[str, Callable[[Mapping[str, Tree], Location], Step]] = {
             "land": self.land,
             "replay": self.replay,
+            "reconsider": self.reconsider,
             "partitions": self.change,
             "recreate": self.change,
             "plan": self.plan,
@@ -165,11 +169,15 @@ class _Reader(RulesReader):
             lag = self.checked((*here, "lag", name), partial(int, str(count)))
             unseen[topic, number or 0] = lag or 0
         is_unanswered, is_killed = (str(tree.get(name)) == "yes" for name in ("unanswered", "killed"))
-        return Land(tuple(events), now_at, unseen, is_unanswered, is_killed)
+        return Land(tuple(events), now_at, unseen, is_unanswered, is_killed, self.refused(tree, here))
 
     def replay(self, tree: Mapping[str, Tree], here: Location) -> Replay:
         topic, _, name = str(tree.get("replay") or "").partition(" ")
         return Replay(topic, name.strip())
+
+    def reconsider(self, tree: Mapping[str, Tree], here: Location) -> Reconsider:
+        at = self.checked((*here, "reconsider"), lambda: self.times.at(str(tree.get("reconsider"))))
+        return Reconsider(at or self.times.start)
 
     def change(self, tree: Mapping[str, Tree], here: Location) -> Change:
         if "recreate" in tree:

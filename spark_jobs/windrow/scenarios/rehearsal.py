@@ -7,20 +7,22 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from windrow.scenarios.notation import Event, Row, line_text, row_of
-from windrow.scenarios.scenario import Change, Expect, Land, Publish, RecordPlans, Replay, Scenario
+from windrow.scenarios.notation import Event, Row, line_text, own_column, row_of
+from windrow.scenarios.scenario import Change, Expect, Land, Publish, Reconsider, RecordPlans, Replay, Scenario
 from windrow.scenarios.timeline import Windows, differences
 from windrow.semantics.clock import NotCaughtUp
 from windrow.semantics.intervals import interval_of, intervals_between
+from windrow.semantics.landing.host_clock import ClockWentBack
 from windrow.semantics.paper.landings import Sent
 from windrow.semantics.paper.model import Model, NotClosed, Outdated
-from windrow.semantics.records import Record
+from windrow.semantics.records import Left, Record, Right, unreadable_for
 from windrow.semantics.reference import landed_once, side_of
 
 REFUSALS: Mapping[type[Exception], str] = {
     NotClosed: "open",
     Outdated: "superseded",
     NotCaughtUp: "behind",
+    ClockWentBack: "clock",
 }
 """Word of a scenario for each refusal."""
 
@@ -67,10 +69,13 @@ class Rehearsal:
 
     def _step(self, n: int, step: object) -> Iterator[str]:
         if isinstance(step, Land):
-            self._land(step)
+            yield from self._land(step)
         elif isinstance(step, Replay):
             row_id = next(i for i, name in self.names.items() if name == step.name and i.topic == step.topic)
             self.model.replay((row_id.topic, row_id.partition), row_id.offset, self.now)
+        elif isinstance(step, Reconsider):
+            self.now = step.now_at
+            self.model.reconsider(self.now)
         elif isinstance(step, Change) and step.partitions is None:
             self.model.recreate(step.topic)
         elif isinstance(step, Change):
@@ -82,18 +87,24 @@ class Rehearsal:
         elif isinstance(step, Expect):
             yield from self._compare(step)
 
-    def _land(self, step: Land) -> None:
+    def _land(self, step: Land) -> Iterator[str]:
         for event in step.events:
             row_id = self.model.produce(event.partition_id, sent(event, self.scenario))
             self.names[row_id] = event.name
         logged = [event.logged_at or event.at for event in step.events]
         self.now = step.now_at or max([self.now, *logged])
-        if step.is_unanswered:
-            self.model.land_unanswered(self.now)
-        elif step.is_killed:
-            self.model.land_killed(self.now, tuple(self.model.batches))
-        else:
-            self.model.land(self.now, unseen=step.unseen)
+        refused = None
+        try:
+            if step.is_unanswered:
+                self.model.land_unanswered(self.now)
+            elif step.is_killed:
+                self.model.land_killed(self.now, tuple(self.model.batches))
+            else:
+                self.model.land(self.now, unseen=step.unseen)
+        except ClockWentBack:
+            refused = REFUSALS[ClockWentBack]
+        if refused != step.refused:
+            yield f"expected  {step.refused or 'no refusal'}\nfound     {refused or 'it was carried out'}"
 
     def _publish(self, run: str, step: Publish) -> Iterator[str]:
         try:
@@ -111,6 +122,11 @@ class Rehearsal:
         spec = self.scenario.rules.spec
         served = side_of(landed, spec.left, lambda at: at < spec.start)
         return len(served.rows) + served.duplicate
+
+    def _is_lost_to_a_stream(self, record: Record) -> bool:
+        spec = self.scenario.rules.spec
+        streams: tuple[Left | Right, ...] = (spec.left, *spec.right)
+        return any(record.row_id.topic in s.topics and unreadable_for(record, s) for s in streams)
 
     def _intervals(self, bounds: tuple[datetime, datetime] | None) -> list[Any] | None:
         return None if bounds is None else list(intervals_between(*bounds, self.scenario.rules.spec.interval))
@@ -153,7 +169,7 @@ class Rehearsal:
             self.names[r.row_id]
             for r in sorted((r for r in landed if r.event_at is not None), key=lambda r: r.order)
             if r.row_id.topic in spec.left.topics
-            and not r.quarantined
+            and unreadable_for(r, spec.left) is None
             and r.order[0] >= spec.start
             and interval_of(r.order[0], spec.start, spec.interval) not in self.model.standing
         )
@@ -167,6 +183,7 @@ class Rehearsal:
             "read": len(landed) + replayed,
             "replayed": replayed,
             "quarantined": sum(r.quarantined is not None for r in landed),
+            "unreadable": sum(r.quarantined is None and self._is_lost_to_a_stream(r) for r in landed),
             "before_start": self._before_start(landed),
             "emitted": sum(j.balance.left.emitted for j in standing),
             "duplicate": sum(j.balance.left.duplicate for j in standing),
@@ -193,7 +210,8 @@ def sent(event: Event, scenario: Scenario) -> Sent:
         **event.values,
     }
     defect = "wrong_type" if event.is_bad else None
-    return Sent(event.at, values, event.logged_at or event.at, defect, event.is_lost)
+    unreadable = {own_column(stream): "wrong_type" for stream in event.bad_for}
+    return Sent(event.at, values, event.logged_at or event.at, defect, unreadable, event.is_lost)
 
 
 def windows(scenario: Scenario) -> Windows:

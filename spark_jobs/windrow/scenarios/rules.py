@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from windrow.config.problems import Location
 from windrow.config.yaml_file import Tree
 from windrow.scenarios.fields import Fields
-from windrow.scenarios.notation import Times
+from windrow.scenarios.notation import COLUMNS, Times, own_column
 from windrow.scenarios.scenario import Streams, Where
 from windrow.semantics.clock import IdlePolicy
 from windrow.semantics.intervals import is_length, on_grid
@@ -113,4 +113,11 @@ class RulesReader(Fields):
                 self.note((*here, "where"), "must be of the form: action = click")
             where = Where(column, value)
         has_id = str(tree.get("event_id") or "no") == "yes"
-        return {"name": name, "topics": named, "key": key, "event_id": "id" if has_id else None, "where": where}
+        return {
+            "name": name,
+            "topics": named,
+            "key": key,
+            "event_id": "id" if has_id else None,
+            "where": where,
+            "columns": frozenset((*key, *COLUMNS, own_column(name))),
+        }

@@ -31,7 +31,8 @@ class Where:
 class Land:
     """Produce events and land them as one batch, at host time `now_at` (default: when the newest event was logged).
 
-    `unseen`: by partition, how many more records the broker holds than this batch reads (its lag).
+    `unseen`: by partition, how many more records the broker holds than this batch reads (its lag). `refused`: the
+    refusal that must happen.
     """
 
     events: tuple[Event, ...]
@@ -39,6 +40,7 @@ class Land:
     unseen: Mapping[PartitionId, int] = field(default_factory=dict)
     is_unanswered: bool = False
     is_killed: bool = False
+    refused: str | None = None
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,13 @@ class Replay:
 
     topic: str
     name: str
+
+
+@dataclass(frozen=True)
+class Reconsider:
+    """Judge the quarantined records again, at host time `now_at`."""
+
+    now_at: datetime
 
 
 @dataclass(frozen=True)
@@ -93,7 +102,7 @@ class Expect:
 Streams = tuple[tuple[str, tuple[str, ...]], ...]
 """(stream, its topics), the left stream first."""
 
-Step = Land | Replay | Change | RecordPlans | Publish | Expect
+Step = Land | Replay | Reconsider | Change | RecordPlans | Publish | Expect
 
 
 @dataclass(frozen=True)

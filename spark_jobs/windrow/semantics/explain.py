@@ -21,8 +21,16 @@ from typing import Any, Literal
 
 from windrow.semantics.intervals import interval_of, utc
 from windrow.semantics.match import key_of
-from windrow.semantics.records import JoinSpec, Left, Record, Right, RowId, event_of
-from windrow.semantics.reference import JoinedRow, could_have_matched, landed_once, passes, reference_join, side_of
+from windrow.semantics.records import JoinSpec, Left, Record, Right, RowId, event_of, unreadable_for
+from windrow.semantics.reference import (
+    JoinedRow,
+    could_have_matched,
+    landed_once,
+    passes,
+    reference_join,
+    side_of,
+    standing_for,
+)
 
 ZERO = timedelta(0)
 Kind = Literal[
@@ -44,6 +52,8 @@ class Verdict:
     """number of batches above the pin, for a row that landed above it"""
     winner: RowId | None = None
     """the row that is kept for the same event instead of this one"""
+    reason: str | None = None
+    """why the stream cannot read the record"""
 
 
 def outside(left_at: datetime, right_at: datetime, before: timedelta, after: timedelta) -> timedelta:
@@ -64,7 +74,7 @@ def row_at(records: Iterable[Record], spec: JoinSpec, left: Record, pins: Mappin
         records: every record of the left row's event, and all that could match it.
         pins: topic → last batch that the join reads.
     """
-    if left.event_at is None or left.quarantined or left.event_at < utc(spec.start):
+    if left.event_at is None or unreadable_for(left, spec.left) or left.event_at < utc(spec.start):
         return None
     interval = interval_of(left.event_at, spec.start, spec.interval)
     rows = reference_join(records, spec, interval, pins).rows
@@ -103,7 +113,8 @@ def verdicts(
     taken = {match.row_id for match in row.matches[right.name]} if row else set()
     winners = _winners(records, right, pins)
     found: dict[RowId, Verdict] = {}
-    for r in sorted((r for r in records if r.row_id.topic in right.topics), key=lambda r: (r.row_id, r.batch)):
+    of_stream = standing_for([r for r in records if r.row_id.topic in right.topics])
+    for r in sorted(of_stream, key=lambda r: (r.row_id, r.batch)):
         if r.row_id in found or r.row_id == left.row_id:  # of several landings of an offset, the first counts
             continue
         above = r.batch - pins.get(r.row_id.topic, 0)
@@ -122,10 +133,10 @@ def _verdict(left: Record, r: Record, right: Right, spec: JoinSpec, above: int) 
     """The verdict by key, `where` and time alone; None for a record that neither matches nor nearly matches."""
     ours, theirs = (key_of(row.values, s.key) for row, s in ((left, spec.left), (r, right)))
     is_alike = _is_key_alike(left, r, spec.left, right)
-    if r.quarantined:
+    if reason := unreadable_for(r, right):
         has_key = ours is not None and (ours == theirs or is_alike)
         may_match = left.event_at is not None and could_have_matched(left.event_at, r, right, spec.max_skew)
-        return Verdict(r, "quarantined") if has_key and may_match else None
+        return Verdict(r, "quarantined", reason=reason) if has_key and may_match else None
     if left.event_at is None or r.event_at is None or ours is None or theirs is None:
         return None
     by = outside(left.event_at, r.event_at, right.before, right.after)

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from windrow.semantics.intervals import utc
+from windrow.semantics.match import key_of
 
 Predicate = Callable[[Mapping[str, Any]], bool | None]
 """A `where` condition over a record's columns: True, False, or None (unknown, as in SQL).
@@ -37,7 +38,10 @@ class Record:
     Args:
         event_at: the *trusted* event time; None if it is absent, unreadable or ahead of its record.
         record_at: Kafka's timestamp of the record; its event happened at most `max_skew` later.
-        quarantined: the reason, or None. A quarantined record has only those `values` that could be read.
+        quarantined: the reason why no stream can read it, or None. It has only those `values` that could be read.
+        unreadable: column → reason, for each value that is not of its column's type. Streams without such a column
+            read the record all the same (`unreadable_for`).
+        reconsidered: batch of the quarantined landing that this one stands for; None for what was landed from a topic.
     """
 
     row_id: RowId
@@ -46,6 +50,8 @@ class Record:
     values: Mapping[str, Any]
     record_at: datetime | None = None
     quarantined: str | None = None
+    unreadable: Mapping[str, str] = field(default_factory=dict)
+    reconsidered: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("event_at", "record_at"):
@@ -63,18 +69,19 @@ class Record:
 
 @dataclass(frozen=True)
 class Left:
-    """The left stream: what was served."""
+    """The left stream: what was served. `columns`: those that it reads, None for all that a record has."""
 
     name: str
     topics: tuple[str, ...]
     key: tuple[str, ...]
     event_id: str | None = None
     where: Predicate | None = None
+    columns: frozenset[str] | None = None
 
 
 @dataclass(frozen=True)
 class Right:
-    """A right stream. Its key columns are compared with the left's, position by position."""
+    """A right stream. Its key columns are compared with the left's, position by position. `columns`: see `Left`."""
 
     name: str
     topics: tuple[str, ...]
@@ -87,6 +94,7 @@ class Right:
     join: Literal["left", "inner"] = "left"
     take: Literal["all", "first", "last"] = "all"
     silence: Literal["unknown", "negative"] = "unknown"
+    columns: frozenset[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -146,3 +154,26 @@ def event_of(
     """Identity of the event of a row: event id and event time; None where it has no event id (rule 11)."""
     event_id = values.get(stream.event_id) if stream.event_id else None
     return None if event_id is None else (event_id, event_at)
+
+
+REASONS = ("wrong_type", "not_finite", "event_time_missing", "null_key")
+"""Why one stream cannot read a record that another may read; of several reasons the first is recorded."""
+
+
+def unreadable_for(record: Record, stream: Left | Right) -> str | None:
+    """Why a stream cannot read a landed record (rule 12); None if it can, or if `where` leaves the record out.
+
+    A `where` that is None leaves a record out, but not where a value of the stream's columns could not be read: that
+    value may be the reason for the None.
+    """
+    if record.quarantined:
+        return record.quarantined
+    found = {why for name, why in record.unreadable.items() if stream.columns is None or name in stream.columns}
+    chosen = True if stream.where is None else stream.where(record.values)
+    if chosen is False or (chosen is None and not found):
+        return None
+    if record.event_at is None:
+        found.add("event_time_missing")
+    if isinstance(stream, Right) and stream.role == "label" and key_of(record.values, stream.key) is None:
+        found.add("null_key")
+    return min(found, key=REASONS.index, default=None)

@@ -16,7 +16,7 @@ has no match (`unpaired`). Nothing here knows Kafka, files, Spark or the pipelin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -25,7 +25,7 @@ from windrow.semantics.balance import Balance, LeftBalance, RightBalance
 from windrow.semantics.intervals import Interval, interval_of, shifted, utc
 from windrow.semantics.labels import is_side_silent, label_state
 from windrow.semantics.match import key_of, matches
-from windrow.semantics.records import Gap, JoinSpec, Left, Predicate, Record, Right, RowId, event_of
+from windrow.semantics.records import Gap, JoinSpec, Left, Predicate, Record, Right, RowId, event_of, unreadable_for
 
 
 @dataclass(frozen=True)
@@ -128,12 +128,21 @@ class Side:
 
 
 def landed_once(records: Iterable[Record], pins: Mapping[str, int]) -> tuple[list[Record], int]:
-    """One record per offset, the one that landed first, and the number of later landings of the same offsets."""
-    by_pin = [r for r in records if r.row_id.topic in pins and r.batch <= pins[r.row_id.topic]]
+    """One record per offset, the one that landed first, and the number of later landings of the same offsets.
+
+    A reconsidered record stands for those that landed before it.
+    """
+    by_pin = standing_for([r for r in records if r.row_id.topic in pins and r.batch <= pins[r.row_id.topic]])
     first: dict[RowId, Record] = {}
     for r in sorted(by_pin, key=lambda r: (r.row_id, r.batch)):
         first.setdefault(r.row_id, r)
     return list(first.values()), len(by_pin) - len(first)
+
+
+def standing_for(records: Sequence[Record]) -> list[Record]:
+    """The records without those that a reconsidered one stands for."""
+    since = {r.row_id: r.batch for r in records if r.reconsidered is not None}
+    return [r for r in records if r.batch >= since.get(r.row_id, r.batch)]
 
 
 def side_of(landed: list[Record], stream: Left | Right, is_read: Callable[[datetime], bool]) -> Side:
@@ -146,7 +155,7 @@ def side_of(landed: list[Record], stream: Left | Right, is_read: Callable[[datet
         r
         for r in landed
         if r.row_id.topic in stream.topics
-        and not r.quarantined
+        and unreadable_for(r, stream) is None
         and (passes(r, stream.where) or r.event_at is not None)  # a filtered record may lack its event time
         and is_read(r.order[0])
     ]
@@ -211,7 +220,7 @@ def _doubts(row: Record, landed: list[Record], spec: JoinSpec) -> set[str]:
     for right in spec.labels:
         if any(_overlaps(gap, at, right) for gap in spec.gaps if gap.topic in right.topics):
             doubts.add("offset_gap")
-        bad = [r for r in landed if r.quarantined and r.row_id.topic in right.topics]
+        bad = [r for r in landed if r.row_id.topic in right.topics and unreadable_for(r, right)]
         same = [r for r in bad if key is not None and key == key_of(r.values, right.key)]
         if any(could_have_matched(at, r, right, spec.max_skew) for r in same):
             doubts.add("label_quarantined")
@@ -222,7 +231,7 @@ def _doubts(row: Record, landed: list[Record], spec: JoinSpec) -> set[str]:
 
 
 def could_have_matched(left_at: datetime, bad: Record, right: Right, max_skew: timedelta) -> bool:
-    """Whether a quarantined record of the left row's key may be a match that could not be read.
+    """Whether a record of the left row's key that the right stream cannot read may be a match.
 
     It may not if `where` excludes it. A trusted event time decides by itself. Without one, the record time must not be
     before the window by more than `max_skew`, because nothing is logged before it has happened.

@@ -1,15 +1,17 @@
 """Kafka records to landing rows: one row per record, either good or quarantined with a reason.
 
-    record ─▶ tombstone? too large? bad UTF-8? ─▶ JSON object of the declared types?
-           ─▶ selected by a stream's `where`? ─▶ trusted event time? ─▶ key, where a label needs one
-           ─▶ landing row; `_quarantined` is null, or the first reason that applies and `_raw` the bytes
+    record ─▶ tombstone? too large? bad UTF-8? ─▶ one JSON object? ─▶ trusted event time?
+           ─▶ values that are not of their column's type: `_unreadable`
+           ─▶ each stream: selected by `where`? its own columns, event time, key readable?
+           ─▶ landing row; `_quarantined` is null, or the first reason that applies
 
-A record that no stream's `where` selects is not quarantined for its payload: it is landed and counts as filtered.
+A record is quarantined if no stream that is meant to read it can. A record that no stream's `where` selects is landed
+and counts as filtered, whatever its payload. `_raw` keeps the bytes of whatever could not be read as a whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -25,14 +27,16 @@ from windrow.columns import (
     PARTITION,
     QUARANTINED,
     RAW,
+    RECONSIDERED,
     RECORD_AT,
     TOPIC,
     UNREADABLE,
+    UNREADABLE_VALUES,
 )
-from windrow.config import Pipeline, RightStream
+from windrow.config import Pipeline, Stream
 from windrow.semantics.landing.batch import Batch
-from windrow.transforms.conditions import all_of, any_of
-from windrow.transforms.streams import selected
+from windrow.transforms.conditions import any_of
+from windrow.transforms.streams import is_keyless, overlaps
 
 _KAFKA = ("value", "topic", "partition", "offset", "timestamp", "timestampType")
 _CREATE_TIME, _LOG_APPEND_TIME = 0, 1
@@ -41,13 +45,23 @@ _ISO = r"^[+-]?\d{4,6}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?\s*(Z|UTC|
 _SECONDS = r"^-?\d{1,12}(\.\d+)?(E[+-]?\d{1,2})?$"
 _YEARS_1_TO_9999 = (-62_135_596_800_000_000, 253_402_300_799_999_999)
 """Microseconds since 1970 of the instants that every reader of the tables can represent."""
+_JSON = {
+    "mode": "PERMISSIVE",
+    "columnNameOfCorruptRecord": "_corrupt",
+    "allowNonNumericNumbers": "false",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSSSSS][XXX]",  # inside structs and arrays
+    "dateFormat": "yyyy-MM-dd",
+}
+_BETWEEN = "\x1f"
+"""Separates names of columns; no name holds a control character."""
 
 
 def decode(records: DataFrame, pipeline: Pipeline, batch: Batch) -> DataFrame:
     """Decode the records of a batch.
 
     Args:
-        records: columns of Spark's Kafka source (key, value, topic, partition, offset, timestamp, timestampType).
+        records: columns of Spark's Kafka source (key, value, topic, partition, offset, timestamp, timestampType); those
+            of a batch that reconsiders also have `reconsidered` (`records_of`).
         batch: the batch that lands them; gives topic, epoch, batch number and landing time.
 
     Returns:
@@ -56,19 +70,22 @@ def decode(records: DataFrame, pipeline: Pipeline, batch: Batch) -> DataFrame:
     landed_at = F.lit(batch.landed_at)
     declared = pipeline.topic_columns(batch.topic)
     # Payload columns may have the names of Kafka's columns.
-    renamed = records.select(*[F.col(name).alias(f"_kafka_{name}") for name in _KAFKA])
+    original = F.lit(None) if batch.reconsidered is None else F.col("reconsidered")
+    renamed = records.select(*[F.col(n).alias(f"_kafka_{n}") for n in _KAFKA], original.alias("_kafka_reconsidered"))
     parsed = _parse(renamed, declared, pipeline.max_record_bytes)
     row = F.get("_parsed.row", F.lit(0))
     typed = parsed.select("*", *[_typed(row.getField(name), kind).alias(name) for name, kind in declared.items()])
+    typed = typed.select("*", _wrong(row, declared).alias("_wrong"), _not_finite(declared).alias("_not_finite"))
 
     is_stamped = F.col("_kafka_timestampType") == _LOG_APPEND_TIME
     trusted_until = F.when(is_stamped, F.col("_kafka_timestamp")).otherwise(landed_at) + F.lit(pipeline.max_skew)
     event_time = F.col(pipeline.event_time(batch.topic))
     is_ahead = F.coalesce(event_time > trusted_until, F.lit(False))
-    judged = typed.withColumn(QUARANTINED, _reason(pipeline, batch.topic, declared, row, event_time, is_ahead))
+    judged = typed.withColumn(QUARANTINED, _reason(pipeline, batch.topic, row, event_time, is_ahead))
 
     # Columns of an unreadable record hold what the JSON reader made of a part of it.
     is_read = ~F.coalesce(F.col(QUARANTINED).isin(*UNREADABLE), F.lit(False))
+    unreadable = F.when(is_read, _reasons_by_column())
     meta = {
         EVENT_TIME: F.when(is_read & ~is_ahead, event_time),
         TOPIC: F.col("_kafka_topic"),
@@ -79,7 +96,9 @@ def decode(records: DataFrame, pipeline: Pipeline, batch: Batch) -> DataFrame:
         ARRIVED_AT: landed_at,
         RECORD_AT: F.when(F.col("_kafka_timestampType") >= _CREATE_TIME, F.col("_kafka_timestamp")),
         QUARANTINED: F.col(QUARANTINED),
-        RAW: F.when(F.col(QUARANTINED).isNotNull(), F.col("_kafka_value")),
+        UNREADABLE_VALUES: unreadable,
+        RECONSIDERED: F.col("_kafka_reconsidered"),
+        RAW: F.when(F.col(QUARANTINED).isNotNull() | unreadable.isNotNull(), F.col("_kafka_value")),
     }
     return judged.select(
         *[meta[name].cast(LANDING_TYPES[name]).alias(name) for name in (*LANDING_META, RAW)],
@@ -87,31 +106,40 @@ def decode(records: DataFrame, pipeline: Pipeline, batch: Batch) -> DataFrame:
     )
 
 
-def _parse(records: DataFrame, declared: Mapping[str, str], max_bytes: int) -> DataFrame:
-    """Add `_unreadable`, a reason or null, and `_parsed`, the JSON reader's result, null where unreadable.
+def records_of(quarantined: DataFrame, *, is_stamped: bool) -> DataFrame:
+    """Quarantined landing rows as the records that they were, for `decode`.
 
+    Args:
+        is_stamped: whether the broker stamps the records of the topic (LogAppendTime).
+    """
+    kind = F.when(F.col(RECORD_AT).isNotNull(), _LOG_APPEND_TIME if is_stamped else _CREATE_TIME).otherwise(-1)
+    columns = {"value": RAW, "topic": TOPIC, "partition": PARTITION, "offset": OFFSET, "timestamp": RECORD_AT}
+    return quarantined.select(
+        *[F.col(name).alias(as_kafka) for as_kafka, name in columns.items()],
+        kind.alias("timestampType"),
+        F.col(BATCH).alias("reconsidered"),
+    )
+
+
+def _parse(records: DataFrame, declared: Mapping[str, str], max_bytes: int) -> DataFrame:
+    """Add `_unusable`, a reason or null, `_parsed`, the JSON reader's result, null where unusable, and `_texts`.
+
+    `_texts` holds the values of a record as text, where the JSON reader found one that is not of its column's type.
     Instants are read as text and converted by `_instant`: Spark's JSON reader would take "12:30" for today.
     """
     fields = ", ".join(f"`{n}`: {'string' if k == 'timestamp' else k}" for n, k in declared.items())
     schema = f"row array<struct<{fields}>>, end int, _corrupt string"
     text = F.col("_kafka_value").cast("string")
-    unreadable = (
+    unusable = (
         F.when(F.col("_kafka_value").isNull(), "tombstone")
         .when(F.octet_length("_kafka_value") > max_bytes, "too_large")
         .when(~F.is_valid_utf8(text), "bad_utf8")
     )
-    parsed = F.from_json(
-        F.when(F.col("_unreadable").isNull(), _wrapped(text)),
-        schema,
-        {
-            "mode": "PERMISSIVE",
-            "columnNameOfCorruptRecord": "_corrupt",
-            "allowNonNumericNumbers": "false",
-            "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSSSSS][XXX]",  # inside structs and arrays
-            "dateFormat": "yyyy-MM-dd",
-        },
-    )
-    return records.withColumn("_unreadable", unreadable).withColumn("_parsed", parsed)
+    parsed = F.from_json(F.when(F.col("_unusable").isNull(), _wrapped(text)), schema, _JSON)
+    is_corrupt = F.col("_parsed._corrupt").isNotNull()
+    as_text = ", ".join(f"`{name}` string" for name in declared)
+    texts = F.from_json(F.when(is_corrupt, text), as_text, _JSON)
+    return records.withColumn("_unusable", unusable).withColumn("_parsed", parsed).withColumn("_texts", texts)
 
 
 def _wrapped(text: Column) -> Column:
@@ -166,39 +194,102 @@ def _instant(text: Column) -> Column:
     return F.when(F.unix_micros(at).between(*_YEARS_1_TO_9999), at)
 
 
-def _reason(
-    pipeline: Pipeline, topic: str, declared: Mapping[str, str], row: Column, event_time: Column, is_ahead: Column
-) -> Column:
-    """The first reason to quarantine a record, or null.
+def _wrong(row: Column, declared: Mapping[str, str]) -> Column:
+    """Names of the columns whose value is not of their type; null if there is none.
+
+    The JSON reader says that there is one, but not which: the text of each value is compared with what was read of it.
+    Should none be found although there is one, all are named.
 
     Args:
         row: the record as the JSON reader read it, with instants as text; the declared columns hold them converted.
+    """
+    no_instant = {n: row.getField(n).isNotNull() & F.col(n).isNull() for n, k in declared.items() if k == "timestamp"}
+    names = _named({name: no_instant.get(name, _is_wrong(name, kind)) for name, kind in declared.items()})
+    found = F.when(F.size(names) > 0, names).otherwise(F.array(*[F.lit(name) for name in declared]))
+    return F.when(F.col("_parsed._corrupt").isNotNull() | any_of(no_instant.values()), found)
+
+
+def _is_wrong(name: str, kind: str) -> Column:
+    """Whether the text of a value in a corrupt record is not of the column's type.
+
+    The reader gives null for a wrong value, but an array or struct with null for a part that is wrong.
+    """
+    text = F.col("_texts").getField(name)
+    if not kind.startswith(("array", "struct", "map")):
+        return text.isNotNull() & F.col(name).isNull()
+    alone = F.from_json(F.concat(F.lit('{"value":'), text, F.lit("}")), f"value {kind}, _corrupt string", _JSON)
+    return text.isNotNull() & alone.getField("_corrupt").isNotNull()
+
+
+def _not_finite(declared: Mapping[str, str]) -> Column:
+    """Names of the columns that hold an infinite number; null if there is none."""
+    numbers = {name: kind for name, kind in declared.items() if "float" in kind or "double" in kind}
+    is_infinite = {name: _is_infinite(F.col(name), kind) for name, kind in numbers.items()}
+    return F.when(any_of(is_infinite.values()), _named(is_infinite))
+
+
+def _named(conditions: Mapping[str, Column]) -> Column:
+    """Array of the names whose condition holds.
+
+    A lambda over an array would keep Spark from compiling the whole row.
+    """
+    texts = F.concat_ws(_BETWEEN, *[F.when(condition, F.lit(name)) for name, condition in conditions.items()])
+    return F.when(texts != "", F.split(texts, _BETWEEN)).otherwise(F.array().cast("array<string>"))
+
+
+def _reasons_by_column() -> Column:
+    """Column → reason, for the values of a record that could not be read; null if there is none."""
+    nothing = F.array().cast("array<string>")
+    wrong, infinite = (F.coalesce(F.col(name), nothing) for name in ("_wrong", "_not_finite"))
+    infinite = F.array_except(infinite, wrong)
+    reasons = [F.array_repeat(F.lit(why), F.size(of)) for why, of in (("wrong_type", wrong), ("not_finite", infinite))]
+    is_one = F.col("_wrong").isNotNull() | F.col("_not_finite").isNotNull()
+    return F.when(is_one, F.map_from_arrays(F.concat(wrong, infinite), F.concat(*reasons)))
+
+
+def _reason(pipeline: Pipeline, topic: str, row: Column, event_time: Column, is_ahead: Column) -> Column:
+    """The first reason to quarantine a record, or null.
+
+    Args:
+        row: the record as the JSON reader read it.
         is_ahead: whether the event time is too far in the future to be trusted.
     """
-    streams = pipeline.streams_of(topic)
-    is_selected = [selected(stream) for stream in streams]
-    wrong = [row.getField(n).isNotNull() & F.col(n).isNull() for n, k in declared.items() if k == "timestamp"]
-    keyless = [
-        any_of([F.col(k).isNull() for k in s.key]) if isinstance(s, RightStream) and s.role == "label" else F.lit(False)
-        for s in streams
-    ]
-    accepted_by_none = all_of([~chosen | lost for chosen, lost in zip(is_selected, keyless, strict=True)])
-    # `_corrupt` is set for bad JSON and for a value of another type: only the first is "malformed", so the text is
-    # parsed again, without a schema.
-    is_corrupt = F.col("_parsed._corrupt").isNotNull()
     text = F.col("_kafka_value").cast("string")
-    is_no_object = F.json_object_keys(text).isNull() | F.try_parse_json(_wrapped(text)).isNull()
+    # The JSON reader takes the last of several values of one name; only this function refuses them.
+    is_json = F.try_parse_json(_wrapped(text)).isNotNull()
+    # `_corrupt` is set for a value of another type too, and then says nothing about the text around it.
     is_whole = (F.size("_parsed.row") == 1) & F.col("_parsed.end").isNotNull()
     is_one_row = F.coalesce(is_whole & row.isNotNull(), F.lit(False))
+    is_object = F.when(F.col("_parsed._corrupt").isNotNull(), F.json_object_keys(text).isNotNull()).otherwise(
+        is_one_row
+    )
     return (
-        F.when(F.col("_unreadable").isNotNull(), F.col("_unreadable"))
-        .when(F.when(is_corrupt, is_no_object).otherwise(~is_one_row), "malformed")
+        F.when(F.col("_unusable").isNotNull(), F.col("_unusable"))
+        .when(~(is_json & is_object), "malformed")
         .when(is_ahead, "event_time_ahead")
-        .when(~any_of(is_selected), F.lit(None))
-        .when(is_corrupt | any_of(wrong), "wrong_type")
-        .when(any_of([_is_infinite(F.col(n), k) for n, k in declared.items()]), "not_finite")
+        .otherwise(_reason_of_streams(pipeline.streams_of(topic), event_time))
+    )
+
+
+def _reason_of_streams(streams: Sequence[Stream], event_time: Column) -> Column:
+    """The first reason for which a stream cannot read a record, or null if one can, or if `where` leaves it out of all.
+
+    It agrees with `streams.is_unreadable`, which each stream asks when it reads the landed rows.
+    """
+    meant, wrong, infinite, readable = [], [], [], []
+    for stream in streams:
+        is_wrong, is_infinite = (overlaps(F.col(name), stream.columns) for name in ("_wrong", "_not_finite"))
+        is_meant = F.coalesce(F.expr(stream.where), is_wrong | is_infinite) if stream.where else F.lit(True)
+        meant.append(is_meant)
+        wrong.append(is_meant & is_wrong)
+        infinite.append(is_meant & is_infinite)
+        readable.append(is_meant & ~is_wrong & ~is_infinite & event_time.isNotNull() & ~is_keyless(stream))
+    return (
+        F.when(~any_of(meant) | any_of(readable), F.lit(None))
+        .when(any_of(wrong), "wrong_type")
+        .when(any_of(infinite), "not_finite")
         .when(event_time.isNull(), "event_time_missing")
-        .when(accepted_by_none, "null_key")
+        .otherwise("null_key")
     )
 
 

@@ -37,7 +37,7 @@ from windrow.semantics.plan import Plan
 from windrow.transforms.conditions import all_of
 from windrow.transforms.facts import Facts, facts_of
 from windrow.transforms.states import with_state
-from windrow.transforms.streams import Inputs
+from windrow.transforms.streams import Inputs, is_unreadable
 
 
 def join_plans(pipeline: Pipeline, plans: Sequence[Plan], read: Inputs) -> DataFrame:
@@ -95,7 +95,7 @@ def join(
 
 
 def doubtful_rows(landing: DataFrame, stream: RightStream, pipeline: Pipeline, lo: datetime, hi: datetime) -> DataFrame:
-    """Quarantined labels whose key could be read: they make rows of that key unknown (rule 10).
+    """Labels that the stream cannot read, but whose key it can: they make rows of that key unknown (rule 10).
 
     They are selected by event time in [lo, hi]. A record whose event time could not be read or trusted is selected by
     its record time, because nothing is logged before it happens.
@@ -108,7 +108,13 @@ def doubtful_rows(landing: DataFrame, stream: RightStream, pipeline: Pipeline, l
     logged_in_time = logged_at.isNull() | (logged_at >= F.lit(lo - pipeline.max_skew))
     possible = (at.isNull() & logged_in_time) | ((at >= F.lit(lo)) & (at <= F.lit(hi)))
     keyed = all_of([F.col(k).isNotNull() for k in stream.key])
-    return landing.where(F.col(QUARANTINED).isNotNull() & possible & keyed & is_meant(stream))
+    return landing.where(is_doubtful(stream) & possible & keyed)
+
+
+def is_doubtful(stream: RightStream) -> Column:
+    """Whether a row may be one of the stream that could not be read, as a whole or by this stream alone."""
+    quarantined = F.col(QUARANTINED).isNotNull()
+    return (quarantined & is_meant(stream)) | (~quarantined & is_unreadable(stream))
 
 
 def is_meant(stream: RightStream) -> Column:

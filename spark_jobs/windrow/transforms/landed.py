@@ -16,6 +16,8 @@ from windrow.semantics.intervals import at_micros
 from windrow.semantics.landing.batch import Batch, Offsets
 from windrow.semantics.landing.clock_rows import Counts
 from windrow.semantics.landing.undelivered import Neighbours
+from windrow.transforms.conditions import any_of
+from windrow.transforms.streams import is_unreadable
 
 
 def count_by_partition(rows: DataFrame, pipeline: Pipeline, topic: str) -> DataFrame:
@@ -31,12 +33,13 @@ def count_by_partition(rows: DataFrame, pipeline: Pipeline, topic: str) -> DataF
     """
     good = F.col(QUARANTINED).isNull()
     has_time = good & F.col(EVENT_TIME).isNotNull()
-    served = good & F.lit(topic in pipeline.left.topics)
+    served = good & F.lit(topic in pipeline.left.topics) & ~is_unreadable(pipeline.left)
     if pipeline.left.where and topic in pipeline.left.topics:
         served = served & F.expr(pipeline.left.where)
     return rows.groupBy(PARTITION).agg(
         F.count_if(good).alias("landed"),
         F.count_if(~good).alias("quarantined"),
+        F.count_if(good & any_of(is_unreadable(stream) for stream in pipeline.streams_of(topic))).alias("unreadable"),
         F.count_if(served & (F.col(EVENT_TIME) < F.lit(pipeline.start))).alias("before_start"),
         F.unix_micros(F.max(F.when(good, F.col(EVENT_TIME)))).alias("newest_us"),
         F.unix_micros(F.min_by(EVENT_TIME, F.when(has_time, F.col(OFFSET)))).alias("first_us"),
@@ -50,6 +53,7 @@ def counts_of(rows: Iterable[Row]) -> dict[int, Counts]:
             row["landed"],
             row["quarantined"],
             row["before_start"],
+            row["unreadable"],
             None if row["newest_us"] is None else at_micros(row["newest_us"]),
             None if row["first_us"] is None else at_micros(row["first_us"]),
         )

@@ -1,6 +1,6 @@
 """The rows that one stream contributes to a join: readable rows of a stretch of event time, each event once.
 
-landing rows ─▶ not quarantined, in the stretch ─▶ `where` ─▶ least row id of each (event id, event time)
+landing rows ─▶ readable, in the stretch ─▶ `where` ─▶ least row id of each (event id, event time)
                                                   filtered     duplicate
 
 Rows of the same event are found in two steps, so that payloads are not shuffled: a hash of the event id shows which
@@ -9,16 +9,17 @@ ids can repeat at all (few do), and only rows with such a hash are compared by e
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from windrow.columns import EVENT_TIME, QUARANTINED, ROW_ID
-from windrow.config import Stream
+from windrow.columns import EVENT_TIME, QUARANTINED, ROW_ID, UNREADABLE_VALUES
+from windrow.config import RightStream, Stream
 from windrow.semantics.records import Gap
+from windrow.transforms.conditions import any_of
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Inputs:
     left: StreamRows
     rights: Mapping[str, StreamRows]
     doubtful: Mapping[str, DataFrame]
-    """label stream → its quarantined rows whose key could be read; streams without such a row are absent"""
+    """label stream → rows that it cannot read and whose key could be read; streams without such a row are absent"""
     gaps: tuple[Gap, ...]
     """accepted gaps that touch a window"""
 
@@ -58,9 +59,8 @@ def rows_of(landing: DataFrame, stream: Stream, lo: datetime, hi: datetime, *, e
     """
     at = F.col(EVENT_TIME)
     upper = at <= F.lit(hi) if ends_in else at < F.lit(hi)
-    read = landing.where(F.col(QUARANTINED).isNull() & (at >= F.lit(lo)) & upper).withColumn(
-        "_filtered", ~selected(stream)
-    )
+    readable = F.col(QUARANTINED).isNull() & ~is_unreadable(stream)
+    read = landing.where(readable & (at >= F.lit(lo)) & upper).withColumn("_filtered", ~selected(stream))
     if stream.event_id is None:
         return _without_duplicates(read, stream)
     claims = claims_of(read, stream)
@@ -109,6 +109,44 @@ def selected(stream: Stream) -> Column:
     <BLANKLINE>
     """
     return F.coalesce(F.expr(stream.where), F.lit(False)) if stream.where else F.lit(True)
+
+
+def is_unreadable(stream: Stream) -> Column:
+    """Whether the stream cannot read a row of its topic that was landed for others (`records.unreadable_for`).
+
+    A null `where` leaves a row out, but not where a value of the stream's columns could not be read.
+
+    >>> from types import SimpleNamespace
+    >>> stream = SimpleNamespace(where="action = 'click'", columns={"action": "string", "price": "int"}, role="feature")
+    >>> rows = spark.sql('''select action, names, timestamp'2026-11-01' as _event_time,
+    ...     if(names is null, null, map(names, 'wrong_type')) as _unreadable
+    ...     from values ('click', 'price'), ('click', 'other'), ('view', 'price'), (null, null) as (action, names)''')
+    >>> rows.select("action", "names", is_unreadable(stream).alias("unreadable")).show()
+    +------+-----+----------+
+    |action|names|unreadable|
+    +------+-----+----------+
+    | click|price|      true|
+    | click|other|     false|
+    |  view|price|     false|
+    |  NULL| NULL|     false|
+    +------+-----+----------+
+    <BLANKLINE>
+    """
+    lost = overlaps(F.map_keys(UNREADABLE_VALUES), stream.columns)
+    meant = F.coalesce(F.expr(stream.where), lost) if stream.where else F.lit(True)
+    return meant & (lost | F.col(EVENT_TIME).isNull() | is_keyless(stream))
+
+
+def is_keyless(stream: Stream) -> Column:
+    """Whether a row lacks a part of the key without which it is no label; false for other streams."""
+    if isinstance(stream, RightStream) and stream.role == "label":
+        return any_of(F.col(name).isNull() for name in stream.key)
+    return F.lit(False)
+
+
+def overlaps(names: Column, columns: Iterable[str]) -> Column:
+    """Whether an array of column names, or null, names one of the columns."""
+    return F.coalesce(F.arrays_overlap(names, F.array(*[F.lit(name) for name in columns])), F.lit(False))
 
 
 def _divided(read: DataFrame, stream: Stream, claims: DataFrame, repeated: DataFrame) -> StreamRows:

@@ -98,6 +98,8 @@ class Lookup:
         """
         files = self.files
         for condition in conditions:
+            if isinstance(condition, Has) and condition.value and condition.column not in self.schema.names:
+                return []
             files = files.filter(_possible(files, condition))
         if order and f"max.{order}" in files.column_names:
             files = files.sort_by(f"max.{order}")

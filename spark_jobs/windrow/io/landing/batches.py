@@ -16,10 +16,10 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from windrow.columns import BATCH
+from windrow.columns import BATCH, EPOCH, LANDING_TYPES, QUARANTINED, RECONSIDERED, ROW_ID, UNREADABLE_VALUES
 from windrow.home import Home
 from windrow.io.delta import scan, tables
-from windrow.io.delta.lookup import Range
+from windrow.io.delta.lookup import Has, Range
 from windrow.outcomes import NeedsPerson
 from windrow.semantics.clock import ClockRow
 from windrow.semantics.landing.batch import Batch
@@ -169,4 +169,40 @@ def rows_of(spark: SparkSession, path: str, number: int) -> DataFrame:
     """Return the landing rows of a committed batch."""
     rows = scan.rows(spark, path, (Range(BATCH, number, number),))
     assert rows is not None, "a committed batch has a table"
-    return rows.where(F.col(BATCH) == number)
+    return _with_newer_columns(rows).where(F.col(BATCH) == number)
+
+
+def quarantined(spark: SparkSession, path: str, batch: Batch) -> DataFrame | None:
+    """Return the quarantined rows of a topic for which no reconsidered row stands; None if there can be none.
+
+    Args:
+        batch: rows landed before it, of its epoch, are returned.
+    """
+    bad = scan.rows(spark, path, (Has(QUARANTINED, value=True), Range(BATCH, most=batch.number - 1)))
+    if bad is None:
+        return None
+    bad = _with_newer_columns(bad)
+    bad = bad.where(F.col(QUARANTINED).isNotNull() & (F.col(EPOCH) == batch.epoch) & (F.col(BATCH) < batch.number))
+    again = reconsidered(spark, path, batch.number - 1)
+    return bad if again is None else bad.join(again, on=list(ROW_ID), how="left_anti")
+
+
+def reconsidered(spark: SparkSession, path: str, pin: int) -> DataFrame | None:
+    """Return the row ids of the reconsidered rows up to a batch; usually there is none: None, after a look at the log.
+
+    A quarantined row with one of these ids does not count any more.
+    """
+    files = (Has(RECONSIDERED, value=True), Range(BATCH, most=pin))
+    if not scan.can_hold(path, files):
+        return None
+    rows = scan.rows(spark, path, files)
+    assert rows is not None, "a file of the table can hold some"
+    return rows.where(F.col(RECONSIDERED).isNotNull() & (F.col(BATCH) <= pin)).select(*ROW_ID)
+
+
+def _with_newer_columns(rows: DataFrame) -> DataFrame:
+    """Return the rows with the columns that a table of an earlier version lacks."""
+    missing = [name for name in (UNREADABLE_VALUES, RECONSIDERED) if name not in rows.columns]
+    for name in missing:
+        rows = rows.withColumn(name, F.lit(None).cast(LANDING_TYPES[name]))
+    return rows

@@ -64,6 +64,20 @@ def describe(bootstrap: str, names: Iterable[str]) -> dict[str, Topic]:
         ) from error
 
 
+def stamps(bootstrap: str, topic: str) -> bool:
+    """Return whether the broker stamps the records of a topic with its own time (LogAppendTime).
+
+    Raises:
+        BrokerUnreachable: no answer.
+    """
+    admin = AdminClient({"bootstrap.servers": bootstrap, "socket.timeout.ms": 10_000, "log_level": 2})
+    (settings,) = admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic)]).values()
+    try:
+        return bool(settings.result(TIMEOUT)["message.timestamp.type"].value == "LogAppendTime")
+    except KafkaException as error:
+        raise BrokerUnreachable(f"no answer from Kafka at {bootstrap} about topic {topic}; run again") from error
+
+
 def _topic(client: AdminClient, name: str, future: Any, settings: Any) -> Topic:
     try:
         topic = future.result()

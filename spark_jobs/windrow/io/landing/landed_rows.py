@@ -28,9 +28,12 @@ from windrow.columns import (
     PARTITION,
     QUARANTINED,
     RAW,
+    RECONSIDERED,
     RECORD_AT,
     ROW_ID,
+    TOPIC,
     UNREADABLE,
+    UNREADABLE_VALUES,
 )
 from windrow.config import RightStream, Stream
 from windrow.config.conditions import columns_in
@@ -65,12 +68,16 @@ class LandedRows:
         return {topic: table.file_counts for topic, table in self._tables.items()}
 
     def by_id(self, stream: Stream, topic: str, epoch: int | None, partition: int, offset: int) -> list[Row]:
-        """Return the row at an offset; one per epoch if `epoch` is None and the topic was created again."""
+        """Return the row at an offset; one per epoch if `epoch` is None and the topic was created again.
+
+        Of a reconsidered record it is the row that stands.
+        """
         if topic not in self._tables:
             return []
         values = {PARTITION: partition, OFFSET: offset} | ({} if epoch is None else {EPOCH: epoch})
         wanted = all_of(equal(name, value) for name, value in values.items())
-        return self._tables[topic].read(self._columns(stream), wanted, [Range(n, v, v) for n, v in values.items()])
+        rows = self._tables[topic].read(self._columns(stream), wanted, [Range(n, v, v) for n, v in values.items()])
+        return _standing(rows)
 
     def by_event_id(self, stream: Stream, event_id: str, at: datetime | None) -> list[Row]:
         """Return the rows with an event id.
@@ -90,7 +97,7 @@ class LandedRows:
                 rows += table.read(self._columns(stream), wanted & equal(EVENT_TIME, at), [Range(EVENT_TIME, at, at)])
             else:
                 rows += next(table.newest_first(self._columns(stream), wanted, BATCH), [])
-        return rows
+        return _standing(rows)
 
     def by_key(self, stream: Stream, key: Mapping[str, str], lo: datetime, hi: datetime) -> list[Row]:
         """Return the rows of a key with event times in [lo, hi].
@@ -107,7 +114,7 @@ class LandedRows:
             rows += table.read(
                 self._columns(stream), all_of([*same, _between(EVENT_TIME, lo, hi)]), [Range(EVENT_TIME, lo, hi)]
             )
-        return rows
+        return _standing(rows)
 
     def retries(self, stream: Stream, rows: Iterable[Row]) -> list[Row]:
         """Return the rows, of any key, whose event id and event time are those of one of `rows`; these are included."""
@@ -147,11 +154,24 @@ class LandedRows:
         rows: list[Row] = []
         for topic, table in self._of(stream):
             columns, key = self._columns(stream), _alike(table.schema, stream.key, values)
-            keyless = _keyless(stream) & _between(EVENT_TIME, begin, end)
+            inside = _between(EVENT_TIME, begin, end)
             rows += table.read(columns, key & _between(EVENT_TIME, begin - near, end + near), [wide])
-            rows += _with_raw_key(table.read([*columns, RAW], keyless, [wide, _QUARANTINED_ROWS]), stream)
+            for is_bad, bad_files in _unread(table.schema):
+                keyless = _keyless(stream) & is_bad & inside
+                rows += _with_raw_key(table.read([*columns, RAW], keyless, [wide, bad_files]), stream)
             rows += self._timeless(table, columns, key, begin - max_skew, pins.get(topic))
+        rows += self._reconsidered(stream, [row for row in rows if row[QUARANTINED] is not None])
         return rows + self.retries(stream, [row for row in rows if row[QUARANTINED] is None])
+
+    def _reconsidered(self, stream: Stream, bad: Sequence[Row]) -> list[Row]:
+        """Return the rows that stand for these quarantined ones."""
+        rows: list[Row] = []
+        for topic, table in self._of(stream):
+            offsets = [row[OFFSET] for row in bad if row[TOPIC] == topic]
+            if offsets and RECONSIDERED in table.schema.names:
+                wanted = pc.field(RECONSIDERED).is_valid() & pc.field(OFFSET).isin(pa.array(offsets))
+                rows += table.read(self._columns(stream), wanted, [Has(RECONSIDERED, value=True)])
+        return rows
 
     def _timeless(
         self, table: Lookup, columns: list[str], key: pc.Expression, logged_from: datetime, pin: int | None
@@ -184,10 +204,26 @@ class LandedRows:
         return [*LANDING_META, *stream.key, *([stream.event_id] if stream.event_id else []), *in_where]
 
 
+def _standing(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows without those that a reconsidered one among them stands for."""
+    since = {row_id_of(row): row[BATCH] for row in rows if row.get(RECONSIDERED) is not None}
+    return [row for row in rows if row[BATCH] >= since.get(row_id_of(row), row[BATCH])]
+
+
 def record_of(row: Row) -> Record:
     """Return a landed row as the value that the reference join takes."""
     values = {name: value for name, value in row.items() if name not in LANDING_META}
-    return Record(row_id_of(row), row[BATCH], row[EVENT_TIME], values, row[RECORD_AT], row[QUARANTINED])
+    unreadable = dict(row.get(UNREADABLE_VALUES) or ())
+    return Record(
+        row_id_of(row),
+        row[BATCH],
+        row[EVENT_TIME],
+        values,
+        row[RECORD_AT],
+        row[QUARANTINED],
+        unreadable,
+        row.get(RECONSIDERED),
+    )
 
 
 def row_id_of(row: Mapping[str, Any]) -> RowId:
@@ -220,11 +256,20 @@ def _alike(schema: pa.Schema, names: Sequence[str], values: Sequence[Any]) -> pc
 
 
 def _keyless(stream: Stream) -> pc.Expression:
-    """Select quarantined rows whose JSON could be read, but not their whole key."""
+    """Select rows without a whole key."""
     missing = pc.field(stream.key[0]).is_null()
     for name in stream.key[1:]:
         missing = missing | pc.field(name).is_null()
-    return missing & pc.field(QUARANTINED).is_valid() & ~pc.field(QUARANTINED).isin(pa.array(UNREADABLE))
+    return missing
+
+
+def _unread(schema: pa.Schema) -> list[tuple[pc.Expression, Has]]:
+    """Return conditions on rows whose JSON could be read, but not as a whole or by every stream, and on their files."""
+    quarantined = pc.field(QUARANTINED).is_valid()
+    found = [(quarantined & ~pc.field(QUARANTINED).isin(pa.array(UNREADABLE)), _QUARANTINED_ROWS)]
+    if UNREADABLE_VALUES in schema.names:
+        found.append((~quarantined & pc.field(UNREADABLE_VALUES).is_valid(), Has(UNREADABLE_VALUES, value=True)))
+    return found
 
 
 def _with_raw_key(rows: Iterable[Row], stream: Stream) -> list[Row]:

@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from windrow.columns import BATCH, EVENT_TIME, LANDING_TYPES, QUARANTINED, RAW, RECORD_AT
+from windrow.columns import BATCH, EVENT_TIME, LANDING_TYPES, QUARANTINED, RAW, RECORD_AT, ROW_ID, UNREADABLE_VALUES
 from windrow.config import Pipeline, RightStream, Stream
 from windrow.home import Home
 from windrow.io.delta import lookup, scan
@@ -147,11 +147,15 @@ def within(lo: datetime, hi: datetime) -> tuple[Condition, ...]:
 def _doubtful_of(
     spark: SparkSession, home: Home, stream: RightStream, pins: Mapping[str, int], begin: datetime, end: datetime
 ) -> DataFrame | None:
-    """Return the quarantined labels that `doubtful_rows` selects; usually there is no such label: None."""
+    """Return the unreadable labels that `doubtful_rows` selects; usually there is no such label: None."""
     files = _doubtful_files(home.pipeline, begin, end)
     if not any(scan.can_hold(home.landing(topic), *files) for topic in stream.topics):
         return None
     rows = doubtful_rows(landed_of(spark, home, stream, pins, *files), stream, home.pipeline, begin, end)
+    for topic in stream.topics:
+        again = batches.reconsidered(spark, home.landing(topic), pins.get(topic, 0))
+        if again is not None:
+            rows = rows.join(again, on=list(ROW_ID), how="left_anti")
     return None if rows.isEmpty() else rows
 
 
@@ -159,7 +163,13 @@ def _doubtful_files(pipeline: Pipeline, lo: datetime, hi: datetime) -> tuple[tup
     """Return alternative conditions for the files that can hold what `doubtful_rows` selects."""
     bad, timeless = Has(QUARANTINED, value=True), Has(EVENT_TIME)
     logged = Range(RECORD_AT, lo - pipeline.max_skew)
-    return (bad, *within(lo, hi)), (bad, timeless, logged), (bad, timeless, Has(RECORD_AT))
+    spoilt = Has(UNREADABLE_VALUES, value=True)  # for one stream of several; such a row has an event time
+    return (
+        (bad, *within(lo, hi)),
+        (spoilt, *within(lo, hi)),
+        (bad, timeless, logged),
+        (bad, timeless, Has(RECORD_AT)),
+    )
 
 
 def _divided_once(sides: Sequence[StreamRows]) -> list[StreamRows]:

@@ -24,6 +24,7 @@ from windrow.semantics.clock import holder, watermark
 from windrow.semantics.close import closes_at, frontier
 from windrow.semantics.explain import row_at, winner_of
 from windrow.semantics.plan import Plan
+from windrow.semantics.records import unreadable_for
 from windrow.semantics.reference import JoinedRow
 
 
@@ -125,7 +126,11 @@ def _duplicates(case: Case) -> list[dict[str, Any]]:
         if r.row_id.topic in stream.topics and r.values.get(stream.event_id) == event_id
     }
     winner = winner_of(case.records, case.spec.left, case.left, case.pins) or case.left.row_id
-    others = [r for row_id, r in sorted(same.items()) if row_id != case.left.row_id and not r.quarantined]
+    others = [
+        r
+        for row_id, r in sorted(same.items())
+        if row_id != case.left.row_id and unreadable_for(r, case.spec.left) is None
+    ]
     return [{"id": row_text(r.row_id), "batch": r.batch, "stands": r.row_id == winner} for r in others]
 
 

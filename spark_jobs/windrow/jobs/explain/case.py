@@ -218,7 +218,7 @@ def _watermark_before(home: Home, topic: str, batch: int) -> datetime | None:
 
 
 def _left(stream: LeftStream) -> Left:
-    return Left(stream.name, stream.topics, stream.key, stream.event_id, _where(stream))
+    return Left(stream.name, stream.topics, stream.key, stream.event_id, _where(stream), frozenset(stream.columns))
 
 
 def _right(stream: RightStream) -> Right:
@@ -234,6 +234,7 @@ def _right(stream: RightStream) -> Right:
         join=stream.join,
         take=stream.take,
         silence=stream.silence,
+        columns=frozenset(stream.columns),
     )
 
 

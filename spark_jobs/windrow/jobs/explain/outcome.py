@@ -11,6 +11,7 @@ from windrow.semantics.close import closes_at, is_closed
 from windrow.semantics.explain import winner_of
 from windrow.semantics.intervals import Interval
 from windrow.semantics.judgement import blocks
+from windrow.semantics.records import unreadable_for
 from windrow.semantics.reference import JoinedRow, passes
 from windrow.text import shown_instant
 
@@ -36,8 +37,8 @@ def outcome_of(case: Case, computed: JoinedRow | None) -> Outcome:
     left, p = case.left, case.pipeline
     if case.training_row:
         return Outcome("published", f"published, in publication {case.training_row[PUBLICATION]}")
-    if left.quarantined:
-        return Outcome("quarantined", f"quarantined at landing: {left.quarantined}; it is in no interval")
+    if reason := unreadable_for(left, case.spec.left):
+        return Outcome("quarantined", f"quarantined at landing: {reason}; it is in no interval")
     if left.event_at is None or case.interval is None or not passes(left, case.spec.left.where):
         return Outcome("filtered", f"left out by where: {p.left.where}")
     if left.event_at < p.start:

@@ -25,7 +25,7 @@ def above_pin_words(batches: int) -> str:
 
 def miss_words(verdict: Verdict, right: RightStream) -> str:
     """Return why one right row is not among the row's matches."""
-    r, by = verdict.record, shown_duration(verdict.missed_by or timedelta(), exact=True)
+    by = shown_duration(verdict.missed_by or timedelta(), exact=True)
     above = f", and {above_pin_words(verdict.batches)}" if verdict.batches else ""
     if verdict.kind == "before_window":
         return f"{by} before the window{above}"
@@ -42,7 +42,7 @@ def miss_words(verdict: Verdict, right: RightStream) -> str:
     if verdict.kind == "not_taken":
         return f"matched, and left out by `take: {right.take}`"
     if verdict.kind == "quarantined":
-        return f"quarantined: {r.quarantined}; it could have matched"
+        return f"quarantined: {verdict.reason}; it could have matched"
     return "its key reads the same and is not equal: keys are equal by type and value, to the letter"
 
 

@@ -41,6 +41,14 @@ class Topic:
 
 
 @dataclass(frozen=True)
+class Reconsidered:
+    """Who had the quarantined rows of a topic judged again, and why."""
+
+    who: str
+    why: str
+
+
+@dataclass(frozen=True)
 class Batch:
     """One landing commit, as the commit itself records it."""
 
@@ -54,11 +62,13 @@ class Batch:
     ranges: Mapping[int, tuple[int, int, int]]
     """partition → (first offset, offset after the last, end offset of the partition)"""
     gaps: tuple[AcceptedGap, ...] = ()
+    reconsidered: Reconsidered | None = None
+    """set where the rows are quarantined ones that can be read now: such a batch takes no offsets"""
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to commit: no offsets, and no gap to accept."""
-        return not self.gaps and self.size == 0
+        """Whether there is nothing to commit: no offsets, no gap to accept, and nothing reconsidered."""
+        return not self.gaps and self.size == 0 and self.reconsidered is None
 
     @property
     def size(self) -> int:
@@ -77,7 +87,11 @@ class Batch:
     def to_json(self) -> str:
         """The batch as the message of its commit."""
         gaps = [gap.to_dict() for gap in self.gaps]
-        return json.dumps({**vars(self), "landed_at": self.landed_at.isoformat(), "gaps": gaps, "windrow": "landing"})
+        fields = {**vars(self), "landed_at": self.landed_at.isoformat(), "gaps": gaps, "windrow": "landing"}
+        del fields["reconsidered"]  # earlier versions do not know it: they read every other batch
+        if self.reconsidered is not None:
+            fields["reconsidered"] = vars(self.reconsidered)
+        return json.dumps(fields)
 
     @classmethod
     def from_json(cls, text: str) -> Batch:
@@ -90,5 +104,6 @@ class Batch:
                 "landed_at": datetime.fromisoformat(fields["landed_at"]),
                 "ranges": {int(p): tuple(r) for p, r in fields["ranges"].items()},
                 "gaps": tuple(AcceptedGap.from_dict(gap) for gap in fields.get("gaps", ())),
+                "reconsidered": Reconsidered(**fields["reconsidered"]) if "reconsidered" in fields else None,
             }
         )

@@ -22,6 +22,8 @@ class Counts:
     quarantined: int = 0
     before_start: int = 0
     """good left rows with an event time before the pipeline's start"""
+    unreadable: int = 0
+    """landed rows that a stream is meant to read and cannot"""
     newest_at: datetime | None = None
     """newest trusted event time"""
     first_at: datetime | None = None
@@ -30,7 +32,7 @@ class Counts:
 
 NO_ROWS = Counts()
 
-TOTALS = ("read", "landed", "quarantined", "skipped", "unexplained", "before_start")
+TOTALS = ("read", "landed", "quarantined", "skipped", "unexplained", "before_start", "unreadable")
 """Columns of the clock that count since the first offset of the epoch."""
 
 
@@ -58,7 +60,9 @@ def undelivered(batch: Batch, counts: Mapping[int, Counts]) -> dict[int, int]:
     Args:
         counts: what the batch holds, by partition.
     """
-    missing = {}
+    missing: dict[int, int] = {}
+    if batch.reconsidered is not None:  # its rows have offsets of earlier batches
+        return missing
     for partition, (start, until, _) in batch.ranges.items():
         count = counts.get(partition, NO_ROWS)
         missing[partition] = until - start - count.landed - count.quarantined
@@ -75,7 +79,7 @@ def check_accounted(batch: Batch, counts: Mapping[int, Counts], account: Account
     Raises:
         BalanceBroken: the landing of a partition does not balance.
     """
-    for partition, (start, until, _) in batch.ranges.items():
+    for partition, (start, until, _) in batch.ranges.items() if batch.reconsidered is None else ():
         count = counts.get(partition, NO_ROWS)
         skipped, unexplained = account.skipped.get(partition, 0), account.unexplained.get(partition, 0)
         if until - start != count.landed + count.quarantined + skipped + unexplained:
@@ -106,7 +110,7 @@ def clock_rows(
         out_of_orderness: of the topic.
 
     Returns:
-        One row per partition, without the number of the observation. `read` to `before_start` are totals since the
+        One row per partition, without the number of the observation. `read` to `unreadable` are totals since the
         first offset of the epoch.
     """
     number = batch.number - 1 if batch.is_empty else batch.number
@@ -140,15 +144,19 @@ def clock_rows(
 def _totals(batch: Batch, partition: int, count: Counts, account: Account, last: ClockRow | None) -> dict[str, Any]:
     """Counts of the batch added to those of the partition's last row."""
     start, until, _ = batch.ranges[partition]
+    # what is reconsidered was counted as quarantined when its offset was read
+    quarantined = count.quarantined if batch.reconsidered is None else -count.landed
     grown = {
         "read": until - start,
         "landed": count.landed,
-        "quarantined": count.quarantined,
+        "quarantined": quarantined,
         "skipped": account.skipped.get(partition, 0),
         "unexplained": account.unexplained.get(partition, 0),
         "before_start": count.before_start,
+        "unreadable": count.unreadable,
     }
-    return {name: value + (last[name] if last else 0) for name, value in grown.items()}
+    # rows of an earlier version lack the newest counts
+    return {name: value + ((last.get(name) or 0) if last else 0) for name, value in grown.items()}
 
 
 def _gaps_after(
@@ -159,7 +167,9 @@ def _gaps_after(
     ended = []
     for gap in (*gaps_of(previous), *batch.gaps):
         first_at = counts.get(gap.lost.partition, NO_ROWS).first_at
-        is_open = gap.next_after is None and gap.epoch == batch.epoch
+        # reconsidered offsets may be in front of the gap
+        is_behind = batch.reconsidered is None and gap.epoch == batch.epoch
+        is_open = gap.next_after is None and is_behind
         ended.append(gap.ended(batch.number, first_at) if is_open and first_at is not None else gap)
     for gap in (*ended, *account.gaps):  # the account's lie among the rows of the batch: it knows what is behind them
         # A topic that was created again may have fewer partitions: its first one then carries the gaps of the others.

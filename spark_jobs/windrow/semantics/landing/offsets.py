@@ -15,7 +15,7 @@ from datetime import datetime
 
 from windrow.outcomes import NeedsPerson
 from windrow.semantics.clock import ClockRow
-from windrow.semantics.landing.batch import Batch, Topic
+from windrow.semantics.landing.batch import Batch, Reconsidered, Topic
 from windrow.semantics.landing.gaps import AcceptedGap, GivenUp, Lost, NoSuchGap, gaps_of
 
 RECORDS_PER_PARTITION = 2_000_000
@@ -76,6 +76,25 @@ def next_batch(topic: Topic, landed_at: datetime, previous: Sequence[ClockRow], 
         start = max(positions.get(p.number, p.begin), p.begin)
         ranges[p.number] = (start, min(p.end, start + RECORDS_PER_PARTITION), p.end)
     return Batch(topic.name, topic.id, epoch, number, landed_at, ranges, gaps)
+
+
+def reconsidering_batch(
+    topic: Topic, landed_at: datetime, previous: Sequence[ClockRow], decided: Reconsidered
+) -> Batch | None:
+    """The batch of quarantined rows that are judged again: no position moves. None where nothing of the topic landed.
+
+    Rows of an earlier topic of the same name are left as they are: their counts are closed.
+
+    Args:
+        topic: the topic as the broker knows it now.
+        previous: the topic's rows of the clock.
+    """
+    if not previous or any(row["topic_id"] != topic.id for row in previous):
+        return None
+    ends = {p.number: p.end for p in topic.partitions}
+    ranges = {row["partition"]: (*[row["next_offset"]] * 2, ends[row["partition"]]) for row in previous}
+    first = previous[0]
+    return Batch(topic.name, topic.id, first["epoch"], first["batch"] + 1, landed_at, ranges, reconsidered=decided)
 
 
 def lost_ranges(topic: Topic, previous: Iterable[ClockRow]) -> list[Lost]:

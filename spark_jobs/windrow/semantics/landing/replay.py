@@ -67,7 +67,7 @@ def corrected_totals(latest: Sequence[ClockRow], replayed: Sequence[ClockRow]) -
 
     def corrected(row: ClockRow) -> ClockRow:
         found = known.get((row["topic_id"], row["partition"]))
-        return {**row, **{name: found[name] for name in (*TOTALS, "gap")}} if found else row
+        return {**row, **{name: found.get(name) for name in (*TOTALS, "gap")}} if found else row
 
     return [corrected(row) for row in latest]
 

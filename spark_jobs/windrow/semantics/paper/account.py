@@ -15,7 +15,7 @@ from datetime import datetime
 
 from windrow.semantics.close import is_closed
 from windrow.semantics.intervals import Interval, interval_of, intervals_between, utc
-from windrow.semantics.records import JoinSpec, Record
+from windrow.semantics.records import JoinSpec, Record, unreadable_for
 from windrow.semantics.reference import landed_once, passes, reference_join, side_of
 
 
@@ -35,7 +35,10 @@ def closed_intervals(
 
 @dataclass(frozen=True)
 class Account:
-    """What became of the records of the left topics: disjoint counts that add up to `read`."""
+    """What became of the records of the left topics: disjoint counts that add up to `read`.
+
+    `quarantined` includes records that other streams of the topic can read, but not the left one.
+    """
 
     read: int
     replayed: int = 0
@@ -56,7 +59,7 @@ def account(records: Iterable[Record], spec: JoinSpec, pins: Mapping[str, int], 
     """
     records = list(records)
     landed, replayed = landed_once((r for r in records if r.row_id.topic in spec.left.topics), pins)
-    good = [r for r in landed if not r.quarantined]
+    good = [r for r in landed if unreadable_for(r, spec.left) is None]
     kept = [r for r in good if passes(r, spec.left.where)]
     served = [r for r in kept if r.order[0] >= utc(spec.start)]
     still_open = [r for r in served if not is_closed(interval_of(r.order[0], spec.start, spec.interval), frontier)]

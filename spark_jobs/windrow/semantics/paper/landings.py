@@ -9,14 +9,14 @@ Topics may get partitions, be re-created, lose offsets, or not answer. Rules 2, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from windrow.semantics.clock import IdlePolicy, PartitionClock, Progress, advance, topic_clock, watermark
 from windrow.semantics.intervals import shifted
-from windrow.semantics.match import key_of
-from windrow.semantics.records import Gap, JoinSpec, Left, Record, Right, RowId
+from windrow.semantics.landing.host_clock import refuse_clock_that_went_back
+from windrow.semantics.records import REASONS, Gap, JoinSpec, Left, Record, Right, RowId, unreadable_for
 from windrow.semantics.reference import landed_once, passes
 
 PartitionId = tuple[str, int]
@@ -39,12 +39,17 @@ class Rules:
 
 @dataclass(frozen=True)
 class Sent:
-    """A record as its producer sent it. `is_lost`: retention or compaction deletes it before it is read."""
+    """A record as its producer sent it.
+
+    `defect`: why no stream can read it. `unreadable`: as in `Record`. `is_lost`: retention or compaction deletes it
+    before it is read.
+    """
 
     event_at: datetime | None
     values: Mapping[str, Any]
     record_at: datetime | None = None
     defect: str | None = None
+    unreadable: Mapping[str, str] = field(default_factory=dict)
     is_lost: bool = False
 
 
@@ -63,6 +68,7 @@ class Landings:
         self.clocks: tuple[PartitionClock, ...] = ()
         self.unclocked: dict[str, datetime] = {}  # topics whose last batch was committed by a killed landing
         self.watermark_at: dict[tuple[str, int], datetime | None] = {}
+        self.landed_at: datetime | None = None  # landing time of the newest observation
         self.lost: list[tuple[RowId, int, datetime]] = []  # with the batch and the time of accepting the gap
 
     @property
@@ -97,7 +103,11 @@ class Landings:
 
         Args:
             unseen: by partition, how many more records the broker holds that this landing does not read (its lag).
+
+        Raises:
+            ClockWentBack: the host's clock is not to be trusted; the records wait.
         """
+        self._refuse_clock_that_went_back(now)
         for topic in self.batches:
             self._land(topic, now)
         self._observe(now, unseen or {})
@@ -107,16 +117,42 @@ class Landings:
 
     def land_killed(self, now: datetime, topics: Iterable[str]) -> None:
         """Land, but be killed after these topics are committed and before the clock is advanced."""
+        self._refuse_clock_that_went_back(now)
         for topic in topics:
             batch = self.batches[topic]
             self._land(topic, now)
             if self.batches[topic] > batch:
                 self.unclocked[topic] = now
 
+    def reconsider(self, now: datetime) -> None:
+        """Judge the quarantined records of the present topics again; those that can be read now land as a new batch.
+
+        Raises:
+            ClockWentBack: the host's clock is not to be trusted.
+        """
+        self._refuse_clock_that_went_back(now)
+        landed, _ = landed_once(self.landed, self.batches)
+        for topic, batch in list(self.batches.items()):
+            here = (topic, self.epoch[topic])
+            bad = [r for r in landed if r.quarantined and (r.row_id.topic, r.row_id.epoch) == here]
+            sent = [self.log[topic, r.row_id.partition][r.row_id.offset] for r in bad]
+            again = [self._judged(s, r.row_id, batch + 1, now) for s, r in zip(sent, bad, strict=True)]
+            readable = [replace(a, reconsidered=r.batch) for a, r in zip(again, bad, strict=True) if not a.quarantined]
+            if readable:
+                self.watermark_at[topic, batch + 1] = self.watermark
+                self.batches[topic], self.landed_at = batch + 1, now
+                self.landed += readable
+                self._clock(topic, now, {})
+        self.pins = dict(self.batches)
+
     def replay(self, partition: PartitionId, first: int, now: datetime) -> None:
         """Land the offsets from `first` on again, as a reader whose position was reset would."""
         self._commit(partition[0], now, [(partition, o) for o in range(first, self.position[partition])])
         self._observe(now, {})
+
+    def _refuse_clock_that_went_back(self, now: datetime) -> None:
+        before = [self.landed_at] if self.landed_at else []
+        refuse_clock_that_went_back(now, before, self.rules.spec.max_skew)
 
     def _of(self, topic: str) -> list[PartitionId]:
         return [partition for partition in self.partition_ids if partition[0] == topic]
@@ -136,7 +172,7 @@ class Landings:
             self._clock(topic, killed_at, {})
         for topic in self.batches:
             self._clock(topic, now, unseen)
-        self.unclocked, self.pins = {}, dict(self.batches)
+        self.unclocked, self.pins, self.landed_at = {}, dict(self.batches), now
 
     def _clock(self, topic: str, now: datetime, unseen: Mapping[PartitionId, int]) -> None:
         before = [c for c in self.clocks if c.topic == topic]
@@ -177,23 +213,21 @@ class Landings:
                 self.landed.append(self._judged(sent, row_id, self.batches[topic], now))
 
     def _judged(self, sent: Sent, row_id: RowId, batch: int, now: datetime) -> Record:
-        """Quarantine by rules 7 and 12, as landing does. An event time ahead of its landing is not trusted."""
+        """Quarantine by rules 7 and 12, as landing does. An event time ahead of its landing is not trusted.
+
+        Each stream judges by its own columns; what one of them can read is landed.
+        """
         spec = self.rules.spec
         event_at, reason = sent.event_at, None
         trusted_until = sent.record_at if row_id.topic in self.rules.stamped else now
         if event_at is not None and event_at > shifted(trusted_until or now, spec.max_skew):
             event_at, reason = None, "event_time_ahead"
-        record = Record(row_id, batch, event_at, sent.values, sent.record_at)
+        record = Record(row_id, batch, event_at, sent.values, sent.record_at, unreadable=sent.unreadable)
         streams: tuple[Left | Right, ...] = (spec.left, *spec.right)
-        readers = [s for s in streams if row_id.topic in s.topics and passes(record, s.where)]
-        if reason is None and readers:
-            keyless = [isinstance(s, Right) and s.role == "label" and not key_of(sent.values, s.key) for s in readers]
-            if sent.defect:
-                reason = sent.defect
-            elif event_at is None:
-                reason = "event_time_missing"
-            elif all(keyless):  # a label without a key belongs to no row; a feature without one is unmatched
-                reason = "null_key"
+        judged = [(s, unreadable_for(record, s)) for s in streams if row_id.topic in s.topics]
+        meant = [why for s, why in judged if why or passes(record, s.where)]
+        if reason is None and meant:
+            reason = sent.defect or (None if None in meant else min(filter(None, meant), key=REASONS.index))
         return replace(record, quarantined=reason)
 
     def gaps_at(self, landed: Sequence[Record], pins: Mapping[str, int]) -> tuple[Gap, ...]:
@@ -209,6 +243,7 @@ class Landings:
                 continue
             disorder = self.rules.out_of_orderness[lost.topic]
             good = [r for r in landed if _partition_of(r.row_id) == _partition_of(lost) and not r.quarantined]
+            good = [r for r in good if r.reconsidered is None]  # what it was then stays the bound of the gap
             known = {r.row_id: r.event_at for r in good if r.event_at is not None}
             earlier = [at for row_id, at in known.items() if row_id < lost]
             later = [at for row_id, at in sorted(known.items()) if row_id > lost]

@@ -20,11 +20,11 @@ from windrow.config import Pipeline, RightStream, Stream
 from windrow.semantics.intervals import MICROSECOND
 from windrow.transforms.conditions import all_of, any_of
 from windrow.transforms.facts import Facts
-from windrow.transforms.join import interval_of, is_meant, join
+from windrow.transforms.join import interval_of, is_doubtful, join
 from windrow.transforms.ledger.due import floor_of, window_of
 from windrow.transforms.ledger.passes import Due, Stretch
 from windrow.transforms.ledger.subjects import SUBJECT, with_subject
-from windrow.transforms.streams import StreamRows, selected
+from windrow.transforms.streams import StreamRows, is_unreadable, selected
 
 
 def is_fresh(stream: Stream, floor: Mapping[str, int]) -> Column:
@@ -44,9 +44,9 @@ def near(fresh: DataFrame, stream: Stream, pipeline: Pipeline, starts: Sequence[
     before, after = window_of(stream)
     first, last = starts[0] - before, starts[-1] + pipeline.interval + after
     at = F.col(EVENT_TIME)
-    wanted = F.col(QUARANTINED).isNull() & selected(stream)
+    wanted = F.col(QUARANTINED).isNull() & selected(stream) & ~is_unreadable(stream)
     if stream in pipeline.label_streams:
-        wanted = wanted | (F.col(QUARANTINED).isNotNull() & is_meant(stream))
+        wanted = wanted | is_doubtful(stream)
     step = pipeline.interval // MICROSECOND
     # left rows from `at - after` to `at + before` can meet it: every interval between these two is touched
     low, high = (_floor(F.unix_micros(at) + by // MICROSECOND, step) for by in (-after, before))
@@ -73,7 +73,7 @@ def near_undated(fresh: DataFrame, stream: RightStream, pipeline: Pipeline, publ
         `_interval`, `_topic`, `_batch`.
     """
     keyed = all_of([F.col(name).isNotNull() for name in stream.key])
-    undated = F.col(QUARANTINED).isNotNull() & F.col(EVENT_TIME).isNull() & keyed & is_meant(stream)
+    undated = is_doubtful(stream) & F.col(EVENT_TIME).isNull() & keyed
     columns = [F.col(name).alias(f"_key_{i}") for i, name in enumerate(stream.key)]
     labels = fresh.where(undated).groupBy(*columns, "_topic").agg(F.max(BATCH).alias(BATCH))
     on = [F.col(name) == F.col(f"_key_{i}") for i, name in enumerate(pipeline.left.key)]

@@ -2,7 +2,7 @@
 
     known when it was last looked at ──▶ known now     rows landed near a publication ──▶ look for their intervals
     (the plan of the publication,                      label clock, gap, forced close ──▶ look at stretches of time
-     or the last pass)                                 landed rows were deleted ────────▶ look at everything
+     or the last pass)                                 rows deleted or reconsidered ────▶ look at everything
                                                        none of these ───────────────────▶ nothing to look at
 
 A row that lands in time is newer than every window of every publication, and the statistics of its file show that.
@@ -46,7 +46,7 @@ def due(pipeline: Pipeline, state: State) -> Due:
         incomparable=tuple(sorted(other - state.marked)),
         near=tuple(dict.fromkeys(near)),
         stretches=tuple(dict.fromkeys(changed)),
-        is_erased=any(_removes_rows(entry) for entry in state.new_commits),
+        is_erased=any(_removes_rows(entry) or _reconsiders(entry) for entry in state.new_commits),
     )
 
 
@@ -103,6 +103,11 @@ def _removes_rows(entry: Mapping[str, Any]) -> bool:
     """Whether a commit of a landing table deleted or rewrote rows; landing itself only appends."""
     is_append = entry.get("operationParameters", {}).get("mode") == "Append"
     return not is_append and entry.get("operation") not in _HARMLESS
+
+
+def _reconsiders(entry: Mapping[str, Any]) -> bool:
+    """Whether a commit of a landing table took quarantined rows back, which may have made any row of a key doubtful."""
+    return '"reconsidered": {' in (entry.get("userMetadata") or "")
 
 
 def affected(stream: Stream, oldest: datetime, newest: datetime) -> tuple[datetime, datetime]:

@@ -165,7 +165,7 @@ class Due:
     """around newly landed rows, by the statistics of their files; only the rows show which intervals are touched"""
     stretches: tuple[Stretch, ...]
     is_erased: bool
-    """landed rows were deleted: everything must be looked at"""
+    """landed rows were deleted, or quarantined ones reconsidered: everything must be looked at"""
 
     @property
     def needs_spark(self) -> bool:
