@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -266,6 +267,18 @@ def test_23_a_feature_match_is_no_label() -> None:
     other = Record(RowId("other", 0, 0, 0), 1, at(5), {"key": "k"})
     joined = join_at(0, [*landed(L("k", 0)), other], by)
     assert (labels_of(joined, "features"), states_of(joined)) == ([[5]], [("negative", None)])
+
+
+def test_24_each_stream_reads_a_record_by_its_own_columns() -> None:
+    views = right("views", role="feature", columns=frozenset({"key", "length"}))
+    by = spec(right("clicks", columns=frozenset({"key", "price"})), views)
+    spoilt = [replace(R("k", t), unreadable={name: "wrong_type"}) for t, name in ((5, "price"), (6, "length"))]
+    joined = join_at(0, landed(L("k", 0), *spoilt), by)
+    assert (labels_of(joined, "clicks"), labels_of(joined, "views")) == ([[6]], [[5]])
+    assert states_of(joined) == [("positive", "label_quarantined")]
+    assert [joined.balance.right[name].read for name in ("clicks", "views")] == [1, 1]
+    only_spoilt = join_at(0, landed(L("k", 0), spoilt[0]), by)
+    assert states_of(only_spoilt) == [("unknown", "label_quarantined")]
 
 
 def test_rule_9_a_label_goes_to_every_row_that_it_matches_in_served_order() -> None:
