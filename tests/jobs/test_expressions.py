@@ -208,5 +208,55 @@ def test_sparks_analysis_alone_refuses_what_slipped_past_the_text(spark: Any, te
     assert any("another value at every reading" in one or "current time" in one for one in found), json.dumps(found)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "to_timestamp(b) > t",
+        "try_cast(b as timestamp) > t",
+        "b > t",
+        "hour(b) = 1",
+        "from_json(b, 'at timestamp').at > t",
+        "from_csv(b, 'at timestamp').at > t",
+        "size(cast(split(b, ',') as array<timestamp>)) > 0",
+    ],
+)
+def test_a_text_that_spark_would_read_as_a_time_of_today_is_no_time(spark: Any, text: str) -> None:
+    found = list(expressions._problems(spark, text, COLUMNS, is_condition=True))
+    assert any("12:30 as today's" in one for one in found), json.dumps(found)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "to_timestamp(b, 'yyyy-MM-dd HH:mm:ss') > t",
+        "cast(b as date) > t",
+        "from_json(b, 'at timestamp', map('timestampFormat', 'yyyy-MM-dd')).at > t",
+        "cast(a as timestamp) > t",
+    ],
+)
+def test_a_text_with_a_format_is_a_time(spark: Any, text: str) -> None:
+    assert list(expressions._problems(spark, text, COLUMNS, is_condition=True)) == []
+
+
+@pytest.mark.parametrize(
+    ("condition", "says"),
+    [
+        ("date_format(served_at, 'no pattern') = 'x'", "stops on a row of ordinary values"),
+        ("request_id rlike '('", "stops on a row of ordinary values"),
+        ("from_utc_timestamp(served_at, 'Europe/Nowhere') is null", "stops on a row of ordinary values"),
+        ("format_string('%d', request_id) = 'x'", "stops on a row of ordinary values"),
+        ("element_at(split(request_id, 'a'), cast(user_id as int)) = 'x'", "stops the job where the index is 0"),
+    ],
+)
+def test_a_constant_or_an_index_that_stops_every_job_is_found_before(spark: Any, condition: str, says: str) -> None:
+    text = PIPELINE.replace('clicked: "size(clicks) > 0"', f'clicked: "{condition}"')
+    assert text != PIPELINE
+    [(field, problem)] = expressions.findings(spark, parse(text, "generated.yaml"))
+    assert field == ("labels", "clicked")
+    assert says in problem
+    assert len(problem) < 600
+    assert expressions.findings(spark, parse(PIPELINE, "generated.yaml")) == []
+
+
 def test_the_scope_of_these_tests_is_typed() -> None:
     assert all(isinstance(kind, ColumnType) for kind in SCOPE.columns.values())

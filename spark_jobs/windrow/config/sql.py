@@ -21,7 +21,15 @@ from sqlglot.tokens import Token, TokenType
 
 from windrow.config.column_types import ColumnType
 from windrow.config.problems import near_miss
-from windrow.config.sql_functions import AGGREGATES, ALLOWED, GENERATORS, WINDOWS
+from windrow.config.sql_functions import (
+    AGGREGATES,
+    ALLOWED,
+    CHARACTER_SETS,
+    CONSTANT_ARGUMENTS,
+    GENERATORS,
+    STOPPING,
+    WINDOWS,
+)
 from windrow.text import short
 
 _LONGEST = 10_000
@@ -38,8 +46,9 @@ _CHANGING = _BARE | {
 """Functions whose value changes from call to call; their message says so. Others are refused as not allowed."""
 _CLOCK_WHEN_EMPTY = frozenset({"unix_timestamp", "to_unix_timestamp"})
 """Functions that return the current time if they are called without an argument."""
-CLOCK_TEXT = re.compile(r"\s*(now|today|yesterday|tomorrow)(?![a-z])", re.IGNORECASE)
-"""Spark reads these as an instant of today wherever a constant text becomes a time, also by an implied cast."""
+CLOCK_TEXT = re.compile(r"\s*((now|today|yesterday|tomorrow)(?![a-z])|T?\d{1,2}:\d)", re.IGNORECASE)
+"""Spark reads these as an instant of today wherever a constant text becomes a time, also by an implied cast: a word, or
+a time of day without a date."""
 _BEFORE_BRACKET = frozenset(
     {
         *("and", "or", "not", "in", "is", "between", "like", "ilike", "rlike", "regexp", "escape", "div", "interval"),
@@ -52,8 +61,17 @@ _CONSTRUCTORS = frozenset({"array", "map", "struct", "named_struct", "pi", "e"})
 """Calls that may be made of constants alone."""
 _ELEMENT_FIRST = (exp.ArrayFilter, exp.Transform, exp.Exists)
 """Functions whose lambda has the array's element as its first variable."""
+_TEXTS = (exp.TimeToStr, exp.Lower, exp.Upper, exp.Trim, exp.Substring, exp.RegexpExtract, exp.Concat, exp.SplitPart)
+"""Functions whose value is a text."""
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Like, exp.ILike, exp.RegexpLike, exp.In)
 _WORD = re.compile(r"[^\W\d]\w*")
+
+
+_OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET})
+_CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET})
+_PATTERNS = frozenset({TokenType.RLIKE, TokenType.LIKE, TokenType.ILIKE})
+_PATTERN_STARTS = frozenset({TokenType.STRING, TokenType.L_PAREN})
+_WHY_CONSTANT = "one that stands in a record and is wrong would stop the job"
 
 
 @dataclass(frozen=True)
@@ -81,6 +99,26 @@ def problems_of(text: str, scope: Scope) -> list[str]:
         return _Reading(text, scope).problems()
     except RecursionError:
         return ["is nested too deeply; shorten it"]
+
+
+def _arguments(tokens: list[Token]) -> Iterator[list[Token]]:
+    """Yield the tokens of each argument of a call; `tokens` begin behind its opening bracket."""
+    depth, argument = 0, list[Token]()
+    for token in tokens:
+        depth += (token.token_type in _OPENING) - (token.token_type in _CLOSING)
+        if depth < 0 or (depth == 0 and token.token_type == TokenType.COMMA):
+            yield argument
+            argument = []
+        else:
+            argument.append(token)
+        if depth < 0:
+            return
+
+
+def _is_constant(argument: list[Token]) -> bool:
+    """Whether an argument is one text or one number."""
+    unsigned = argument[1:] if argument and argument[0].token_type == TokenType.DASH else argument
+    return len(unsigned) == 1 and unsigned[0].token_type in (TokenType.STRING, TokenType.NUMBER)
 
 
 def _refers(node: exp.Expr) -> bool:
@@ -176,6 +214,9 @@ class _Reading:
                 yield f"{short(token.text)}( calls a function by a quoted or qualified name; write its plain name"
             elif called:
                 yield from self.call_problems(token.text.lower(), empty)
+                yield from self.argument_problems(token.text.lower(), list(_arguments(tokens[position + 2 :])))
+            elif token.token_type in _PATTERNS and (after is None or after.token_type not in _PATTERN_STARTS):
+                yield f"{token.text.lower()} needs a pattern that is written as a constant: {_WHY_CONSTANT}"
             elif token.token_type != TokenType.IDENTIFIER and not qualified:
                 word = token.text.lower()
                 if word in _BARE and word not in self.columns:
@@ -193,10 +234,27 @@ class _Reading:
             yield self.generating(word)
         elif word in WINDOWS:
             yield f"{word}() is a window function; an expression sees one row"
+        elif word in STOPPING:
+            yield f"{word}() stops the job where the value in a record does not fit; use {STOPPING[word]}"
         elif word not in ALLOWED and word not in _BEFORE_BRACKET:
             near = difflib.get_close_matches(word, ALLOWED, n=1, cutoff=0.7)
             hint = f"did you mean {near[0]}()?" if near else "docs/SEMANTICS.md (rule 15) says which may be called"
             yield f"{word}() is not among the functions that an expression may call; {hint}"
+
+    @staticmethod
+    def argument_problems(word: str, arguments: list[list[Token]]) -> Iterator[str]:
+        """Arguments of a call that must be constants and are none, or that name an unknown character set."""
+        for position in CONSTANT_ARGUMENTS.get(word, ()):
+            if word == "decode" and len(arguments) > 2:  # the other decode, which is a list of cases
+                return
+            index = position if position >= 0 else len(arguments) + position
+            if not 0 <= index < len(arguments):
+                continue
+            if not _is_constant(arguments[index]):
+                yield f"{word}() needs a constant as argument {index + 1}: {_WHY_CONSTANT}"
+            elif word in ("decode", "encode") and arguments[index][0].text.lower() not in CHARACTER_SETS:
+                known = ", ".join(sorted(CHARACTER_SETS))
+                yield f"{word}(): {short(arguments[index][0].text)} is not a character set; write one of: {known}"
 
     @staticmethod
     def changing(name: str) -> str:
@@ -284,7 +342,7 @@ class _Reading:
         if any(isinstance(argument, exp.Lambda) for argument in self.arguments(node)):
             return self.higher_order(node, bound)
         self.children(node, bound)
-        return None
+        return ColumnType("string") if isinstance(node, _TEXTS) else None
 
     @staticmethod
     def arguments(node: exp.Expr) -> Iterator[exp.Expr]:

@@ -19,6 +19,16 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 
+_NO_ERROR_OF_DATA = {
+    "spark.sql.ansi.enabled": "false",  # a division by zero, a failed cast or an index beyond the end is null
+    "spark.sql.legacy.sizeOfNull": "false",
+    "spark.sql.legacy.codingErrorAction": "true",  # bytes that are no text in a character set are replaced
+    "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
+    "spark.sql.legacy.allowNullComparisonResultInArraySort": "true",  # equal
+}
+"""Settings under which the data of one row cannot stop a job, in `where` and `labels`."""
+
+
 def session(app: str, master: str) -> SparkSession:
     """Return the session of this process, started if there is none.
 
@@ -38,10 +48,8 @@ def session(app: str, master: str) -> SparkSession:
             f"the Spark session runs in time zone {zone}, not UTC: give it Windrow's spark-defaults.conf "
             "(`make setup` writes it) or add spark.sql.session.timeZone=UTC to yours"
         )
-    # The data of one row must not stop a job: in `where` and `labels` a division by zero, a failed cast or an index
-    # beyond the end of an array is null.
-    spark.conf.set("spark.sql.ansi.enabled", "false")
-    spark.conf.set("spark.sql.legacy.sizeOfNull", "false")
+    for name, value in _NO_ERROR_OF_DATA.items():
+        spark.conf.set(name, value)
     return spark
 
 
