@@ -7,9 +7,22 @@ of each job. `run_job.py JOB --help` lists the options of a job.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 from windrow.jobs import main_of
-from windrow.jobs.run import leave
+from windrow.jobs.run import keep_to_owner, leave
+from windrow.outcomes import BadInput
+
+
+def main(argv: Sequence[str]) -> int:
+    """Return the exit code of the job that the first argument names."""
+    try:
+        keep_to_owner()
+    except BadInput as wrong:
+        print(wrong, file=sys.stderr)
+        return wrong.code
+    return main_of(argv[0] if argv else "")(argv[1:])
+
 
 if __name__ == "__main__":
-    leave(main_of(sys.argv[1] if len(sys.argv) > 1 else "")(sys.argv[2:]))
+    leave(main(sys.argv[1:]))

@@ -29,10 +29,14 @@ AUDIT = (BATCH, ARRIVED_AT, OBSERVED_UNTIL, PUBLICATION)
 """Columns that may differ between two publications of the same landed rows (rule 15); a label may not use them."""
 
 LANDING_META = (*ROW_ORDER, BATCH, ARRIVED_AT, RECORD_AT, QUARANTINED, UNREADABLE_VALUES, RECONSIDERED)
-"""First columns of a landing table: Delta's statistics cover only the first columns, however wide the payload is."""
+"""First columns of a landing table, and the only ones with statistics in its log: files are chosen by them, and a
+payload column would put its least and greatest value into the log."""
 
 ELEMENT_META = (*ROW_ORDER, ARRIVED_AT)
 """First fields of each element of a right stream's array, so that sorting the array gives row order."""
+
+TRAINING_STATISTICS = (INTERVAL, EVENT_TIME)
+"""Columns of the training table with statistics in its log."""
 
 TRAINING_META = (*ROW_ORDER, BATCH, ARRIVED_AT, INTERVAL, OBSERVED_UNTIL, PUBLICATION, DATE)
 
@@ -46,7 +50,7 @@ LANDING_TYPES = {
     ARRIVED_AT: "timestamp",
     RECORD_AT: "timestamp",
     QUARANTINED: "string",
-    UNREADABLE_VALUES: "map<string,string>",
+    UNREADABLE_VALUES: "string",
     RECONSIDERED: "bigint",
     RAW: "binary",
 }

@@ -6,18 +6,40 @@ The meaning of rows is in the pipeline file, and what a run does is in its argum
     WINDROW_CACHE         downloaded jars, shared by all homes           default: ~/.cache/windrow
     WINDROW_KAFKA         bootstrap servers                              default: 127.0.0.1:19092
     WINDROW_SPARK_MASTER  Spark master                                   default: local[*]
+    WINDROW_SPARK_SECRETS a file of further Spark properties, such as the secret that a cluster's processes share;
+                          read by each driver itself, so that nothing of it is in an argument or an environment
     WINDROW_PIPELINES     further folders of pipeline files, separated by ':', in addition to
                           dags/pipelines and <home>/pipelines
+    WINDROW_UMASK         who may read what Windrow makes: an octal file mode mask as `umask` takes it
+                          default: 077, the owner only; 027 lets the group read
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[2]
 """The checkout, with dags/, expectations/, plugins/ and spark_jobs/."""
+
+
+_UMASK = re.compile("0?[0-7]{3}")
+
+
+def umask_of(environ: Mapping[str, str]) -> int:
+    """File mode mask of this installation's processes.
+
+    Raises:
+        ValueError: WINDROW_UMASK is not a mask, or would keep the owner out.
+    """
+    text = environ.get("WINDROW_UMASK") or "077"
+    if not _UMASK.fullmatch(text) or int(text, 8) & 0o700:
+        raise ValueError(
+            f"WINDROW_UMASK={text!r} is not a file mode mask; write 077 (owner only), 027 (group reads) or 022"
+        )
+    return int(text, 8)
 
 
 @dataclass(frozen=True)
@@ -29,6 +51,7 @@ class Places:
     kafka: str = "127.0.0.1:19092"
     spark_master: str = "local[*]"
     pipelines: tuple[Path, ...] = ()
+    spark_secrets: Path | None = None
     project: Path = PROJECT
 
     @classmethod
@@ -36,6 +59,7 @@ class Places:
         """Read the environment; an empty variable counts as unset."""
         home = Path(environ.get("WINDROW_HOME") or PROJECT / ".windrow")
         xdg = environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME") or Path.home()) / ".cache"
+        secrets = environ.get("WINDROW_SPARK_SECRETS")
         extra = [Path(p) for p in (environ.get("WINDROW_PIPELINES") or "").split(":") if p]
         return cls(
             home=home.expanduser().absolute(),
@@ -43,6 +67,7 @@ class Places:
             kafka=environ.get("WINDROW_KAFKA") or cls.kafka,
             spark_master=environ.get("WINDROW_SPARK_MASTER") or cls.spark_master,
             pipelines=(PROJECT / "dags" / "pipelines", home.expanduser().absolute() / "pipelines", *extra),
+            spark_secrets=Path(secrets).expanduser().absolute() if secrets else None,
         )
 
     def table(self, pipeline: str, name: str) -> str:

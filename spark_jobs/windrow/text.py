@@ -13,6 +13,7 @@ on: a naive one is refused, never guessed.
 from __future__ import annotations
 
 import re
+import unicodedata
 from datetime import UTC, datetime, timedelta
 
 LONGEST = timedelta(days=366)
@@ -36,6 +37,33 @@ def short(value: object, limit: int = 60) -> str:
     """
     text = str(value)
     return repr(text if len(text) <= limit else text[:limit] + "…")
+
+
+def escaped(value: object, keep: str = "") -> str:
+    r"""A value as text for a terminal: what would steer it, or change the order of letters, is written as an escape.
+
+    That is every control character (escape sequences, line ends), every invisible format character (bidirectional
+    ones among them), and the separators of lines and paragraphs.
+
+    Args:
+        keep: characters that stay as they are, such as the line ends of a message.
+
+    >>> print(escaped("a\x1b[31m\nb\u202ec"))
+    a\x1b[31m\nb\u202ec
+    >>> escaped("two\nlines", keep="\n")
+    'two\nlines'
+    """
+    text = str(value)
+    if text.isprintable():
+        return text
+    return "".join(c if c in keep or c == " " or c.isprintable() else _escape(c) for c in text)
+
+
+def _escape(character: str) -> str:
+    r"""An escape as Python writes it: \n, \x1b, \u202e. Blanks of other languages stay."""
+    if unicodedata.category(character) == "Zs":
+        return character
+    return character.encode("unicode_escape").decode()
 
 
 def parse_duration(text: str) -> timedelta:

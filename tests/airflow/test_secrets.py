@@ -4,11 +4,29 @@ from __future__ import annotations
 
 import psutil
 import pytest
+import requests
 
 from support.running_airflow import SECRET, Running
 
 pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(2700)]
 HOLDS_SECRETS = ("airflow.cfg", "secrets.json", "passwords.json")
+
+
+def test_pages_about_the_api_are_closed(running: Running) -> None:
+    for page, status in (("docs", 404), ("redoc", 404), ("openapi.json", 200)):  # the last one is open on purpose
+        answer = requests.get(f"{running.airflow.url}/{page}", timeout=60, proxies={"http": ""})
+        assert (page, answer.status_code) == (page, status)
+    assert "windrow" not in answer.text.lower().replace("window", ""), "it says nothing about this installation"
+
+
+def test_what_airflow_writes_is_for_its_owner_only(running: Running) -> None:
+    folder = running.airflow.folder
+    if not running.airflow.api.dag_runs("good.land"):
+        running.airflow.api.unpause("good.land")
+        running.land("good")
+    logs = [path for path in folder.rglob("*") if "task_id=land" in str(path)]
+    assert logs
+    assert {str(path): oct(path.stat().st_mode) for path in logs if path.stat().st_mode & 0o077} == {}
 
 
 def test_a_planted_secret_is_nowhere(running: Running) -> None:

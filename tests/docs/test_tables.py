@@ -29,7 +29,7 @@ TYPES = {
     **columns.TRAINING_TYPES,
     columns.RECORD_AT: "timestamp",
     columns.QUARANTINED: "string",
-    columns.UNREADABLE_VALUES: "map<string,string>",
+    columns.UNREADABLE_VALUES: "string",
     columns.RECONSIDERED: "bigint",
     columns.RAW: "binary",
     columns.PUBLICATION: "bigint",

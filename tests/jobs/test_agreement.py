@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -159,7 +160,7 @@ def test_landing_quarantines_what_the_reference_decoder_does(world: World) -> No
     world.produce(sent(records))
     world.land(ctx)
     found = {
-        (topic, row["_partition"], row["_offset"]): (row["_quarantined"], dict(row["_unreadable"] or ()))
+        (topic, row["_partition"], row["_offset"]): (row["_quarantined"], json.loads(row["_unreadable"] or "{}"))
         for topic in ("served", "engagements")
         for row in world.table(ctx, f"landing/{world.name}.{topic}")
     }

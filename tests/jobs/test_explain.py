@@ -198,6 +198,26 @@ def published(hand: Hand) -> None:
     hand.clock(2, 3600 * 33, 3600 * 33, 32)
 
 
+def test_control_characters_of_a_record_do_not_reach_the_terminal(hand: Hand) -> None:
+    bad = "\x1b]0;owned\x07\x1b[2J\nrow \u202etxt\u2066 \x9b31m \r[bold]x"
+    hand.land("served", 33, left(3600 * 34, request_id=bad, user=bad, secret=bad))
+    hand.land("clicks", 33, click(3600 * 34 + 20, user=bad))
+    hand.clock(3, 3600 * 34, 3600 * 34, 33)
+    done = windrow(hand.ctx.places.home, "explain", "hand", "served/0/3300", "--columns")
+    assert done.returncode == 0, done.stderr
+    assert [c for c in done.stdout if not c.isprintable() and c != "\n"] == []
+    shown = "\\x1b]0;owned\\x07\\x1b[2J\\nrow \\u202etxt\\u2066 \\x9b31m \\r[bold]x"
+    assert f"row served/0/0/3300  user={shown}\n" in done.stdout
+    assert f"event id {shown}\n" in done.stdout
+    assert f"secret={shown}" in done.stdout
+    assert any("clicks/0/0/3300 (batch 33)" in line and shown in line for line in done.stdout.splitlines())
+    done = windrow(hand.ctx.places.home, "explain", "hand", bad)
+    assert done.returncode == 0, done.stderr
+    done = windrow(hand.ctx.places.home, "explain", "hand", "\x1b[2Jnot there")
+    assert done.returncode == 2
+    assert "\x1b" not in done.stderr
+
+
 def test_a_published_row_is_explained_with_every_near_miss(hand: Hand) -> None:
     answer = hand.ask("served/0/100")
     assert (answer["outcome"], answer["label_state"], answer["label_reason"]) == (

@@ -42,6 +42,9 @@ def test_records_of_any_allowed_size_survive_stop_and_start(broker: Broker) -> N
     broker.start()
     assert _admin(broker).list_topics(timeout=10).cluster_id == cluster
     assert _records(broker, "kept", 2) == [b"one", LARGE]
+    segments = [*(broker.folder / "data").glob("kept-*"), *(broker.folder / "data").glob("kept-*/*.log")]
+    assert len(segments) >= 2
+    assert {oct(path.stat().st_mode & 0o077) for path in segments} == {"0o0"}, "for their owner only"
 
 
 def test_a_cluster_id_is_never_taken_for_an_option(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,9 @@ import typer
 
 from windrow.cli import demo, explain, jobs, lag, late, listings, local, maintenance, pipelines, rebuild, simulate
 from windrow.jobs.causes import known_cause
-from windrow.jobs.run import leave
+from windrow.jobs.run import keep_to_owner, leave
 from windrow.outcomes import ExitCode, exit_code
+from windrow.text import escaped
 
 EXIT_CODES = "\n".join(
     textwrap.fill(code.meaning, 78, initial_indent=f"{code:>4}  ", subsequent_indent=" " * 6) for code in ExitCode
@@ -64,6 +65,7 @@ for name, command in COMMANDS.items():
 def main() -> None:
     """Run the command line; an error is one message and its exit code, with a traceback only under WINDROW_DEBUG=1."""
     try:
+        keep_to_owner()
         app()
     except SystemExit as ended:
         leave(ended.code if isinstance(ended.code, int) else int(ended.code is not None))
@@ -73,7 +75,7 @@ def main() -> None:
                 raise
             error = known_cause(error) or error
         code = exit_code(error)
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        print(escaped(f"{type(error).__name__}: {error}", keep="\n"), file=sys.stderr)
         if code is ExitCode.FAILED:
             print("(WINDROW_DEBUG=1 shows the traceback)", file=sys.stderr)
         leave(code)

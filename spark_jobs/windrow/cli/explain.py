@@ -15,7 +15,7 @@ import typer
 from windrow.cli.show import AsJson, console, print_json
 from windrow.jobs.options import LENGTH, TIME, PipelineName
 from windrow.jobs.run import BadRequest, context, duration, instant
-from windrow.text import shown_duration, shown_instant
+from windrow.text import escaped, shown_duration, shown_instant
 
 _NEXT_PAIR = re.compile(r",(?=[A-Za-z][A-Za-z0-9_]*=)")
 """A comma between pairs. A comma inside a value is not followed by `name=`."""
@@ -60,7 +60,7 @@ def explain(
         print_json(answer)
         return
     for line in lines(answer):
-        console.print(line, markup=False)
+        console.print(line)
 
 
 def _key(texts: Iterable[str]) -> dict[str, str]:
@@ -96,7 +96,7 @@ def _row_lines(answer: Mapping[str, Any]) -> Iterable[str]:
     row, interval = answer["row"], answer["interval"]
     yield f"row {row['id']}  {_values(row['key'])}"
     yield f"  {answer['why']}"
-    event = f", event id {row['event_id']}" if row["event_id"] is not None else ""
+    event = f", event id {escaped(row['event_id'])}" if row["event_id"] is not None else ""
     yield f"  event time {shown_instant(row['event_time'])}{event}"
     logged_at = shown_instant(row["record_at"])
     yield f"  landed in batch {row['batch']} at {shown_instant(row['arrived_at'])}, logged at {logged_at}"
@@ -171,7 +171,7 @@ def _ledger_text(line: Mapping[str, Any]) -> str:
 
 
 def _values(values: Mapping[str, Any]) -> str:
-    return " ".join(f"{name}={value}" for name, value in values.items() if value is not None)
+    return " ".join(f"{name}={escaped(value)}" for name, value in values.items() if value is not None)
 
 
 COMMANDS: dict[str, Callable[..., None]] = {"explain": explain}

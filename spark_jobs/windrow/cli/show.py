@@ -14,22 +14,28 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 from windrow.outcomes import Blocked
-from windrow.text import instant_text, shown_instant
+from windrow.text import escaped, instant_text, shown_instant
 
 if TYPE_CHECKING:
     from windrow.jobs.check import Refusal
 
 
 class _Console(Console):
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print as Rich does, with control characters as escapes: a text may come from a record."""
+        texts = [escaped(one, keep="\n") if isinstance(one, str) else one for one in objects]
+        super().print(*texts, **options)
+
     def on_broken_pipe(self) -> None:
         """End with exit code 0: a reader that has seen enough (`windrow … | head`) is not a failure."""
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(0)
 
 
-console = _Console(soft_wrap=True, highlight=False, width=None if sys.stdout.isatty() else 200)
+console = _Console(soft_wrap=True, highlight=False, markup=False, width=None if sys.stdout.isatty() else 200)
 """Where commands print. A log or a pipe gets 200 columns, so that its lines are not cut at 80."""
 
 PUBLICATION = (
@@ -59,7 +65,7 @@ def print_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> No
         is_number = any(isinstance(row[name], int) for row in rows)
         table.add_column(name.replace("_", " "), justify="right" if is_number else "left")
     for row in rows:
-        table.add_row(*[_cell(row[name]) for name in columns])
+        table.add_row(*[Text(_cell(row[name])) for name in columns])
     console.print(table)
 
 
@@ -87,4 +93,4 @@ def _cell(value: Any) -> str:
         return shown_instant(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
-    return "" if value is None else str(value)
+    return "" if value is None else escaped(value)

@@ -22,8 +22,8 @@ from windrow.config import Pipeline, find
 from windrow.home import Home
 from windrow.jobs.causes import known_cause
 from windrow.outcomes import BadInput, ExitCode, StillOpen, exit_code
-from windrow.places import Places
-from windrow.text import instant_text, parse_duration, parse_instant
+from windrow.places import Places, umask_of
+from windrow.text import escaped, instant_text, parse_duration, parse_instant
 
 
 class WindowStillOpen(StillOpen):
@@ -110,19 +110,31 @@ def _print_failure(error: Exception) -> ExitCode:
     code = exit_code(error)
     cause = known_cause(error) if code is ExitCode.FAILED else None
     if cause:
-        print(f"{type(cause).__name__}: {cause}", file=sys.stderr, flush=True)
+        print(escaped(f"{type(cause).__name__}: {cause}", keep="\n"), file=sys.stderr, flush=True)
     if code is ExitCode.FAILED:
         traceback.print_exc()
     if cause:
         error, code = cause, exit_code(cause)
     else:
         stream = sys.stdout if code is ExitCode.NOTHING_TO_DO else sys.stderr
-        print(f"{type(error).__name__}: {error}", file=stream, flush=True)
+        print(escaped(f"{type(error).__name__}: {error}", keep="\n"), file=stream, flush=True)
     report = getattr(error, "report", None)
     _print_result(
         {"outcome": type(error).__name__, "message": str(error)[:2000], **({"report": report} if report else {})}
     )
     return code
+
+
+def keep_to_owner() -> None:
+    """Let what this process and its children write be for its owner only, or as WINDROW_UMASK says.
+
+    Raises:
+        BadRequest: WINDROW_UMASK is not a file mode mask.
+    """
+    try:
+        os.umask(umask_of(os.environ))
+    except ValueError as wrong:
+        raise BadRequest(str(wrong)) from None
 
 
 def leave(code: int) -> NoReturn:

@@ -13,11 +13,16 @@ from time import sleep
 from types import FrameType
 
 from windrow import platform
-from windrow.places import Places
+from windrow.places import Places, umask_of
 
 
 def main(argv: list[str]) -> int:
     """Return the exit code: 0, 1 with a message if the machine lacks something, 2 for wrong arguments."""
+    try:
+        os.umask(umask_of(os.environ))
+    except ValueError as wrong:
+        print(wrong, file=sys.stderr)
+        return 2
     places = Places.from_env(os.environ)
     try:
         match argv:

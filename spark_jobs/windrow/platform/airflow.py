@@ -31,7 +31,7 @@ from typing import Any
 from filelock import FileLock
 
 from windrow.files import write_whole
-from windrow.places import Places
+from windrow.places import Places, umask_of
 from windrow.platform import airflow_config, jars
 from windrow.platform.airflow_api import AirflowApi, AirflowDoesNotAnswer, AirflowRefused
 from windrow.platform.conditions import DidNotStart
@@ -205,6 +205,7 @@ class Airflow:
             "WINDROW_CACHE": str(places.cache),
             "WINDROW_KAFKA": places.kafka,
             "WINDROW_SPARK_MASTER": places.spark_master,
+            "WINDROW_SPARK_SECRETS": str(places.spark_secrets or ""),
             "WINDROW_PIPELINES": ":".join(str(path) for path in places.pipelines if path not in usual),
             "WINDROW_AIRFLOW_PORT": str(self.address.port),
             "PATH": os.pathsep.join([str(_bin()), self._inherited.get("PATH", os.defpath)]),
@@ -254,7 +255,15 @@ class Airflow:
             self.processes[name].start([_bin() / "airflow", *COMPONENTS[name], *own], environ, self.folder)
 
     def _write_configuration(self) -> None:
-        airflow_config.write(self.places.project, self.folder, self.address, self._execution, self.users, self.dags)
+        airflow_config.write(
+            self.places.project,
+            self.folder,
+            self.address,
+            self._execution,
+            self.users,
+            self.dags,
+            umask_of(self._inherited),
+        )
 
     @property
     def _database(self) -> Path:

@@ -23,7 +23,13 @@ PASSWORDS = "passwords.json"
 
 
 def write(
-    project: Path, folder: Path, address: Address, tasks: Address, users: Mapping[str, str], dags: Path | None
+    project: Path,
+    folder: Path,
+    address: Address,
+    tasks: Address,
+    users: Mapping[str, str],
+    dags: Path | None,
+    umask: int,
 ) -> None:
     """Write airflow.cfg, and the first time keys and passwords.
 
@@ -32,11 +38,12 @@ def write(
         tasks: where tasks find the execution API.
         users: role by user name.
         dags: a further folder of DAG files.
+        umask: file mode mask of the logs of tasks, whose modes Airflow sets itself.
     """
     keys = _once(folder / "secrets.json", _new_keys)
     _once(folder / PASSWORDS, lambda: {user: secrets.token_urlsafe(12) for user in users})
     parser = configparser.RawConfigParser()
-    parser.read_dict(_settings(keys, project, folder, address, tasks, users, dags))
+    parser.read_dict(_settings(keys, project, folder, address, tasks, users, dags, umask))
     file = folder / "airflow.cfg"
     with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as target:
         parser.write(target)
@@ -50,6 +57,7 @@ def _settings(
     tasks: Address,
     users: Mapping[str, str],
     dags: Path | None,
+    umask: int,
 ) -> dict[str, dict[str, str]]:
     return {
         "core": {
@@ -74,6 +82,8 @@ def _settings(
             "base_log_folder": str(folder / "logs"),
             "dag_processor_child_process_log_directory": str(folder / "logs" / "dag_processor"),
             "colored_console_log": "False",
+            "file_task_handler_new_folder_permissions": oct(0o777 & ~umask),
+            "file_task_handler_new_file_permissions": oct(0o666 & ~umask),
         },
         "api": {
             "host": address.host,
@@ -81,6 +91,7 @@ def _settings(
             "base_url": f"http://{address}",
             "workers": "1",
             "secret_key": keys["secret_key"],
+            "enable_swagger_ui": "False",
         },
         "api_auth": {"jwt_secret": keys["jwt_secret"], "jwt_issuer": "windrow"},
         "scheduler": {

@@ -24,6 +24,7 @@ from time import monotonic, sleep
 import psutil
 
 from windrow.files import write_whole
+from windrow.places import umask_of
 from windrow.platform.conditions import DidNotStart, PortTaken
 
 MARK = "WINDROW_PLATFORM_PART"
@@ -89,7 +90,10 @@ class Background:
         return datetime.now(UTC) - datetime.fromtimestamp(process.create_time(), UTC)
 
     def start(self, command: Sequence[str | Path], environ: Mapping[str, str], cwd: Path) -> None:
-        """Start it unless it runs; orphans of a crashed predecessor are stopped first."""
+        """Start it unless it runs; orphans of a crashed predecessor are stopped first.
+
+        What it writes is for its owner only, unless WINDROW_UMASK in its environment says otherwise.
+        """
         if self.process() is not None:
             return
         self.stop()
@@ -104,6 +108,7 @@ class Background:
                 env={**environ, MARK: self.mark},
                 cwd=cwd,
                 start_new_session=True,
+                umask=umask_of(environ),
             )
         record = {
             "pid": started.pid,

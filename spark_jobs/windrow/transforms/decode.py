@@ -238,13 +238,16 @@ def _named(conditions: Mapping[str, Column]) -> Column:
 
 
 def _reasons_by_column() -> Column:
-    """Column → reason, for the values of a record that could not be read; null if there is none."""
+    """Column → reason as JSON, for the values of a record that could not be read; null if there is none.
+
+    Text, because Delta keeps no statistics of a map: files with such rows are found by their number of nulls.
+    """
     nothing = F.array().cast("array<string>")
     wrong, infinite = (F.coalesce(F.col(name), nothing) for name in ("_wrong", "_not_finite"))
     infinite = F.array_except(infinite, wrong)
     reasons = [F.array_repeat(F.lit(why), F.size(of)) for why, of in (("wrong_type", wrong), ("not_finite", infinite))]
     is_one = F.col("_wrong").isNotNull() | F.col("_not_finite").isNotNull()
-    return F.when(is_one, F.map_from_arrays(F.concat(wrong, infinite), F.concat(*reasons)))
+    return F.when(is_one, F.to_json(F.map_from_arrays(F.concat(wrong, infinite), F.concat(*reasons))))
 
 
 def _reason(pipeline: Pipeline, topic: str, row: Column, event_time: Column, is_ahead: Column) -> Column:

@@ -119,7 +119,7 @@ def is_unreadable(stream: Stream) -> Column:
     >>> from types import SimpleNamespace
     >>> stream = SimpleNamespace(where="action = 'click'", columns={"action": "string", "price": "int"}, role="feature")
     >>> rows = spark.sql('''select action, names, timestamp'2026-11-01' as _event_time,
-    ...     if(names is null, null, map(names, 'wrong_type')) as _unreadable
+    ...     to_json(if(names is null, null, map(names, 'wrong_type'))) as _unreadable
     ...     from values ('click', 'price'), ('click', 'other'), ('view', 'price'), (null, null) as (action, names)''')
     >>> rows.select("action", "names", is_unreadable(stream).alias("unreadable")).show()
     +------+-----+----------+
@@ -132,7 +132,7 @@ def is_unreadable(stream: Stream) -> Column:
     +------+-----+----------+
     <BLANKLINE>
     """
-    lost = overlaps(F.map_keys(UNREADABLE_VALUES), stream.columns)
+    lost = overlaps(F.json_object_keys(UNREADABLE_VALUES), stream.columns)
     meant = F.coalesce(F.expr(stream.where), lost) if stream.where else F.lit(True)
     return meant & (lost | F.col(EVENT_TIME).isNull() | is_keyless(stream))
 

@@ -115,4 +115,4 @@ def _print_sample(demo: Demo) -> None:
     rows = _training(demo).sort("_event_time", "_topic", "_epoch", "_partition", "_offset")
     sample = rows.select(columns).filter(pl.col("_event_time").is_not_null()).head(8).collect()
     with pl.Config(tbl_rows=8, tbl_cols=len(columns), tbl_hide_dataframe_shape=True, tbl_width_chars=160):
-        console.print(str(sample), markup=False)
+        console.print(str(sample))

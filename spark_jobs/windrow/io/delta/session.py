@@ -18,7 +18,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-
 _NO_ERROR_OF_DATA = {
     "spark.sql.ansi.enabled": "false",  # a division by zero, a failed cast or an index beyond the end is null
     "spark.sql.legacy.sizeOfNull": "false",

@@ -49,6 +49,21 @@ def opened(path: str) -> DeltaTable | None:
     return table
 
 
+STATISTICS = "delta.dataSkippingStatsColumns"
+"""Table property: the columns whose least and greatest value stand in the log."""
+
+
+def keep_statistics(path: str, columns: Sequence[str]) -> None:
+    """Let the log of an existing table get statistics of these columns only, from the next commit on.
+
+    An older release let Delta keep them for others too. The caller holds the table's lock.
+    """
+    table = opened(path)
+    listed = ",".join(columns)
+    if table is not None and table.metadata().configuration.get(STATISTICS) != listed:
+        table.alter.set_table_properties({STATISTICS: listed})
+
+
 def data_files(table: DeltaTable) -> pa.Table:
     """Return the data files of a table with their statistics, one row per file, from the log alone.
 

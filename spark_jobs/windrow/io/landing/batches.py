@@ -16,7 +16,16 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from windrow.columns import BATCH, EPOCH, LANDING_TYPES, QUARANTINED, RECONSIDERED, ROW_ID, UNREADABLE_VALUES
+from windrow.columns import (
+    BATCH,
+    EPOCH,
+    LANDING_META,
+    LANDING_TYPES,
+    QUARANTINED,
+    RECONSIDERED,
+    ROW_ID,
+    UNREADABLE_VALUES,
+)
 from windrow.home import Home
 from windrow.io.delta import scan, tables
 from windrow.io.delta.lookup import Has, Range
@@ -55,6 +64,7 @@ def append(rows: DataFrame, path: str, batch: Batch) -> None:
     Raises:
         WriteSkipped: another writer has committed a batch of this number.
     """
+    tables.keep_statistics(path, LANDING_META)
     (
         rows.coalesce(max(1, -(-batch.size // RECORDS_PER_FILE)))
         .write.format("delta")
@@ -63,6 +73,7 @@ def append(rows: DataFrame, path: str, batch: Batch) -> None:
         .option("txnAppId", APP_ID)
         .option("txnVersion", str(batch.number))
         .option("userMetadata", batch.to_json())
+        .option(tables.STATISTICS, ",".join(LANDING_META))
         .save(path)
     )
     # Delta skips a commit of a known version without an error, so the commit is read back.

@@ -70,8 +70,8 @@ def stamps(bootstrap: str, topic: str) -> bool:
     Raises:
         BrokerUnreachable: no answer.
     """
-    admin = AdminClient({"bootstrap.servers": bootstrap, "socket.timeout.ms": 10_000, "log_level": 2})
-    (settings,) = admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic)]).values()
+    client = admin(bootstrap)
+    (settings,) = client.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic)]).values()
     try:
         return bool(settings.result(TIMEOUT)["message.timestamp.type"].value == "LogAppendTime")
     except KafkaException as error:

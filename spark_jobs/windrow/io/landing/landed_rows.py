@@ -213,7 +213,7 @@ def _standing(rows: Sequence[Row]) -> list[Row]:
 def record_of(row: Row) -> Record:
     """Return a landed row as the value that the reference join takes."""
     values = {name: value for name, value in row.items() if name not in LANDING_META}
-    unreadable = dict(row.get(UNREADABLE_VALUES) or ())
+    unreadable = json.loads(row.get(UNREADABLE_VALUES) or "{}")
     return Record(
         row_id_of(row),
         row[BATCH],

@@ -22,7 +22,17 @@ from deltalake import DeltaTable
 from deltalake.transaction import AddAction
 from pyspark.sql import SparkSession
 
-from windrow.columns import ARRIVED_AT, BATCH, DATE, EVENT_TIME, INTERVAL, PLAN, ROW_ORDER
+from windrow.columns import (
+    ARRIVED_AT,
+    BATCH,
+    DATE,
+    EVENT_TIME,
+    INTERVAL,
+    LANDING_META,
+    PLAN,
+    ROW_ORDER,
+    TRAINING_STATISTICS,
+)
 from windrow.home import Home, Table
 from windrow.io.delta import files, tables
 from windrow.io.delta.files import DataFile
@@ -31,9 +41,6 @@ from windrow.io.registers import plans
 from windrow.semantics.balance import BalanceBroken
 from windrow.semantics.maintenance import HOUR, LandingFile, Piece, TrainingFile, require_safe
 from windrow.semantics.plan import Plan
-
-STATISTICS = 32
-"""Number of leading columns with statistics, as Delta has it where the table does not name columns."""
 
 
 def landing_files(home: Home, topic: str) -> list[LandingFile]:
@@ -107,8 +114,7 @@ def _stage(spark: SparkSession, path: str, piece: Piece, folder: Path) -> None:
 
 def _additions(path: str, piece: Piece, table: DeltaTable, staged: Sequence[Path]) -> list[AddAction]:
     """Move the new files into the folder of the table and return the log entries that add them."""
-    listed = table.metadata().configuration.get("delta.dataSkippingStatsColumns")
-    columns = listed.split(",") if listed else [field.name for field in table.schema().fields][:STATISTICS]
+    columns = TRAINING_STATISTICS if piece.day else LANDING_META
     day = str(piece.day) if piece.day else None
     within = f"{DATE}={day}/" if day else ""
     actions = []

@@ -22,7 +22,7 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DateType, StructField, StructType
 
-from windrow.columns import DATE, EVENT_TIME, INTERVAL
+from windrow.columns import DATE, INTERVAL, TRAINING_STATISTICS
 from windrow.home import Home, Table
 from windrow.io.delta import crash_points, scan, staging, tables
 from windrow.io.delta.staging import Staged
@@ -84,24 +84,24 @@ class Standing:
 
 
 def create_if_missing(home: Home) -> None:
-    """Create an empty training table: partitioned by UTC date, with statistics of the columns that readers filter by.
+    """Create an empty training table: partitioned by UTC date, with statistics of the columns that files are chosen by.
 
     The caller holds the lock.
     """
     if tables.opened(home.table(Table.TRAINING)) is not None:
+        tables.keep_statistics(home.table(Table.TRAINING), TRAINING_STATISTICS)
         return
     candidate = tables.opened(home.table(Table.CANDIDATES))
     assert candidate is not None, "its rows are about to be published"
     known = {field.name: field for field in scan.spark_schema(candidate)}
     fields = [known.get(name, StructField(name, DateType())) for name in training_columns(known)]
-    key = [name for name in home.pipeline.left.key if _has_statistics(home.pipeline.left.columns[name])]
     DeltaTable.create(
         home.table(Table.TRAINING),
         Schema.from_json(StructType(fields).json()),
         partition_by=[DATE],
         configuration={
             "delta.enableDeletionVectors": "false",
-            "delta.dataSkippingStatsColumns": ",".join((INTERVAL, EVENT_TIME, *key)),
+            tables.STATISTICS: ",".join(TRAINING_STATISTICS),
             "delta.checkpointInterval": "10",
         },
     )
@@ -150,8 +150,7 @@ def _swap_files(table: DeltaTable, path: str, interval: Interval, row: Row, stag
             f"{interval}: {staged.rows} rows were staged for publication {row['number']}, {row['rows']} were counted. "
             "Nothing was published; run again, and report this if it stays."
         )
-    columns = table.metadata().configuration.get("delta.dataSkippingStatsColumns", INTERVAL).split(",")
-    added = staging.additions(path, staged, columns) if staged else []
+    added = staging.additions(path, staged, TRAINING_STATISTICS) if staged else []
     table.create_write_transaction(
         [*added, *removed],
         mode="append",
@@ -191,8 +190,3 @@ def _read_back(path: str, row: Row) -> int:
             "this interval; run again, and look for a writer that does not take the lock."
         )
     return last.version
-
-
-def _has_statistics(kind: str) -> bool:
-    """Return whether Delta keeps a minimum and a maximum for a column of this type."""
-    return kind in ("string", "tinyint", "smallint", "int", "bigint", "date", "timestamp") or kind.startswith("decimal")
