@@ -1,4 +1,7 @@
-"""The same operators against a real Spark standalone master with two workers: land, join, check, publish."""
+"""The same operators against a real Spark standalone master with two workers: land, join, check, publish.
+
+Master, workers and drivers share a secret, as in docker/compose.yaml.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ from support.world import World
 from windrow.platform import jars
 from windrow.platform.processes import free_port
 
+SECRET = "planted-51e8d24b607f3a9c"
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(900)]
 
 
@@ -28,6 +32,7 @@ class Cluster:
 
     url: str
     page: str
+    secrets: Path
 
     def seen(self) -> dict[str, Any]:
         with build_opener(ProxyHandler({})).open(self.page, timeout=30) as answer:
@@ -38,10 +43,13 @@ class Cluster:
 def cluster(session_places: Any, tmp_path: Path) -> Iterator[Cluster]:
     jars.ensure(session_places)
     port = free_port()
-    master = Cluster(f"spark://127.0.0.1:{port}", f"http://127.0.0.1:{port + 1}/json/")
+    secrets = tmp_path / "spark-secrets.conf"
+    secrets.write_text(f"# shared\nspark.authenticate true\nspark.authenticate.secret   {SECRET}\n")
+    secrets.chmod(0o600)
+    master = Cluster(f"spark://127.0.0.1:{port}", f"http://127.0.0.1:{port + 1}/json/", secrets)
     environ = {**os.environ, **jars.environment(replace(session_places, spark_master=master.url))}
     environ |= {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_WORKER_DIR": str(tmp_path / "work")}
-    host = ["--host", "127.0.0.1"]
+    host = ["--host", "127.0.0.1", "--properties-file", str(secrets)]
     roles = [["master.Master", *host, "--port", str(port), "--webui-port", str(port + 1)]]
     roles += 2 * [["worker.Worker", *host, "--webui-port", "0", "--cores", "1", "--memory", "1g", master.url]]
     running = []
@@ -76,7 +84,7 @@ def test_it_lands_joins_and_publishes_on_two_workers(
         "WINDROW_PIPELINES": str(world.places.pipelines[0]),
         "WINDROW_SPARK_MASTER": cluster.url,
         "AIRFLOW_CONN_WINDROW_SPARK": json.dumps({"conn_type": "spark", "host": cluster.url}),
-        "SPARK_LOCAL_IP": "127.0.0.1",
+        "WINDROW_SPARK_SECRETS": str(cluster.secrets),
     }
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
@@ -95,6 +103,16 @@ def test_it_lands_joins_and_publishes_on_two_workers(
     # landing and join; publication adds the candidate's own files, and asks the cluster for nothing
     _until(lambda: len(cluster.seen()["completedapps"]) == 2, "the applications have ended")
     assert {app["cores"] for app in cluster.seen()["completedapps"]} == {2}  # one of each worker
+    logs = [path for path in world.places.home.parent.rglob("*") if path.is_file() and path != cluster.secrets]
+    assert [path for path in logs if SECRET.encode() in path.read_bytes()] == []
+
+    stranger = world.script("land", "small", **{**environ, "WINDROW_SPARK_SECRETS": ""})
+    assert stranger.returncode == 1, "without the secret the cluster takes no driver"
+    assert len(cluster.seen()["completedapps"]) == 2
+    cluster.secrets.chmod(0o644)
+    told = world.script("land", "small", **environ)
+    assert told.returncode == 2
+    assert f"chmod 600 {cluster.secrets}" in told.stderr
 
 
 def _until(holds: Any, what: str, seconds: float = 120) -> None:

@@ -66,6 +66,8 @@ def test_every_spark_start_gets_the_one_configuration_in_utc(places: Places) -> 
     assert str(places.spark_properties) in variables["PYSPARK_SUBMIT_ARGS"]
     assert variables["TZ"] == "UTC"
     assert Path(variables["SPARK_HOME"], "bin", "spark-submit").exists()
+    for master in ("local[2]", "spark://127.0.0.1:7077", "spark://localhost:7077"):
+        assert jars.environment(replace(places, spark_master=master))["SPARK_LOCAL_IP"] == "127.0.0.1"
     assert "SPARK_LOCAL_IP" not in jars.environment(replace(places, spark_master="spark://master:7077"))
 
 
@@ -104,7 +106,8 @@ def test_airflow_reads_this_projects_dags_and_nothing_else(places: Places) -> No
 
 
 def test_airflows_tasks_see_the_same_places_as_the_command(places: Places, tmp_path: Path) -> None:
-    places = replace(places, pipelines=(*places.pipelines, tmp_path / "more"), spark_master="spark://master:7077")
+    more = {"pipelines": (*places.pipelines, tmp_path / "more"), "spark_secrets": tmp_path / "secrets"}
+    places = replace(places, spark_master="spark://master:7077", **more)
     environ = Airflow(places, {"HOME": str(tmp_path), "PATH": os.defpath}).environment()
     assert Places.from_env(environ) == places
     assert json.loads(environ["AIRFLOW_CONN_WINDROW_SPARK"])["host"] == "spark://master:7077"

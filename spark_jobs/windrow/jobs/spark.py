@@ -40,6 +40,7 @@ def spark_for(name: str, places: Places, pipeline: Pipeline | None = None) -> Sp
         pipeline: a new JVM uses the optimising compiler if its runs are large; without a pipeline it never does.
     Raises:
         NeedsSpark: WINDROW_WITHOUT_SPARK is set.
+        BadInput: the file that WINDROW_SPARK_SECRETS names is missing or open to others.
     """
     if os.environ.get("WINDROW_WITHOUT_SPARK"):
         raise NeedsSpark(f"{name}: rows must be read or written; run it with Spark")
@@ -51,4 +52,4 @@ def spark_for(name: str, places: Places, pipeline: Pipeline | None = None) -> Sp
         is_large = pipeline is not None and places.large(pipeline.name).exists()
         for variable, value in jars.environment(places, large=is_large).items():
             os.environ.setdefault(variable, value)
-    return session(f"windrow {name}", places.spark_master)
+    return session(f"windrow {name}", places.spark_master, places.spark_secrets)

@@ -39,6 +39,9 @@ _SETS = {"spark": 11, "kafka": 46}
 """Jar sets of ivy.xml and about how many jars each has (only for the progress lines)."""
 _NEEDED_BYTES = 600 * 1024 * 1024
 
+_LOOPBACK = re.compile(r"local|spark://(127\.|localhost:)")
+"""Masters whose processes all run on this machine."""
+
 FOR_LARGE = "-XX:+UseG1GC"
 """JVM options of a driver with large intervals, instead of `spark.driver.extraJavaOptions` of spark-defaults.conf.
 Those switch the optimising JIT compiler off: that helps a short driver, but two million rows take far longer."""
@@ -106,7 +109,7 @@ def environment(places: Places, *, large: bool = False) -> dict[str, str]:
         "JAVA_HOME": str(java_home(find_java(os.environ))),
         "TZ": "UTC",
     }
-    if places.spark_master.startswith("local"):
+    if _LOOPBACK.match(places.spark_master):  # or Spark would listen on all interfaces
         variables["SPARK_LOCAL_IP"] = "127.0.0.1"
     return variables
 

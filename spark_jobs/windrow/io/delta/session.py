@@ -7,9 +7,11 @@ session both use. Only the name, and the master of an in-process session, are se
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -17,6 +19,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
+
+from windrow.outcomes import BadInput
 
 _NO_ERROR_OF_DATA = {
     "spark.sql.ansi.enabled": "false",  # a division by zero, a failed cast or an index beyond the end is null
@@ -28,18 +32,22 @@ _NO_ERROR_OF_DATA = {
 """Settings under which the data of one row cannot stop a job, in `where` and `labels`."""
 
 
-def session(app: str, master: str) -> SparkSession:
+def session(app: str, master: str, secrets: Path | None = None) -> SparkSession:
     """Return the session of this process, started if there is none.
 
     Args:
         app: name of the application.
         master: Spark master of a session in a process of its own; under spark-submit the submitter's is used.
+        secrets: file of further Spark properties, as spark-submit reads them; their values are shown nowhere.
     Raises:
+        BadInput: there is no such file, or others than its owner may read it.
         RuntimeError: the session does not run in UTC.
     """
     builder = SparkSession.builder.appName(app)
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         builder = builder.master(master)
+    for name, value in _properties(secrets).items() if secrets else ():
+        builder = builder.config(name, value)
     spark = builder.getOrCreate()
     zone = spark.conf.get("spark.sql.session.timeZone")
     if zone != "UTC":
@@ -50,6 +58,21 @@ def session(app: str, master: str) -> SparkSession:
     for name, value in _NO_ERROR_OF_DATA.items():
         spark.conf.set(name, value)
     return spark
+
+
+def _properties(file: Path) -> dict[str, str]:
+    """Return the properties of a file: one per line, name and value divided by blanks or `=`; `#` begins a comment."""
+    try:
+        text, mode = file.read_text(), file.stat().st_mode
+    except OSError as error:
+        raise BadInput(
+            f"WINDROW_SPARK_SECRETS={file} cannot be read: {error.strerror}. Write it, or unset it."
+        ) from None
+    if mode & 0o077:
+        raise BadInput(f"WINDROW_SPARK_SECRETS={file} may be read by others than its owner: chmod 600 {file}")
+    lines = [line.strip() for line in text.splitlines()]
+    pairs = [re.split(r"\s*=\s*|\s+", line, maxsplit=1) for line in lines if line and not line.startswith("#")]
+    return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
 
 
 def frame_of(spark: SparkSession, rows: Iterable[Sequence[Any]], ddl: str) -> DataFrame:
