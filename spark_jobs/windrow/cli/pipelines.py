@@ -11,6 +11,8 @@ import typer
 from windrow.cli.show import AsJson, console, print_json
 from windrow.config import check as check_file
 from windrow.config import discover, refusal
+from windrow.home import Home
+from windrow.io.column_changes import require_unchanged
 from windrow.places import Places
 from windrow.scenarios import run_file
 from windrow.text import duration_text
@@ -21,7 +23,7 @@ app = typer.Typer(help="Check and list pipeline files.", no_args_is_help=True)
 def scenario(file: Annotated[Path, typer.Argument(help="The scenario file.")], json: AsJson = False) -> None:
     """Run a scenario file, and compare its rows with those that it expects. Exit code 1 if they differ."""
     report = run_file(file)
-    print_json(report.to_json()) if json else console.print(str(report), markup=False)
+    print_json(report.to_json()) if json else console.print(str(report))
     if not report.is_as_expected:
         raise typer.Exit(1)
 
@@ -35,10 +37,13 @@ def check(
 ) -> None:
     """Check a pipeline file: each problem with its line, its field and what would be right. Exit code 2 if any.
 
+    Column types are compared with the tables that the pipeline has already; no other type can be given to them.
+
     Spark is started to analyse `where` and `labels` over the declared columns, which takes some seconds.
     """
     places = Places.from_env(os.environ)
     pipeline, warnings = check_file(file, places.expectations)
+    require_unchanged(Home(pipeline, places))
     if not quick:
         from windrow.io import expressions
         from windrow.jobs.spark import spark_for
@@ -46,7 +51,7 @@ def check(
         if found := expressions.findings(spark_for("pipeline check", places), pipeline):
             raise refusal(file, found)
     for warning in warnings:
-        console.print(f"warning: {warning.at(file)}", markup=False)
+        console.print(f"warning: {warning.at(file)}")
     delay = pipeline.after + pipeline.grace
     console.print(
         f"{pipeline.name} is fine: {', '.join(pipeline.topics)}; "

@@ -10,8 +10,9 @@ Spark, delta-rs, Polars, pandas and DuckDB read the same rows.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from windrow.config.problems import near_miss
 from windrow.text import short
@@ -101,6 +102,49 @@ def parse_type(text: str) -> ColumnType:
     if reader.next is not None:
         raise reader.wrong(f"{reader.next!r} is left over after {found}")
     return found
+
+
+def type_of_schema(kind: str | Mapping[str, Any]) -> ColumnType:
+    """Return a type as the schema of a table has it, in Delta's log and in Spark's JSON.
+
+    >>> str(type_of_schema({"type": "array", "elementType": "long", "containsNull": True}))
+    'array<bigint>'
+    """
+    if isinstance(kind, str):
+        name, _, arguments = kind.removesuffix(")").partition("(")
+        return ColumnType(_ALIASES.get(name, name), tuple(int(n) for n in arguments.split(",") if n))
+    if kind["type"] == "array":
+        return ColumnType("array", inner=(type_of_schema(kind["elementType"]),))
+    if kind["type"] == "map":
+        return ColumnType("map", inner=(type_of_schema(kind["keyType"]), type_of_schema(kind["valueType"])))
+    fields = kind["fields"]
+    return ColumnType(
+        "struct",
+        inner=tuple(type_of_schema(field["type"]) for field in fields),
+        fields=tuple(field["name"] for field in fields),
+    )
+
+
+def differences(name: str, was: ColumnType, now: ColumnType) -> Iterator[tuple[str, ColumnType, ColumnType]]:
+    """Yield what differs between two types of a column: its path, the type that it had, and the one that it has.
+
+    A field that only one of two structs has is no difference: it was added, or is no longer written.
+
+    >>> old, new = parse_type("array<struct<a:int,b:date>>"), parse_type("array<struct<b:date,a:bigint,c:int>>")
+    >>> [(path, str(was), str(now)) for path, was, now in differences("xs", old, new)]
+    [('xs[].a', 'int', 'bigint')]
+    """
+    if was.name == now.name == "struct":
+        known = {field.lower(): kind for field, kind in zip(was.fields, was.inner, strict=True)}
+        for field, kind in zip(now.fields, now.inner, strict=True):
+            if field.lower() in known:
+                yield from differences(f"{name}.{field}", known[field.lower()], kind)
+    elif was.name == now.name and was.inner:
+        steps = ("[]",) if was.name == "array" else (".key", ".value")
+        for step, one, other in zip(steps, was.inner, now.inner, strict=True):
+            yield from differences(f"{name}{step}", one, other)
+    elif was != now:
+        yield name, was, now
 
 
 def reason_not_a_key(kind: ColumnType) -> str | None:

@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame
 
 from windrow.config import Pipeline
 from windrow.home import Table
+from windrow.io.column_changes import require_fitting, require_unchanged
 from windrow.io.delta import crash_points
 from windrow.io.delta.locks import held
 from windrow.io.expressions import require_sound
@@ -56,6 +57,7 @@ def make_candidates(ctx: Context, planned: tuple[Plan, ...], known: Known | None
     Raises:
         BadRequest: the plans were recorded under another pipeline file.
         PipelineInvalid: Spark cannot run a label, or not twice with the same result.
+        TypesChanged: a column or a label has another type than in the tables.
         LabelNotPublishable: a label has a type that not every reader knows.
     """
     _refuse_other_config(ctx, planned)
@@ -75,6 +77,7 @@ def make_candidates(ctx: Context, planned: tuple[Plan, ...], known: Known | None
 def _join(ctx: Context, plans: tuple[Plan, ...], clock: Observation, numbers: Mapping[str, int]) -> None:
     """Join the plans' intervals: read, compute, write candidates, measure, write measures."""
     home, pipeline = ctx.home, ctx.pipeline
+    require_unchanged(home)
     rows_expected = inputs.estimated_rows(home, plans)
     remember_size(home, rows_expected)
     spark = spark_for(f"join {pipeline.name}", ctx.places, pipeline)
@@ -85,6 +88,7 @@ def _join(ctx: Context, plans: tuple[Plan, ...], clock: Observation, numbers: Ma
             crash_points.point("join.before_commit")
             rows = join_plans(pipeline, plans, read)
             refuse_unreadable_labels(types_of(rows), pipeline)
+            require_fitting(home, rows.schema.jsonValue())
             path = home.table(Table.CANDIDATES)
             candidates.write(candidate_rows(rows, pipeline, numbers), path, plans, rows_expected)
         crash_points.point("join.after_commit")

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 
 from windrow.columns import QUARANTINED
 from windrow.home import Home, Table
+from windrow.io.column_changes import require_unchanged
 from windrow.io.delta import crash_points
 from windrow.io.delta.locks import held
 from windrow.io.expressions import require_sound
@@ -97,8 +98,10 @@ def land(
         ClockWentBack: the clock of this host is behind the last landing.
         CommitsLost: a landing table lacks what the clock says was landed.
         Locked, WriteSkipped: another process lands this pipeline.
+        TypesChanged: a column has another type than in the tables.
         PipelineInvalid: Spark cannot run a `where`, or not twice with the same result.
     """
+    require_unchanged(ctx.home)
     spark = spark_for(f"land {ctx.pipeline.name}", ctx.places, ctx.pipeline)
     require_sound(spark, ctx.pipeline)
     until = time.monotonic() + lasting.total_seconds()

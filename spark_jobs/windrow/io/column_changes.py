@@ -1,0 +1,93 @@
+"""Columns whose type in the pipeline file is no longer the one that a table was written with. Spark is not needed.
+
+    pipeline file ─▶ columns of each landing table and of training ─┐
+    newest schema in the log of each table ─────────────────────────┴▶ table, column, was, is
+
+A table keeps its types. Delta can widen a column (int to bigint), but only with a table feature that delta-rs, Polars
+and pandas refuse to read; without it, the files would contradict the log.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from windrow.config.checks import element_type
+from windrow.config.column_types import ColumnType, differences, parse_type, type_of_schema
+from windrow.home import Home, Table
+from windrow.io.delta import tables
+from windrow.outcomes import BadInput
+
+
+class Change(NamedTuple):
+    """One column, or field of a column, that would get another type."""
+
+    table: str
+    column: str
+    was: str
+    now: str
+
+
+class TypesChanged(BadInput):
+    """The pipeline file gives a column of an existing table another type. An edit helps, a retry does not."""
+
+    def __init__(self, name: str, changes: list[Change]) -> None:
+        rows = [("table", "column", "was", "is"), *changes]
+        widths = [max(len(row[n]) for row in rows) for n in range(4)]
+        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+        super().__init__(
+            f"pipeline {name} gives columns other types than its tables have:\n"
+            + "\n".join(f"  {line}" for line in lines)
+            + "\nNothing was written. Put the old type back; where another one is needed, add a label that casts, "
+            "or add the column under a new name, or give the pipeline a new name: it gets new tables and lands what "
+            "Kafka still has. Types are not widened in place, because then only Spark could read the tables."
+        )
+        self.changes = changes
+
+
+def require_unchanged(home: Home) -> None:
+    """Compare the pipeline file with its tables.
+
+    Raises:
+        TypesChanged: a column has another type; the message lists every such column.
+        LogDamaged: the log of a table cannot be read.
+    """
+    pipeline = home.pipeline
+    found: list[Change] = []
+    for topic in pipeline.topics:
+        columns = {name: parse_type(kind) for name, kind in pipeline.topic_columns(topic).items()}
+        found += _changes(f"landing/{topic}", home.landing(topic), columns)
+    of_left = {name: parse_type(kind) for name, kind in pipeline.left.columns.items()}
+    of_right = {stream.name: element_type(stream) for stream in pipeline.right}
+    found += _changes("training", home.table(Table.TRAINING), {**of_left, **of_right})
+    if found:
+        raise TypesChanged(pipeline.name, found)
+
+
+def require_fitting(home: Home, schema: Mapping[str, Any]) -> None:
+    """Compare joined rows, whose labels have the types that Spark gave them, with candidates and training.
+
+    Args:
+        schema: of the rows, as Spark has it in JSON.
+    Raises:
+        TypesChanged: a column has another type.
+    """
+    columns = {field["name"]: type_of_schema(field["type"]) for field in schema["fields"]}
+    found = [
+        change
+        for table in (Table.TRAINING, Table.CANDIDATES)
+        for change in _changes(str(table), home.table(table), columns)
+    ]
+    if found:
+        raise TypesChanged(home.pipeline.name, found)
+
+
+def _changes(table: str, path: str, columns: Mapping[str, ColumnType]) -> Iterator[Change]:
+    opened = tables.opened(path)
+    fields = [] if opened is None else json.loads(opened.schema().to_json())["fields"]
+    known = {field["name"].lower(): type_of_schema(field["type"]) for field in fields}
+    for name, kind in columns.items():
+        if name.lower() in known:
+            for column, was, now in differences(name, known[name.lower()], kind):
+                yield Change(table, column, str(was), str(now))
