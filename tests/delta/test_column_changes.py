@@ -122,5 +122,5 @@ def test_a_label_of_another_type_is_refused_before_a_candidate_is_written(world:
     before = DeltaTable(ctx.home.table(Table.CANDIDATES)).version()
     changed = world.pipeline(PIPELINE.replace("size(likes) > 0", "cast(size(likes) as double)"), now=ctx.now())
     with pytest.raises(TypesChanged, match=r"training +liked +boolean +double"):
-        world.train(changed)
+        world.train(changed, "changed")
     assert DeltaTable(ctx.home.table(Table.CANDIDATES)).version() == before

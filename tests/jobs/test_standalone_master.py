@@ -103,6 +103,8 @@ def test_it_lands_joins_and_publishes_on_two_workers(
     # landing and join; publication adds the candidate's own files, and asks the cluster for nothing
     _until(lambda: len(cluster.seen()["completedapps"]) == 2, "the applications have ended")
     assert {app["cores"] for app in cluster.seen()["completedapps"]} == {2}  # one of each worker
+    written = [*world.places.home.rglob("tables/small/**/*.parquet"), *world.places.home.rglob("tables/small/**/")]
+    assert {oct(path.stat().st_mode & 0o077) for path in written} == {"0o0"}, "for their owner only"
     logs = [path for path in world.places.home.parent.rglob("*") if path.is_file() and path != cluster.secrets]
     assert [path for path in logs if SECRET.encode() in path.read_bytes()] == []
 
