@@ -18,7 +18,7 @@ from windrow.places import Places
 from windrow.semantics.clock import PartitionClock, holder, watermark
 from windrow.semantics.close import closes_at, frontier, is_closed
 from windrow.semantics.intervals import Interval
-from windrow.text import shown_duration, shown_instant
+from windrow.text import counted, shown_duration, shown_instant
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,9 @@ class WindowState:
 
     def _missing(self, held: PartitionClock) -> str:
         if held.lag:
-            return f"{held.lag} records behind (next offset {held.next_offset} of {held.end_offset}); land them"
+            return (
+                f"{counted(held.lag, 'record')} behind (next offset {held.next_offset} of {held.end_offset}); land them"
+            )
         newest = f"newest event {_at(held.newest_at)}" if held.newest_at else "no event yet"
         if self.pipeline.idle.mode == "wait":
             return f"caught up, {newest}; with `idle: wait` only new events move it"

@@ -20,7 +20,7 @@ import pendulum
 from airflow.timetables.base import DagRunInfo, DataInterval, Timetable
 
 from windrow.semantics.intervals import interval_of, on_grid
-from windrow.text import shown_duration
+from windrow.text import shown_duration, shown_instant
 from windrow_airflow.instants import plain
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class WindowTimetable(Timetable):
 
     def __init__(self, start: datetime, interval: timedelta, delay: timedelta) -> None:
         if not on_grid(plain(start), interval):
-            raise ValueError(f"start {start.isoformat()} is not on the UTC grid of {shown_duration(interval)}")
+            raise ValueError(f"start {shown_instant(start)} is not on the UTC grid of {shown_duration(interval)}")
         if delay < timedelta():
             raise ValueError(f"a run cannot start {-delay} before its interval ends")
         self.start = plain(start)

@@ -66,6 +66,18 @@ def _escape(character: str) -> str:
     return character.encode("unicode_escape").decode()
 
 
+def counted(n: int, one: str, many: str | None = None) -> str:
+    """A number with its noun, in the singular for one and in the plural for any other number.
+
+    Args:
+        many: the plural, where it is not `one` with an s.
+
+    >>> counted(1, "row"), counted(1_200, "row"), counted(2, "batch", "batches")
+    ('1 row', '1,200 rows', '2 batches')
+    """
+    return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
 def parse_duration(text: str) -> timedelta:
     """Parse `1h30m`: units d, h, m, s, ms, each at most once and in this order.
 

@@ -142,7 +142,7 @@ def test_a_changed_interval_is_refused_where_intervals_are_published(home: Path)
     file.write_text(file.read_text().replace("interval: 10m", "interval: 1h"))
     done = windrow(home, "train", "mine")
     assert done.returncode == 2
-    assert "has published intervals of 0:10:00, and its file now says 1:00:00" in done.stderr
+    assert "has published intervals of 10m, and its file now says 1h" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_a_changed_interval_is_refused_where_intervals_are_published(home: Path)
         (("train", "feed", "--interval", "2026-11-01T00:00:00"), "has no time zone"),
         (("train", "feed", "--interval", "yesterday"), "is not an instant"),
         (
-            ("rebuild", "feed", "--from", "2026-11-01T01:00:00Z", "--to", "2026-11-01T00:00:00Z"),
+            ("rebuild", "feed", "--from", "2026-11-01T01:00:00Z", "--to", "2026-11-01T00:00:00Z", "--reason", "x"),
             "at or before it begins",
         ),
         (("override", "feed", "--interval", "2026-11-01T00:00:00Z", "--reason", " "), "an override needs a reason"),
@@ -175,7 +175,7 @@ def test_what_cannot_be_done_is_refused_before_spark_starts(
 def test_an_open_interval_is_refused_with_what_it_waits_for(home: Path) -> None:
     done = windrow(home, "train", "feed", "--interval", "2026-11-01T00:00:00Z")
     assert done.returncode == 20
-    assert "closes when the watermark is at 2026-11-01 00:41:00+00:00" in done.stderr
+    assert "closes when the watermark is at 2026-11-01 00:41:00Z" in done.stderr
 
 
 def test_a_missing_argument_is_refused_with_the_usage(home: Path) -> None:

@@ -135,7 +135,7 @@ def test_an_unknown_name_tells_the_known_ones_and_where_it_looked(files: Any, na
     files.write()
     _second(files)
     with pytest.raises(PipelineUnknown) as wrong:
-        find(name, [files.folder, files.folder / "missing"])
+        find(name, [files.folder, files.folder / "missing", files.folder])
     assert str(wrong.value).startswith(says)
     assert f"(looked in {files.folder}, {files.folder / 'missing'} (no such folder))" in str(wrong.value)
     assert len(str(wrong.value)) < 1_000

@@ -14,20 +14,28 @@ from support.late_history import in_two_parts, landed, prepared
 from support.world import World, content
 from windrow.home import Table
 from windrow.io.delta import tables
+from windrow.io.ledger import table as ledger_table
 from windrow.io.registers.plans import Request
-from windrow.jobs import rebuild
+from windrow.jobs import ledger, rebuild
 from windrow.jobs.audit import verify
 from windrow.jobs.join import make_candidates
 from windrow.jobs.plan import survey
 from windrow.jobs.publish import publish
 from windrow.jobs.rollback import rollback
-from windrow.jobs.run import BadRequest
+from windrow.jobs.run import BadRequest, Context
 from windrow.outcomes import NothingToDo
 from windrow.semantics.publication import Superseded
+from windrow.transforms.ledger.passes import Pass
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
 WHY = Request("the new labels are wrong", "a person")
+
+
+def last_pass(ctx: Context) -> Pass:
+    found = ledger_table.last_pass(ctx.home)
+    assert found is not None
+    return found
 
 
 def by_spark(spark: Any, path: str, version: int) -> list[tuple[Any, ...]]:
@@ -92,6 +100,9 @@ def test_every_reader_finds_a_past_publication_and_a_rollback_makes_it_stand(wor
     same = ("interval", "rows", "positive", "negative", "unknown", "plan", "config_hash", "verdict", "balance")
     assert [back[name] for name in same] == [old[name] for name in same]
     assert world.register(ctx)[-1] == back
+    (total,) = ledger.totals(ctx, [first])
+    assert (total["publication"], total["lines"] > 0) == (back["number"], True), "a rebuild would change it"
+    assert ledger.unseen(ctx, last_pass(ctx)) == []
 
     with pytest.raises(NothingToDo, match="that stand"):
         rollback(ctx, first, old["number"], WHY)

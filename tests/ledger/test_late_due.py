@@ -12,6 +12,7 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from support.generated import ENGAGEMENTS, INTERVAL, PARTITIONS, PIPELINE, SERVED, START
+from windrow.cli import late
 from windrow.config import Pipeline, load
 from windrow.home import Home
 from windrow.io.ledger import append
@@ -19,6 +20,7 @@ from windrow.io.ledger import state as ledger_state
 from windrow.io.ledger import table as ledger_table
 from windrow.io.registers import clocks, publications
 from windrow.jobs import ledger as job
+from windrow.jobs.run import Context
 from windrow.places import Places
 from windrow.schemas import CLOCK, PUBLICATIONS
 from windrow.semantics.clock import PartitionClock
@@ -118,6 +120,28 @@ def test_nothing_is_due_before_anything_is_published(places: Places, paper: Pape
 
     elsewhere = replace(places, home=places.home / "other")
     assert ledger_state.read(Home(paper.pipeline, elsewhere)) is None
+
+
+def test_the_listing_says_what_the_ledger_has_not_looked_at(
+    paper: Paperwork, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A rollback is a publication that no pass has looked at; so far nothing is known about it."""
+    monkeypatch.setattr(late, "context", lambda name: Context(paper.pipeline, paper.places))
+
+    def listed() -> str:
+        late.late("generated")
+        return " ".join(capsys.readouterr().out.split())
+
+    paper.extend()
+    assert "2 published intervals; a rebuild would change nothing" in listed()
+    paper.publish(START)
+    shown = listed()
+    assert "not looked at yet: 1 publication up to 3; `windrow late generated --extend` does" in shown
+    assert "no change is on record yet" in shown
+    paper.observe({ENGAGEMENTS: 3})
+    assert "1 publication up to 3, 2 batches of t.engagements;" in listed()
+    paper.extend()
+    assert "a rebuild would change nothing" in listed()
 
 
 def test_what_lands_in_time_starts_no_spark_and_moves_the_ledger_on(paper: Paperwork) -> None:

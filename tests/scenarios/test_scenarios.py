@@ -93,7 +93,7 @@ INVALID = {
     "a time that is none": ("served k 0", "served k soon", "'soon' is not a time"),
     "an event without a time": ("served k 0", "served k", "is not an event; write topic, key and time"),
     "an unknown topic": ("labels k 101", "lables k 101", "'lables' is not a topic; did you mean 'labels'"),
-    "a partition that is not there": ("labels k 101", "labels k 101 p3", "has 1 partitions"),
+    "a partition that is not there": ("labels k 101", "labels k 101 p3", "has 1 partition,"),
     "two events of one name": ("labels k 101", "labels k 100", "name this one: … as NAME"),
     "a row of no event": ("k@0: positive", "k@7: positive", "k@7 is not an event before this step"),
     "a match of no stream": ("positive, labels", "positive, clicks", "clicks is not a stream"),

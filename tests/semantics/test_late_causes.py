@@ -16,31 +16,33 @@ MICROSECOND = timedelta(microseconds=1)
 
 
 @pytest.mark.parametrize(
-    ("record_at", "event_clock", "drained", "why"),
+    ("record_at", "event_clock", "how", "why"),
     [
-        (at(50), None, True, "drained"),
-        (at(500), at(111), True, "drained"),
-        (at(50), None, False, "idle_advance"),  # no event of its partition by the plan
-        (at(500), at(110.999999), False, "idle_advance"),
-        (at(500), at(111), False, "producer_delay"),
-        (at(121), at(111), False, "lag"),  # out-of-orderness 10: an event of that moment would not have closed it
-        (at(121) + MICROSECOND, at(111), False, "producer_delay"),
-        (None, at(111), False, "producer_delay"),
+        (at(50), None, {"drained": True}, "drained"),
+        (at(500), at(111), {"drained": True}, "drained"),
+        (at(50), None, {"forced": True}, "forced"),
+        (at(500), at(111), {"forced": True}, "forced"),
+        (at(50), None, {}, "idle_advance"),  # no event of its partition by the plan
+        (at(500), at(110.999999), {}, "idle_advance"),
+        (at(500), at(111), {}, "producer_delay"),
+        (at(121), at(111), {}, "lag"),  # out-of-orderness 10: an event of that moment would not have closed it
+        (at(121) + MICROSECOND, at(111), {}, "producer_delay"),
+        (None, at(111), {}, "producer_delay"),
     ],
 )
-def test_a_late_record_has_one_cause(record_at, event_clock, drained, why) -> None:  # type: ignore[no-untyped-def]
-    assert cause(record_at, CLOSED_AT, event_clock, seconds(10), drained=drained) == why
+def test_a_late_record_has_one_cause(record_at, event_clock, how, why) -> None:  # type: ignore[no-untyped-def]
+    assert cause(record_at, CLOSED_AT, event_clock, seconds(10), **how) == why
 
 
-def ledger_between(before: list[Record], after: list[Record], pins: dict[str, int] | None = None, **rules):  # type: ignore[no-untyped-def]
+def ledger_between(before: list[Record], after: list[Record], watermark: float = 200, **rules):  # type: ignore[no-untyped-def]
     """The ledger of the first interval between two states of the landing tables; it is applied as well."""
     by = spec(right(**rules))
-    then = pins or {"left": 1, "right": 1}
+    then = {"left": 1, "right": 1}
     published, rebuilt = join_at(0, before, by, then), join_at(0, after, by, {"left": 9, "right": 9})
     newer = Newer(
         {r.row_id: r for r in after},
         then,
-        {("right", 2): at(200), ("left", 2): at(200)},
+        {("right", 2): at(watermark), ("left", 2): at(watermark)},
         {("right", 0, 0): at(111), ("left", 0, 0): at(100)},
         {"left": seconds(0), "right": seconds(0)},
     )
@@ -54,6 +56,14 @@ def test_a_late_label_says_by_how_much_it_missed_and_why() -> None:
     (line,) = ledger_between(records[:1], records)
     assert (line.kind, line.missed_by, line.cause) == ("late_label", seconds(89), "producer_delay")
     assert line.state == (("negative", None), ("positive", None))
+
+
+@pytest.mark.parametrize(("watermark", "missed_by"), [(110, None), (111, seconds(0)), (112, seconds(1))])
+def test_what_came_before_the_closing_missed_nothing(watermark: float, missed_by: timedelta | None) -> None:
+    """A forced or drained publication is older than the closing of its interval."""
+    records = landed(L("k", 0), R("k", 90, batch=2))
+    (line,) = ledger_between(records[:1], records, watermark)
+    assert line.missed_by == missed_by
 
 
 def test_a_late_left_row_of_a_partition_that_idled_says_so() -> None:

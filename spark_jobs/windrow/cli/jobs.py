@@ -25,7 +25,7 @@ from windrow.jobs.options import (
     Who,
 )
 from windrow.jobs.run import BadRequest, context
-from windrow.text import shown_instant
+from windrow.text import counted, shown_instant
 
 
 def land(
@@ -120,7 +120,9 @@ def train(
     if published:
         extend_after_publication(ctx)
     console.print(
-        f"{published} intervals published" if published else "nothing to publish: no closed interval is missing"
+        f"{counted(published, 'interval')} published"
+        if published
+        else "nothing to publish: no closed interval is missing"
     )
     raise_blocked(refusal for one in rounds for refusal in one.blocked.values())
 
@@ -139,7 +141,7 @@ def override(pipeline: PipelineName, interval: IntervalStart, reason: Reason, wh
 
 def _print_publication(row: Mapping[str, Any]) -> None:
     console.print(
-        f"publication {row['number']}: {shown_instant(row['interval'])}  {row['rows']:,} rows = "
+        f"publication {row['number']}: {shown_instant(row['interval'])}  {counted(row['rows'], 'row')} = "
         f"{row['positive']:,} positive + {row['negative']:,} negative + {row['unknown']:,} unknown  ({row['verdict']})"
     )
 

@@ -27,7 +27,7 @@ from windrow.jobs.options import (
     Windows,
 )
 from windrow.jobs.run import context
-from windrow.text import shown_instant
+from windrow.text import counted, shown_instant
 
 
 def lag_impact(
@@ -77,7 +77,7 @@ def lag_impact(
         return
     findings = analysis.findings
     start, end_ = shown_instant(findings.start), shown_instant(findings.end)
-    console.print(f"{findings.rows:,} rows served from {start} to {end_}")
+    console.print(f"{counted(findings.rows, 'row')} served from {start} to {end_}")
     for sentence in (*findings.notes, *job.sentences(findings)):
         console.print(f"- {sentence}")
     console.print(f"page: {analysis.report}")

@@ -10,7 +10,7 @@ import typer
 from windrow.cli.show import AsJson, console, print_json, print_table
 from windrow.jobs.options import OptionalFrom, OptionalIntervalStart, OptionalTo, PipelineName
 from windrow.jobs.run import BadRequest, context
-from windrow.text import short_instant_text
+from windrow.text import counted, short_instant_text
 
 COLUMNS = (
     "interval", "publication", "rows", "labels", "late_labels", "late_lefts", "other", "flips", "recall", "flip_rate",
@@ -39,6 +39,8 @@ def late(
     from windrow.jobs import ledger as job
 
     ctx = context(pipeline)
+    if interval:
+        job.require_published(ctx, interval)
     if extend:
         job.extend(ctx)
     last = table.last_pass(ctx.home)
@@ -48,17 +50,21 @@ def late(
         lines = table.lines(ctx.home, [interval]).to_dicts()
         print_json(lines) if json else print_table([job.brief(line) for line in lines], job.BRIEF)
         return
-    totals = job.totals(ctx)
+    totals, unseen = job.totals(ctx), job.unseen(ctx, last)
     if json:
-        print_json({"pass": last.number, "pins": dict(last.known.pins), "intervals": totals})
+        print_json({"pass": last.number, "pins": dict(last.known.pins), "unseen": unseen, "intervals": totals})
         return
     console.print(f"complete up to batches {', '.join(f'{t} {b}' for t, b in last.known.pins.items())}")
-    changed = [job.shown(row) for row in totals if row["lines"]]
-    if not changed:
-        console.print(f"{len(totals)} published intervals; a rebuild would change nothing")
-        return
-    print_table(changed, COLUMNS)
-    console.print(f"{len(changed)} of {len(totals)} published intervals would change; page: {job.page(ctx)}")
+    if unseen:
+        console.print(f"not looked at yet: {', '.join(unseen)}; `windrow late {pipeline} --extend` does")
+    changed, published = [job.shown(row) for row in totals if row["lines"]], counted(len(totals), "published interval")
+    if changed:
+        print_table(changed, COLUMNS)
+        console.print(f"{len(changed)} of {published} would change; page: {job.page(ctx)}")
+    elif unseen:
+        console.print(f"{published}; no change is on record yet")
+    else:
+        console.print(f"{published}; a rebuild would change nothing")
 
 
 def reconcile(pipeline: PipelineName, begin: OptionalFrom = None, end: OptionalTo = None, json: AsJson = False) -> None:

@@ -15,7 +15,7 @@ from windrow.jobs.run import Context, context
 from windrow.semantics.clock import holder
 from windrow.semantics.close import closes_at
 from windrow.semantics.intervals import Interval, interval_of
-from windrow.text import shown_duration, shown_instant
+from windrow.text import counted, shown_duration, shown_instant
 
 
 def clock(pipeline: PipelineName, json: AsJson = False) -> None:
@@ -100,7 +100,7 @@ def _holder_reason(seen: clocks.Observation, idle_mode: str) -> str:
         return "nothing has landed yet"
     name = f"{slowest.topic}/{slowest.partition}"
     if slowest.lag:
-        return f"held by {name}: {slowest.lag:,} records behind its end; landing moves it"
+        return f"held by {name}: {counted(slowest.lag, 'record')} behind its end; landing moves it"
     if slowest.newest_at is None and idle_mode == "wait":
         return f"held by {name}: it never had a record, and `idle: wait` keeps it from moving"
     if idle_mode == "wait":

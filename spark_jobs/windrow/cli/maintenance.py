@@ -7,6 +7,7 @@ from collections.abc import Callable
 from windrow.cli.show import AsJson, console, print_json
 from windrow.jobs.options import RETENTION, Day, PipelineName, Retention
 from windrow.jobs.run import context
+from windrow.text import counted
 
 
 def maintain(pipeline: PipelineName, retention: Retention = RETENTION, json: AsJson = False) -> None:
@@ -23,8 +24,9 @@ def maintain(pipeline: PipelineName, retention: Retention = RETENTION, json: AsJ
         return
     fewer, deleted = sum(done["fewer_files"].values()), sum(done["deleted_files"].values())
     console.print(
-        f"compaction left {fewer} files fewer; deleted: {deleted} files of past versions, "
-        f"{done['outdated_candidates']} outdated candidates, {done['old_report_days']} days of reports"
+        f"compaction left {counted(fewer, 'file')} fewer; deleted: {counted(deleted, 'file')} of past versions, "
+        f"{counted(done['outdated_candidates'], 'outdated candidate')}, "
+        f"{counted(done['old_report_days'], 'day')} of reports"
     )
 
 

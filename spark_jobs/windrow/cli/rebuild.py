@@ -27,7 +27,7 @@ from windrow.jobs.options import (
 from windrow.jobs.plan.plan_intervals import listing
 from windrow.jobs.plan.survey import Survey, record_survey, survey
 from windrow.jobs.run import BadRequest, Context, context
-from windrow.text import shown_instant
+from windrow.text import counted, shown_instant
 
 SHOWN = 40
 """Most lines of a plan that are printed; `--json` lists all."""
@@ -62,14 +62,14 @@ def rebuild(
         return
     if begin is None or end is None:
         raise BadRequest("a rebuild needs --from and --to, or --resume with the key of an interrupted run")
+    why = None if dry_run else decision("a rebuild", reason, who)
     found = survey(ctx, begin, end, everything=everything)
     if not json:
         _print_survey(found)
-    if dry_run:
+    if why is None:
         if json:
             print_json(listing(found))
         return
-    why = decision("a rebuild", reason, who)
     run = ctx.run_key("rebuild")
     record_survey(ctx, run, found, why)
     if not json:
@@ -94,7 +94,7 @@ def _carry_out(ctx: Context, run: str, planned_json: dict[str, Any], json: bool)
         )
     elif done.published:
         print_table(done.published[-SHOWN:], PUBLICATION)
-        console.print(f"{len(done.published)} of {len(planned)} intervals published by run {run}")
+        console.print(f"{len(done.published)} of {counted(len(planned), 'interval')} published by run {run}")
     raise_blocked(done.blocked.values())
 
 
@@ -117,10 +117,10 @@ def _print_survey(found: Survey) -> None:
         console.print(f"… and {len(changed) - SHOWN} more (--json lists all)")
     left = [line for line in found.lines if line.action == "leave"]
     if left:
-        console.print(f"left alone: {len(left)} intervals, {left[0].why} (--all makes them again)")
+        console.print(f"left alone: {counted(len(left), 'interval')}, {left[0].why} (--all makes them again)")
     counts = ", ".join(f"{n} to {action}" for action, n in sorted(found.counts.items(), reverse=True))
     pins = ", ".join(f"{topic} {batch}" for topic, batch in found.clock.pins.items())
-    console.print(f"{len(found.lines)} intervals: {counts}; with everything up to batch: {pins}")
+    console.print(f"{counted(len(found.lines), 'interval')}: {counts}; with everything up to batch: {pins}")
 
 
 def verify(
@@ -162,7 +162,7 @@ def rollback(
 
     row = job(context(pipeline), interval, to, decision("a rollback", reason, who))
     console.print(
-        f"publication {row['number']}: {shown_instant(row['interval'])}  {row['rows']:,} rows, "
+        f"publication {row['number']}: {shown_instant(row['interval'])}  {counted(row['rows'], 'row')}, "
         f"those of publication {to}; training table version {row['training_version']}"
     )
 

@@ -12,17 +12,26 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from windrow.cli.show import console, progress
-from windrow.jobs.options import LENGTH, TIME
-from windrow.jobs.run import duration, instant
+from windrow.config.fields import pipeline_name, topic_name
+from windrow.jobs.options import LENGTH, NAME, TIME, longer_than_zero
+from windrow.jobs.run import BadRequest, instant
 from windrow.places import Places
+from windrow.text import counted
 
 if TYPE_CHECKING:
     from windrow.simulate.traffic import Traffic
     from windrow.simulate.truth import Counts
 
 
+def _topic(text: str) -> str:
+    try:
+        return topic_name(text)
+    except ValueError as wrong:
+        raise BadRequest(str(wrong)) from None
+
+
 def simulate(
-    rows: Annotated[int, typer.Option(help="Served rows.")] = 10_000,
+    rows: Annotated[int, typer.Option(min=1, help="Served rows.")] = 10_000,
     start: Annotated[
         datetime | None,
         typer.Option(
@@ -32,15 +41,22 @@ def simulate(
     span: Annotated[
         timedelta,
         typer.Option(
-            parser=duration, metavar=LENGTH, show_default=False, help="Event time that the rows cover; default: 1h."
+            parser=longer_than_zero,
+            metavar=LENGTH,
+            show_default=False,
+            help="Event time that the rows cover; default: 1h.",
         ),
     ] = timedelta(hours=1),
     seed: Annotated[int, typer.Option(help="The same seed gives the same traffic.")] = 1,
     poison: Annotated[
-        float, typer.Option(help="Share of the rows that are followed by a broken record of each kind.")
+        float, typer.Option(min=0, max=1, help="Share of the rows that are followed by a broken record of each kind.")
     ] = 0.0,
-    served_topic: Annotated[str, typer.Option(help="Topic of served rows.")] = "feed.served",
-    engagements_topic: Annotated[str, typer.Option(help="Topic of engagements.")] = "feed.engagements",
+    served_topic: Annotated[
+        str, typer.Option(parser=_topic, metavar=NAME, help="Topic of served rows.")
+    ] = "feed.served",
+    engagements_topic: Annotated[
+        str, typer.Option(parser=_topic, metavar=NAME, help="Topic of engagements.")
+    ] = "feed.engagements",
     pipeline_file: Annotated[
         Path | None, typer.Option(help="Also write the pipeline file that fits, e.g. .windrow/pipelines/sim.yaml.")
     ] = None,
@@ -56,6 +72,8 @@ def simulate(
     from windrow.simulate import traffic
     from windrow.simulate.poison import KINDS
 
+    if served_topic == engagements_topic:
+        raise BadRequest(f"{served_topic} cannot be both topics: served rows and engagements are two streams")
     made = traffic.Traffic(
         start=start or datetime.now(UTC),
         rows=rows,
@@ -67,12 +85,26 @@ def simulate(
     )
     if start is None:
         made = replace(made, start=_usual_start(made, live))
+    if pipeline_file:  # before producing, which cannot be undone
+        _write(pipeline_file, traffic.pipeline_yaml(made, pipeline_file.stem))
     _produce(made, live)
     if pipeline_file:
-        pipeline_file.parent.mkdir(parents=True, exist_ok=True)
-        pipeline_file.write_text(traffic.pipeline_yaml(made, pipeline_file.stem))
         name = pipeline_file.stem
         console.print(f"wrote {pipeline_file}: `windrow land {name}`, then `windrow train {name}`")
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a pipeline file.
+
+    Raises:
+        BadRequest: its name cannot be a pipeline's, or it cannot be written.
+    """
+    try:
+        pipeline_name(path.stem)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    except (ValueError, OSError) as wrong:
+        raise BadRequest(f"--pipeline-file {path}: {wrong}; nothing was produced") from None
 
 
 def _usual_start(made: Traffic, live: bool) -> datetime:
@@ -94,15 +126,16 @@ def _produce(made: Traffic, live: bool) -> None:
     pace = producer.Live() if live else None
     with progress("producing", sum(truth.produced.values())) as show:
         produced = producer.produce(places.kafka, traffic.messages(made), pace=pace, on_progress=show)
-    console.print(f"produced {produced.total:,} records to {', '.join(made.topics)} on {places.kafka}")
+    console.print(f"produced {counted(produced.total, 'record')} to {', '.join(made.topics)} on {places.kafka}")
     _print_truth(truth)
 
 
 def _print_truth(truth: Counts) -> None:
     total = truth.total
     console.print(
-        f"truth, when all has landed and the topics have idled: {total.rows:,} rows = {total.positive:,} positive "
-        f"+ {total.negative:,} negative + {sum(total.unknown.values()):,} unknown; {total.duplicate:,} duplicates"
+        f"truth, when all has landed and the topics have idled: {counted(total.rows, 'row')} = "
+        f"{total.positive:,} positive + {total.negative:,} negative + {sum(total.unknown.values()):,} unknown; "
+        f"{counted(total.duplicate, 'duplicate')}"
     )
 
 

@@ -16,7 +16,7 @@ from windrow.config.column_types import ColumnType, parse_type, reason_not_a_key
 from windrow.config.problems import Location, near_miss
 from windrow.config.streams import PipelineFields, Stream
 from windrow.semantics.intervals import grid_around, is_length, nearest_lengths, on_grid
-from windrow.text import duration_text, short, short_instant_text
+from windrow.text import counted, duration_text, short, short_instant_text
 
 Finding = tuple[Location, str]
 """Location, and a message: what is wrong; what would be right."""
@@ -125,7 +125,7 @@ def _keys_compare(pipeline: PipelineFields) -> Iterator[Finding]:
             names = ", ".join(left.key)
             yield (
                 where,
-                f"has {len(right.key)} columns, left.key has {len(left.key)}; name one for each of: {names}",
+                f"has {counted(len(right.key), 'column')}, left.key has {len(left.key)}; name one for each of: {names}",
             )
             continue
         for position, (ours, theirs) in enumerate(zip(left.key, right.key, strict=True)):

@@ -48,8 +48,12 @@ def _instant(value: object) -> datetime:
     return text.parse_instant(value)
 
 
-def _name(value: str) -> str:
-    """Refuse what is not safe as a folder, a DAG id, a column or the name of a measure."""
+def pipeline_name(value: str) -> str:
+    """Return a name unchanged that is safe as a folder, a DAG id, a column and the name of a measure.
+
+    Raises:
+        ValueError: it is not.
+    """
     if not NAME.fullmatch(value) or len(value) > LONGEST_NAME:
         rule = f"a lower-case letter, then lower-case letters, digits and _, at most {LONGEST_NAME}"
         raise ValueError(f"{text.short(value)} cannot be a name; write {rule}, such as feed")
@@ -73,7 +77,12 @@ def _type(value: object) -> str:
     return str(parse_type(value))
 
 
-def _topic(value: str) -> str:
+def topic_name(value: str) -> str:
+    """Return a topic unchanged that Kafka can have, and that is not one of its own.
+
+    Raises:
+        ValueError: it cannot be a topic.
+    """
     if value in (".", "..") or not _TOPIC.fullmatch(value):
         rule = "1 to 249 letters, digits, dots, - and _"
         raise ValueError(f"{text.short(value)} cannot be a Kafka topic; write {rule}")
@@ -100,11 +109,11 @@ def _format(value: object) -> object:
 
 Duration = Annotated[timedelta, BeforeValidator(_duration)]
 Instant = Annotated[datetime, BeforeValidator(_instant)]
-Name = Annotated[str, AfterValidator(_name)]
+Name = Annotated[str, AfterValidator(pipeline_name)]
 ColumnName = Annotated[str, AfterValidator(_column)]
 ColumnDdl = Annotated[str, BeforeValidator(_type)]
 Columns = Annotated[dict[ColumnName, ColumnDdl], Field(min_length=1, max_length=MOST_COLUMNS)]
-Topic = Annotated[str, AfterValidator(_topic)]
+Topic = Annotated[str, AfterValidator(topic_name)]
 Topics = Annotated[
     tuple[Topic, ...],
     BeforeValidator(_one_or_many),

@@ -90,7 +90,9 @@ def find(name: str, folders: Iterable[Path | str], expectations: Path | str | No
     places = tuple(Path(folder) for folder in folders)
     known = discover(places)
     if name not in known:
-        looked = ", ".join(str(folder) if folder.is_dir() else f"{folder} (no such folder)" for folder in places)
+        once = {folder.resolve(): folder for folder in reversed(places)}  # a folder may be named twice, or linked
+        there = [folder for folder in places if folder is once[folder.resolve()]]
+        looked = ", ".join(str(folder) if folder.is_dir() else f"{folder} (no such folder)" for folder in there)
         hint = near_miss(name, known, "pipelines are")
         message = f"there is no pipeline {short(name)}; {hint} (looked in {looked})"
         raise PipelineUnknown(None, [Problem(0, "", message)])

@@ -143,7 +143,9 @@ def execute(
     mode: Annotated[Mode, typer.Option(help="Whether a published interval is made again.")] = "publish",
     along: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Intervals that one run takes at most; default: the pipeline's catch_up."),
+        typer.Option(
+            min=1, metavar="N", help="Intervals that one run takes at most; default: the pipeline's catch_up."
+        ),
     ] = None,
 ) -> Mapping[str, Any]:
     """Make the candidates of a run's plans: of one interval and those along with it, or of the recorded range."""

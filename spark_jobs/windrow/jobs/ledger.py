@@ -26,21 +26,23 @@ from windrow.io.delta.locks import held
 from windrow.io.ledger import affected_rows, append
 from windrow.io.ledger import state as ledger_state
 from windrow.io.ledger import table as ledger_table
-from windrow.io.registers import publications
+from windrow.io.registers import clocks, publications
 from windrow.io.registers.clocks import Observation
 from windrow.io.training import inputs
 from windrow.jobs.options import PipelineName
-from windrow.jobs.run import Context, context, job
+from windrow.jobs.plan.planning import interval_at
+from windrow.jobs.run import BadRequest, Context, context, job
 from windrow.jobs.spark import spark_for
 from windrow.outcomes import NeedsSpark
 from windrow.quality import ledger_report
 from windrow.semantics.intervals import at_micros
 from windrow.semantics.records import Gap
+from windrow.text import counted, shown_duration
 from windrow.transforms.facts import Facts, facts_of
 from windrow.transforms.ledger import affected, columns, reading
 from windrow.transforms.ledger.due import config_changed, due, published_floor
 from windrow.transforms.ledger.lines import arrivals, lines
-from windrow.transforms.ledger.passes import Due
+from windrow.transforms.ledger.passes import Due, Pass
 from windrow.transforms.ledger.subjects import SUBJECT, side_by_side, subject, with_subject
 
 BRIEF = ("kind", "row", "stream", "appeared", "vanished", "state", "missed_by", "cause")
@@ -180,6 +182,30 @@ def _facts(home: Home, work: Due, touched: Sequence[datetime], gaps: tuple[Gap, 
     return facts
 
 
+def unseen(ctx: Context, last: Pass) -> list[str]:
+    """Return what the newest pass of the ledger has not looked at: publications, batches, another pipeline file."""
+    newest = publications.last_number(ctx.home)
+    pins, known = clocks.observe(ctx.home).pins, last.known.pins
+    newer = {topic: pin - known.get(topic, 0) for topic, pin in pins.items() if pin > known.get(topic, 0)}
+    return [
+        *([f"{counted(newest - last.publication, 'publication')} up to {newest}"] if newest > last.publication else []),
+        *(f"{counted(batches, 'batch', 'batches')} of {topic}" for topic, batches in newer.items()),
+        *(["another pipeline file"] if last.known.config_hash != ctx.pipeline.config_hash else []),
+    ]
+
+
+def require_published(ctx: Context, at: datetime) -> None:
+    """Refuse an interval that has no publication: nothing can be late for it.
+
+    Raises:
+        BadRequest: no interval starts at `at`, or it has no publication.
+    """
+    interval = interval_at(ctx, at)
+    if not publications.of_interval(ctx.home, interval.start):
+        name = ctx.pipeline.name
+        raise BadRequest(f"{interval} has no publication; `windrow publications {name}` lists the intervals that have")
+
+
 def totals(ctx: Context, starts: Sequence[datetime] | None = None) -> list[dict[str, Any]]:
     """Return what came late, one row per published interval, oldest first (columns: `transforms.ledger.reading.total`).
 
@@ -199,7 +225,7 @@ def shown(row: Mapping[str, Any]) -> dict[str, Any]:
     durations = ("missed_by_p50", "missed_by_p90", "missed_by_max")
     causes = ", ".join(f"{name} {n}" for name, n in sorted(row["causes"].items()))
     rates = {name: None if row[name] is None else f"{row[name]:.2%}" for name in ("recall", "flip_rate")}
-    texts = {name: None if row[name] is None else str(row[name]) for name in durations}
+    texts = {name: shown_duration(row[name], exact=True) or None for name in durations}
     return {**row, **texts, **rates, "causes": causes}
 
 
@@ -213,7 +239,6 @@ def brief(line: Mapping[str, Any]) -> dict[str, Any]:
     def state(when: str) -> str:
         return "/".join(part for name in ("state", "reason") if (part := line[f"{name}_{when}"]))
 
-    missed_by = reading.missed_by(line)
     return {
         "kind": line["kind"],
         "row": row_id(""),
@@ -221,7 +246,7 @@ def brief(line: Mapping[str, Any]) -> dict[str, Any]:
         "appeared": row_id("appeared_"),
         "vanished": row_id("vanished_") or (row_id("gone_") if line["stream"] is None else None),
         "state": f"{state('before')} -> {state('after')}" if line["state_before"] else None,
-        "missed_by": None if missed_by is None else str(missed_by),
+        "missed_by": shown_duration(reading.missed_by(line), exact=True) or None,
         "cause": line["cause"],
     }
 

@@ -23,6 +23,18 @@ def _day(text: str) -> date:
         raise BadRequest(f"{text!r} is not a day such as 2026-11-01") from None
 
 
+def longer_than_zero(value: str | timedelta) -> timedelta:
+    """Return a duration of the command line that has a length.
+
+    Raises:
+        BadRequest: the text is not a duration, or is 0s.
+    """
+    length = duration(value)
+    if not length:
+        raise BadRequest(f"{value!r} has no length; write 1s or more")
+    return length
+
+
 # How help names a value
 TIME, LENGTH, TEXT, NAME, LENGTHS = "TIME", "DURATION", "TEXT", "NAME", "DURATION,…"
 
@@ -56,7 +68,7 @@ LandFor = Annotated[
 LandEvery = Annotated[
     timedelta,
     typer.Option(
-        parser=duration,
+        parser=longer_than_zero,
         metavar=LENGTH,
         show_default=False,
         help=f"How often, with --for; default: {duration_text(EVERY)}.",
@@ -93,16 +105,16 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Only list what would be
 
 # verify, rollback
 PublicationNumber = Annotated[
-    int | None, typer.Option("--publication", metavar="N", help="The publication of this number.")
+    int | None, typer.Option("--publication", min=1, metavar="N", help="The publication of this number.")
 ]
 StandingOf = Annotated[
     datetime | None,
     typer.Option("--interval", parser=instant, metavar=TIME, help="The standing publication of the interval."),
 ]
 LastPublications = Annotated[
-    int | None, typer.Option("--last", metavar="N", help="The last N publications; default: 1.")
+    int | None, typer.Option("--last", min=1, metavar="N", help="The last N publications; default: 1.")
 ]
-RollbackTo = Annotated[int, typer.Option("--to", metavar="N", help="Number of the publication to go back to.")]
+RollbackTo = Annotated[int, typer.Option("--to", min=1, metavar="N", help="Number of the publication to go back to.")]
 
 # maintenance, summarise
 RETENTION = timedelta(days=30)

@@ -22,6 +22,7 @@ from windrow.io.registers.plans import Request
 from windrow.io.training import publication, versions
 from windrow.io.training.publication import Row
 from windrow.jobs.decision import decision
+from windrow.jobs.ledger import extend_after_publication
 from windrow.jobs.options import IntervalStart, PipelineName, Reason, RollbackTo, Who
 from windrow.jobs.plan.planning import interval_at
 from windrow.jobs.publish import brief
@@ -30,10 +31,13 @@ from windrow.jobs.spark import spark_for
 from windrow.outcomes import NothingToDo
 from windrow.semantics.balance import BalanceBroken
 from windrow.semantics.intervals import Interval
+from windrow.text import counted
 
 
 def rollback(ctx: Context, at: datetime, number: int, why: Request) -> Row:
     """Publish the rows of an earlier publication of the interval again; return the register row.
+
+    The late ledger is extended: what had landed since the earlier publication is late for it again.
 
     Args:
         at: start of the interval.
@@ -42,6 +46,7 @@ def rollback(ctx: Context, at: datetime, number: int, why: Request) -> Row:
         BadRequest: the interval has no such publication.
         NothingToDo: its rows stand.
         versions.VersionGone: its rows were vacuumed.
+        LedgerNotExtended: it is published and on record, and the ledger is behind.
         BalanceBroken: its version does not hold as many rows as were published.
     """
     interval = interval_at(ctx, at)
@@ -60,13 +65,15 @@ def rollback(ctx: Context, at: datetime, number: int, why: Request) -> Row:
         rows = versions.intervals_at(spark, ctx.home, [at], version)
         _refuse_other_count(interval, version, rows.count(), earlier)
         numbered = rows.withColumn(PUBLICATION, F.lit(new).cast("bigint"))
-        return publication.commit(ctx.home, interval, _register_row(ctx, earlier, new, why), lambda: numbered)
+        row = publication.commit(ctx.home, interval, _register_row(ctx, earlier, new, why), lambda: numbered)
+    extend_after_publication(ctx)
+    return row
 
 
 def _refuse_other_count(interval: Interval, version: int, found: int, earlier: Row) -> None:
     if found != earlier["rows"]:
         raise BalanceBroken(
-            f"{interval}: version {version} of the training table holds {found} rows of it, and publication "
+            f"{interval}: version {version} of the training table holds {counted(found, 'row')} of it, and publication "
             f"{earlier['number']} had {earlier['rows']}. Nothing was changed; look who wrote to the table."
         )
 

@@ -102,7 +102,7 @@ def _entry(judgement: Judgement) -> dict[str, Any]:
         "plan": judgement.plan,
         "verdict": judgement.verdict,
         "about": list(dict.fromkeys(result.metric for result in shown)),
-        "judged_at": judgement.judged_at.isoformat(timespec="seconds"),
+        "judged_at": short_instant_text(judgement.judged_at),
         "page": "/".join(judgement.report.parts[-4:]),
     }
 

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from windrow.config.problems import Location, near_miss
 from windrow.scenarios.notation import Event, Row
 from windrow.scenarios.scenario import Change, Expect, Land, Replay, Scenario
+from windrow.text import counted
 
 Finding = tuple[Location, str]
 
@@ -38,9 +39,9 @@ def _event(
     if event.topic not in partitions:
         yield at, f"{event.topic!r} is not a topic; {near_miss(event.topic, partitions, 'topics are')}"
     elif event.partition >= partitions[event.topic]:
-        yield at, f"{event.topic} has {partitions[event.topic]} partitions, numbered from p0"
+        yield at, f"{event.topic} has {counted(partitions[event.topic], 'partition')}, numbered from p0"
     if len(event.key) != len(scenario.key):
-        yield at, f"the key has {len(event.key)} columns, the rules have {', '.join(scenario.key)}"
+        yield at, f"the key has {counted(len(event.key), 'column')}, the rules have {', '.join(scenario.key)}"
     reading = [stream for stream, topics in scenario.streams if event.topic in topics]
     for stream in event.bad_for:
         if stream not in reading:

@@ -31,7 +31,7 @@ history:
   - publish: closed                       or drain, or the NAME of a run (again: a retry)
   - rebuild: 0 to 10                      the intervals from 0 to 10 with new pins; `run: NAME` names it
   - force: 0 to 10                        a person publishes these intervals before they close
-    refused: open                         for publish and rebuild: open, superseded, behind (a drain while records wait)
+    refused: open                         publish, rebuild, force: open, superseded, behind (a drain while records wait)
   - expect:
       watermark: 100                      or none
       frontier: -10
@@ -94,7 +94,7 @@ STEPS: Mapping[str, tuple[str, ...]] = {
     "plan": ("of",),
     "publish": ("refused",),
     "rebuild": ("run", "refused"),
-    "force": (),
+    "force": ("refused",),
     "expect": (),
 }
 TOP = ("scenario", "about", "unit", "start", "rules", "history")
@@ -204,7 +204,8 @@ class _Reader(RulesReader):
         return Publish(None if run is None else str(run), bounds, refused=self.refused(tree, here))
 
     def force(self, tree: Mapping[str, Tree], here: Location) -> Publish:
-        return Publish(None, self.range(str(tree.get("force")), (*here, "force")), is_forced=True)
+        bounds = self.range(str(tree.get("force")), (*here, "force"))
+        return Publish(None, bounds, is_forced=True, refused=self.refused(tree, here))
 
     def refused(self, tree: Mapping[str, Tree], here: Location) -> str | None:
         reason = tree.get("refused")

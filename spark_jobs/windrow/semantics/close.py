@@ -29,6 +29,14 @@ def is_closed(interval: Interval, frontier: datetime | None) -> bool:
     return frontier is not None and interval.end <= frontier
 
 
+def may_be_forced(interval: Interval, newest_left_at: datetime | None) -> bool:
+    """Whether a person may publish an interval before it closes: a left event at or after its end has landed.
+
+    Before that its own left rows are still to come, and a publication without them would hide them until a rebuild.
+    """
+    return newest_left_at is not None and interval.end <= newest_left_at
+
+
 def closes_at(interval: Interval, after: timedelta, grace: timedelta) -> datetime:
     """Least watermark at which the interval is closed."""
     return shifted(interval.end, after + grace)

@@ -14,7 +14,8 @@
 A change of the label state is recorded on the first line about the row's labels, or on a line of its own if no label
 changes. A row is late if its batch is above the pin; the clock does not decide that. The clock gives the amount:
 `missed_by` is how far the watermark was beyond the interval's closing when the batch landed, and a grace larger by more
-than that would have caught the row. `cause` is the reason. Published and rebuilt rows are of one config.
+than that would have caught the row; a row that came before the closing missed nothing. `cause` is the reason. Published
+and rebuilt rows are of one config.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ Batch = tuple[str, int]
 """topic, batch number"""
 Partition = tuple[str, int, int]
 """topic, epoch, partition"""
-Cause = Literal["drained", "idle_advance", "lag", "producer_delay"]
+Cause = Literal["drained", "forced", "idle_advance", "lag", "producer_delay"]
 CONFIG_CHANGED, AS_PUBLISHED = "config_changed", "as_published"
 """Kinds without a row of their own: the interval cannot be compared; earlier lines about the subject no longer count.
 The ledger is append only, so a line is revoked by a newer one."""
@@ -47,10 +48,12 @@ def cause(
     out_of_orderness: timedelta,
     *,
     drained: bool = False,
+    forced: bool = False,
 ) -> Cause:
     """Why a record landed after its interval was published: the first of these that applies.
 
     drained         a person had declared the end of the stream.
+    forced          a person had published the interval before it closed.
     idle_advance    no event of its own partition had moved the clock to the closing: idling did, or the partition is
                     newer than the publication. `idle: wait` or a longer `idle.after` would have waited.
     lag             it was logged in time: an event at that very moment would not have moved the clock of its
@@ -65,6 +68,8 @@ def cause(
     """
     if drained:
         return "drained"
+    if forced:
+        return "forced"
     if event_clock is None or event_clock < closed_at:
         return "idle_advance"
     in_time = record_at is not None and shifted(record_at, -out_of_orderness) <= closed_at
@@ -109,15 +114,21 @@ class Newer:
     """by topic"""
     drained: bool = False
     """whether the publication was drained"""
+    forced: bool = False
+    """whether a person published it before it closed"""
 
     def is_late(self, row_id: RowId) -> bool:
         """Whether a landed row is above the publication's pin."""
         return self.landed[row_id].batch > self.pins.get(row_id.topic, 0)
 
     def missed_by(self, row_id: RowId, closed_at: datetime) -> timedelta | None:
-        """How far the watermark was beyond the closing when the row's batch began to land; None where not known."""
+        """How far the watermark was beyond the closing when the row's batch began to land.
+
+        None where that is not known, and where the watermark had not come to the closing, as it may be after a forced
+        or drained publication: the row missed nothing.
+        """
         at = self.watermark_at.get((row_id.topic, self.landed[row_id].batch))
-        return None if at is None else at - closed_at
+        return None if at is None or at < closed_at else at - closed_at
 
     def cause(self, row_id: RowId, closed_at: datetime) -> Cause | None:
         """Why a late row was late (see the function `cause`); None where causes are not wanted."""
@@ -125,7 +136,9 @@ class Newer:
             return None
         clock = self.event_clocks.get((row_id.topic, row_id.epoch, row_id.partition))
         disorder = self.out_of_orderness[row_id.topic]
-        return cause(self.landed[row_id].record_at, closed_at, clock, disorder, drained=self.drained)
+        return cause(
+            self.landed[row_id].record_at, closed_at, clock, disorder, drained=self.drained, forced=self.forced
+        )
 
     def lateness(self, row_id: RowId, closed_at: datetime) -> dict[str, Any]:
         """`missed_by` and `cause` of a late row; empty for any other."""

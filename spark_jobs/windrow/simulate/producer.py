@@ -18,6 +18,7 @@ from confluent_kafka import Message as Delivered
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from windrow.simulate.record import Message
+from windrow.text import counted
 
 LARGEST = 12 * 1024 * 1024
 """Bytes of the largest record that topics made here, and this producer, accept."""
@@ -235,7 +236,9 @@ def _send(producer: Producer, message: Message, delivery: _Delivery, timeout_s: 
 
 def _must_fit(admin: AdminClient, name: str, found: int, wanted: int, stamps: str, timeout_s: float) -> None:
     if found != wanted:
-        raise TopicUnfit(f"Topic {name} has {found} partitions, {wanted} were requested: use another name, or {found}.")
+        raise TopicUnfit(
+            f"Topic {name} has {counted(found, 'partition')}, {wanted} were requested: use another name, or {found}."
+        )
     resource = ConfigResource(ResourceType.TOPIC, name)
     config = admin.describe_configs([resource])[resource].result(timeout=timeout_s)
     current = config["message.timestamp.type"].value

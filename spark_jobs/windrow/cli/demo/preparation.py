@@ -18,7 +18,7 @@ from windrow.io.landing import broker
 from windrow.places import Places
 from windrow.simulate import open_bandit, producer
 from windrow.simulate.truth import Truth
-from windrow.text import shown_instant
+from windrow.text import counted, shown_instant
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,11 @@ def prepare(places: Places, wheel: Path) -> Demo:
             continue
         if not found:
             producer.create_topics(places.kafka, moved.topics)
-            console.print(f"producing {sum(expected.values()):,} records to {', '.join(moved.topics)} …")
+            console.print(f"producing {counted(sum(expected.values()), 'record')} to {', '.join(moved.topics)} …")
             producer.produce(places.kafka, open_bandit.messages(moved, wheel))
-        console.print(f"input: {sum(expected.values()):,} records, event time from {shown_instant(moved.start)}")
+        console.print(
+            f"input: {counted(sum(expected.values()), 'record')}, event time from {shown_instant(moved.start)}"
+        )
         return prepared
 
 

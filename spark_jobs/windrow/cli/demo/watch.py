@@ -11,7 +11,7 @@ from windrow import platform
 from windrow.cli.demo.preparation import Demo
 from windrow.cli.show import console
 from windrow.io.registers import clocks, publications
-from windrow.text import shown_duration, shown_instant
+from windrow.text import counted, shown_duration, shown_instant
 
 PATIENCE = timedelta(minutes=15)
 """How long nothing may happen before the demo gives up."""
@@ -60,7 +60,7 @@ def _progress(demo: Demo, published: int, wanted: int, tasks: str) -> str:
     landed = sum(row["landed"] for row in seen.rows)
     return (
         f"landed {landed:,}, watermark {shown_instant(seen.watermark)}, "
-        f"published {published} of {wanted} intervals, {tasks or 'no run yet'}"
+        f"published {published} of {counted(wanted, 'interval')}, {tasks or 'no run yet'}"
     )
 
 

@@ -20,6 +20,7 @@ from filelock import FileLock, Timeout
 
 from windrow.files import write_whole
 from windrow.outcomes import AnotherWriter
+from windrow.text import short_instant_text
 
 _REPORT_AFTER_SECONDS = 5.0
 
@@ -53,7 +54,7 @@ def held(path: Path, *, wait_seconds: float = 600.0) -> Iterator[None]:
                 print(f"waiting for {path.stem}, held by {_holder(holder)}", file=sys.stderr, flush=True)
                 is_reported = True
     try:
-        since = datetime.now(UTC).isoformat()
+        since = short_instant_text(datetime.now(UTC))
         write_whole(holder, json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": since}))
         yield
     finally:

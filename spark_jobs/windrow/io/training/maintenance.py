@@ -41,6 +41,7 @@ from windrow.io.registers import plans
 from windrow.semantics.balance import BalanceBroken
 from windrow.semantics.maintenance import HOUR, LandingFile, Piece, TrainingFile, require_safe
 from windrow.semantics.plan import Plan
+from windrow.text import counted
 
 
 def landing_files(home: Home, topic: str) -> list[LandingFile]:
@@ -129,8 +130,9 @@ def _require_all_rows(path: str, piece: Piece, added: Sequence[AddAction]) -> No
     found = sum(json.loads(action.stats)["numRecords"] for action in added)
     if found != piece.rows:
         raise BalanceBroken(
-            f"{path}: compaction of {_condition(piece)} would bring {found} rows for {piece.rows}. Nothing was "
-            "changed; a file of this table has no statistics, or holds rows of other batches. Report this if it stays."
+            f"{path}: compaction of {_condition(piece)} would bring {counted(found, 'row')} for {piece.rows}. "
+            "Nothing was changed; a file of this table has no statistics, or holds rows of other batches. "
+            "Report this if it stays."
         )
 
 

@@ -31,6 +31,7 @@ from windrow.io.training import candidates
 from windrow.semantics.balance import BalanceBroken
 from windrow.semantics.intervals import Interval
 from windrow.semantics.plan import Plan
+from windrow.text import counted
 from windrow.transforms.training import training_columns
 
 Row = dict[str, Any]
@@ -147,7 +148,7 @@ def _swap_files(table: DeltaTable, path: str, interval: Interval, row: Row, stag
         return False
     if staged and staged.rows != row["rows"]:
         raise BalanceBroken(
-            f"{interval}: {staged.rows} rows were staged for publication {row['number']}, {row['rows']} were counted. "
+            f"{interval}: {counted(staged.rows, 'row')} staged for publication {row['number']}, {row['rows']} counted. "
             "Nothing was published; run again, and report this if it stays."
         )
     added = staging.additions(path, staged, TRAINING_STATISTICS) if staged else []

@@ -37,7 +37,7 @@ from windrow.semantics.clock import watermark
 from windrow.semantics.close import frontier
 from windrow.semantics.intervals import DAY, Interval, at_micros
 from windrow.semantics.plan import Plan
-from windrow.text import instant_text, short_instant_text
+from windrow.text import counted, instant_text, short_instant_text, shown_instant
 from windrow.transforms.join import join_plans
 from windrow.transforms.ledger import columns
 from windrow.transforms.ledger.passes import Due
@@ -93,7 +93,7 @@ def reconcile_range(ctx: Context, begin: datetime, end: datetime) -> Reconciled:
         TablesDisagree, TableDamaged, CommitsLost, TrainingBehind: tables were changed or lost.
     """
     if end <= begin:
-        raise BadRequest(f"the range ends at {end}, at or before it begins at {begin}")
+        raise BadRequest(f"the range ends at {shown_instant(end)}, at or before it begins at {shown_instant(begin)}")
     require_intact(ctx.home)
     run = f"reconcile__{instant_text(ctx.now())}"
     work = extend_table(ctx.home, lambda: spark_for("reconcile", ctx.places, ctx.pipeline))
@@ -105,7 +105,8 @@ def reconcile_range(ctx: Context, begin: datetime, end: datetime) -> Reconciled:
     rows += [_outcome(work, start, "config_changed") for start in starts if start not in comparable]
     rows += [{"interval": start, "outcome": "hole"} for start in _holes(ctx, work, begin, end)]
     if not rows:
-        raise NothingToDo(f"{ctx.pipeline.name}: no interval from {begin} to {end} is closed or published")
+        begin_to_end = f"{shown_instant(begin)} to {shown_instant(end)}"
+        raise NothingToDo(f"{ctx.pipeline.name}: no interval from {begin_to_end} is closed or published")
     shared = {"run": run, "pass": work.number, "reconciled_at": ctx.now()}
     blank: dict[str, Any] = dict.fromkeys(RECONCILED.names)
     outcomes = tuple(sorted(({**blank, **row, **shared} for row in rows), key=lambda row: row["interval"]))
@@ -125,8 +126,9 @@ def check(ctx: Context, done: Reconciled) -> None:
         f"    {short_instant_text(one.interval)}  {one.row}  {', '.join(one.columns)}" for one in done.shown
     )
     raise NotReconciled(
-        f"{done.unexplained} rows in {len(done.of('differs'))} intervals are not what a rebuild makes of them, and the "
-        f"late ledger does not explain it. The first {len(done.shown)} (interval, row id, columns):\n{rows}\n"
+        f"{counted(done.unexplained, 'row')} in {counted(len(done.of('differs')), 'interval')}: not what a rebuild "
+        "makes, and the late ledger does not explain it. "
+        f"The first {len(done.shown)} (interval, row id, columns):\n{rows}\n"
         "Either published rows or landed rows were changed by hand, or the ledger is wrong. "
         f"`windrow verify {ctx.pipeline.name}` tells which: it rebuilds a publication at its own pins."
     )

@@ -29,7 +29,7 @@ from windrow.jobs.run import BadRequest, Context, context, job
 from windrow.jobs.spark import spark_for
 from windrow.semantics.intervals import at_micros
 from windrow.semantics.plan import Plan
-from windrow.text import shown_instant
+from windrow.text import counted, shown_instant
 from windrow.transforms.content import (
     ADDED,
     MISSING,
@@ -91,7 +91,7 @@ def chosen(
     elif at is not None:
         found = [row for start, row in publications.standing(rows).items() if start == at]
     else:
-        found = rows[-max(1, last or 1) :]
+        found = rows[-(last or 1) :]
     if not found:
         raise BadRequest(f"no such publication; `windrow publications {ctx.pipeline.name}` lists them")
     return found
@@ -212,10 +212,10 @@ def described(outcome: Outcome) -> str:
     """Return an outcome as a line of text for people."""
     head = f"publication {outcome.number}, {shown_instant(outcome.interval)}, version {outcome.version}: "
     if outcome.is_same:
-        return head + f"{outcome.rows:,} rows, the same to the byte ({outcome.content[:16] or 'empty'})"
+        return head + f"{counted(outcome.rows, 'row')}, the same to the byte ({outcome.content[:16] or 'empty'})"
     kinds = {MISSING: "not published", ADDED: "published and not made again", REPEATED: "there more than once"}
     parts = [
-        f"{n:,} rows {kinds[name]}" if name in kinds else f"{name} in {n:,} rows"
+        f"{counted(n, 'row')} {kinds[name]}" if name in kinds else f"{name} in {counted(n, 'row')}"
         for name, n in outcome.different.items()
     ]
     return head + "DIFFERS: " + ", ".join(parts) + f". First rows: {', '.join(outcome.row_ids) or '-'}"

@@ -20,9 +20,10 @@ from windrow.jobs.run import BadRequest, Context, WindowStillOpen
 from windrow.outcomes import NothingToDo
 from windrow.semantics.clock import NotCaughtUp, holder
 from windrow.semantics.clock import drain as refuse_lag
-from windrow.semantics.close import closes_at, is_closed
+from windrow.semantics.close import closes_at, is_closed, may_be_forced
 from windrow.semantics.intervals import Interval, on_grid
 from windrow.semantics.plan import Plan
+from windrow.text import counted, duration_text, shown_instant
 
 Mode = Literal["publish", "republish"]
 _FEW_COLUMNS = ("number", "interval", "interval_end")
@@ -50,9 +51,9 @@ class Known:
             length = row["interval_end"] - row["interval"]
             if length != self._ctx.pipeline.interval:
                 raise BadRequest(
-                    f"{self._ctx.pipeline.name} has published intervals of {length}, and its file now says "
-                    f"{self._ctx.pipeline.interval}: their borders do not fit, and rows would be missing or come "
-                    "twice. Put `interval` back, or give the pipeline a new name."
+                    f"{self._ctx.pipeline.name} has published intervals of {duration_text(length)}, and its file now "
+                    f"says {duration_text(self._ctx.pipeline.interval)}: their borders do not fit, and rows "
+                    "would be missing or come twice. Put `interval` back, or give the pipeline a new name."
                 )
         return rows
 
@@ -82,7 +83,7 @@ def plan_interval(
         known: register and clock, where the caller has them.
 
     Raises:
-        WindowStillOpen: the interval is not closed, and nobody forces it.
+        WindowStillOpen: the interval is not closed, and nobody forces it, or no left row behind it has landed.
         NothingToDo: the mode is `publish`, and the interval is published.
         BadRequest: no interval starts at `at`.
     """
@@ -94,8 +95,8 @@ def plan_interval(
     frontier = clock.frontier(ctx.pipeline)
     if mode == "publish" and interval.start in publications.standing(register):
         raise NothingToDo(f"{interval} is published")
-    if not is_closed(interval, frontier) and forced is None:
-        raise WindowStillOpen(why_open(ctx, interval, clock))
+    if not is_closed(interval, frontier):
+        _refuse_open(ctx, interval, clock, is_forced=forced is not None)
     chosen = [interval]
     if mode == "publish" and forced is None:
         holes = publications.holes(ctx.pipeline, register, frontier)
@@ -132,8 +133,8 @@ def plan_all(
         if {row["topic"] for row in clock.rows} != set(ctx.pipeline.topics):
             raise NotCaughtUp(f"not every topic has landed yet: `windrow land {ctx.pipeline.name}`, then drain again")
         refuse_lag(clock.clocks)
-        newest = [c.newest_at for c in clock.clocks if c.topic in ctx.pipeline.left.topics and c.newest_at]
-        ends = [max(newest) + ctx.pipeline.interval] if newest else []
+        newest = _newest_left_at(ctx, clock)
+        ends = [newest + ctx.pipeline.interval] if newest else []
         frontier = max([*ends, *([frontier] if frontier else [])], default=None)
     holes = publications.holes(ctx.pipeline, register, frontier)
     chosen = [hole for hole in holes if hole.start not in tried][:most]
@@ -177,6 +178,29 @@ def record(
     return recorded
 
 
+def _refuse_open(ctx: Context, interval: Interval, clock: Observation, *, is_forced: bool) -> None:
+    """Refuse an open interval, unless a person forces it and a left row behind it has landed.
+
+    Raises:
+        WindowStillOpen: says what the interval waits for.
+    """
+    if not is_forced:
+        raise WindowStillOpen(why_open(ctx, interval, clock))
+    newest = _newest_left_at(ctx, clock)
+    if not may_be_forced(interval, newest):
+        raise WindowStillOpen(
+            f"{interval} cannot be forced yet: its left rows are still to come, the newest landed event of "
+            f"{ctx.pipeline.left.name} is at {shown_instant(newest, 'no time')}. `windrow land {ctx.pipeline.name}`, "
+            f"and force it once an event at or after {shown_instant(interval.end)} has landed; where the stream has "
+            f"ended, `windrow train {ctx.pipeline.name} --drain`"
+        )
+
+
+def _newest_left_at(ctx: Context, clock: Observation) -> datetime | None:
+    newest = (c.newest_at for c in clock.clocks if c.topic in ctx.pipeline.left.topics)
+    return max((at for at in newest if at is not None), default=None)
+
+
 def recorded_plans(ctx: Context, run: str, first: str) -> tuple[Plan, ...]:
     """Return the recorded plans of a run; `first` names the step that records them, for the message.
 
@@ -198,8 +222,8 @@ def interval_at(ctx: Context, at: datetime) -> Interval:
     length = ctx.pipeline.interval
     if at < ctx.pipeline.start or not on_grid(at, length):
         raise BadRequest(
-            f"no interval of {ctx.pipeline.name} starts at {at}: they start at {ctx.pipeline.start} and every "
-            f"{length} from there"
+            f"no interval of {ctx.pipeline.name} starts at {shown_instant(at)}: they start at "
+            f"{shown_instant(ctx.pipeline.start)} and every {duration_text(length)} from there"
         )
     return Interval(at, at + length)
 
@@ -208,8 +232,10 @@ def why_open(ctx: Context, interval: Interval, clock: Observation) -> str:
     """Return a sentence about what an open interval waits for, and which partition holds it."""
     needed = closes_at(interval, ctx.pipeline.after, ctx.pipeline.grace)
     slowest = holder(clock.clocks)
-    who = f"{slowest.topic}/{slowest.partition}, {slowest.lag} records behind" if slowest else "nothing landed yet"
+    lag = f", {counted(slowest.lag, 'record')} behind" if slowest else ""
+    who = f"{slowest.topic}/{slowest.partition}{lag}" if slowest else "nothing landed yet"
     return (
-        f"{interval} closes when the watermark is at {needed}; it is at {clock.watermark}, held by {who}. "
+        f"{interval} closes when the watermark is at {shown_instant(needed)}; it is at "
+        f"{shown_instant(clock.watermark)}, held by {who}. "
         f"`windrow clock {ctx.pipeline.name}` shows more; waiting helps."
     )

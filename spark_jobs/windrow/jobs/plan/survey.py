@@ -22,6 +22,7 @@ from windrow.outcomes import NothingToDo
 from windrow.semantics.close import is_closed
 from windrow.semantics.intervals import Interval, intervals_between, on_grid
 from windrow.semantics.plan import Plan
+from windrow.text import counted, duration_text, shown_instant
 
 Action = Literal["replace", "publish", "leave"]
 
@@ -129,8 +130,8 @@ def recorded_range(ctx: Context, run: str, begin: datetime, end: datetime) -> tu
     recorded = plans.of_run(ctx.home, run)
     if recorded and not (begin <= recorded[0].interval.start and recorded[-1].interval.end <= end):
         raise BadRequest(
-            f"run {run!r} has plans from {recorded[0].interval.start} to {recorded[-1].interval.end}; another range is "
-            "another run"
+            f"run {run!r} has plans from {shown_instant(recorded[0].interval.start)} to "
+            f"{shown_instant(recorded[-1].interval.end)}; another range is another run"
         )
     return recorded
 
@@ -143,18 +144,19 @@ def record_survey(ctx: Context, run: str, found: Survey, request: Request | None
     """
     if not found.chosen:
         raise NothingToDo(
-            f"all {len(found.lines)} intervals stand as a rebuild would make them: {found.lines[0].why}. --all makes "
-            "them again"
+            f"nothing differs from a rebuild in {counted(len(found.lines), 'interval')}: {found.lines[0].why}. "
+            "--all makes them again"
         )
     return record(ctx, run, found.chosen, found.clock, found.register, drained=False, request=request)
 
 
 def _bounds(ctx: Context, begin: datetime, end: datetime) -> tuple[Interval, Interval]:
     if end <= begin:
-        raise BadRequest(f"the range ends at {end}, at or before it begins at {begin}")
+        raise BadRequest(f"the range ends at {shown_instant(end)}, at or before it begins at {shown_instant(begin)}")
     first = interval_at(ctx, begin)
     if not on_grid(end, ctx.pipeline.interval):
-        raise BadRequest(f"no interval of {ctx.pipeline.name} ends at {end}: they are {ctx.pipeline.interval} long")
+        length = duration_text(ctx.pipeline.interval)
+        raise BadRequest(f"no interval of {ctx.pipeline.name} ends at {shown_instant(end)}: they are {length} long")
     return first, interval_at(ctx, end - ctx.pipeline.interval)
 
 
@@ -168,7 +170,7 @@ def _replace_or_leave(
 ) -> tuple[Action, str]:
     code = version("windrow")
     reasons = [
-        *(f"{topic}: {n} batches newer" for topic, n in newer.items()),
+        *(f"{topic}: {counted(n, 'batch', 'batches')} newer" for topic, n in newer.items()),
         *(["the pipeline file was another"] if plan.config_hash != ctx.pipeline.config_hash else []),
         *([f"made by version {row['code_version']}, now {code}"] if row["code_version"] != code else []),
         *(["the end of the stream was declared"] if plan.drained else []),

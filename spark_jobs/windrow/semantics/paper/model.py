@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from windrow.semantics.clock import PartitionClock, drain, holder
-from windrow.semantics.close import frontier, is_closed
+from windrow.semantics.close import frontier, is_closed, may_be_forced
 from windrow.semantics.intervals import Interval, interval_of, intervals_between, utc
 from windrow.semantics.ledger import Line, Newer, ledger
 from windrow.semantics.paper.account import Account, account
@@ -87,7 +87,7 @@ class Model(Landings):
             forced: a person publishes `chosen` before it is closed; its rows become unknown/forced.
 
         Raises:
-            NotClosed: a chosen interval is not closed.
+            NotClosed: a chosen interval is not closed, and nobody forces it, or no left row behind it has landed.
             NotCaughtUp: a drain while records have not been landed.
         """
         if run in self.plans:
@@ -96,7 +96,8 @@ class Model(Landings):
             drain(self.clocks)
         intervals = [i for i in self._closed(drained) if i not in self.standing] if chosen is None else chosen
         for interval in intervals:
-            if not (drained or forced) and not is_closed(interval, self.frontier):
+            is_free = drained or (forced and may_be_forced(interval, self._newest_left_at()))
+            if not is_free and not is_closed(interval, self.frontier):
                 raise NotClosed(f"{interval} is open: the frontier is {self.frontier}")
         self.plans[run] = tuple(self._plan(run, interval, drained) for interval in intervals)
         return self.plans[run]
@@ -187,14 +188,19 @@ class Model(Landings):
         spec = self.rules.spec
         until = self.frontier
         if drained:
-            served = [c.newest_at for c in self.clocks if c.topic in spec.left.topics and c.newest_at]
-            ends = [interval_of(at, spec.start, spec.interval).end for at in served if at >= utc(spec.start)]
+            served = self._newest_left_at()
+            ends = [interval_of(served, spec.start, spec.interval).end] if served and served >= utc(spec.start) else []
             until = max([*ends, *([until] if until else [])], default=None)
         if until is None:
             return []
         if (until - utc(spec.start)) / spec.interval > MOST_INTERVALS:
             raise ValueError(f"more than {MOST_INTERVALS} intervals of {spec.interval} are closed: make them longer")
         return intervals_between(spec.start, until, spec.interval)
+
+    def _newest_left_at(self) -> datetime | None:
+        """Newest trusted event time of the left topics."""
+        newest = (c.newest_at for c in self.clocks if c.topic in self.rules.spec.left.topics)
+        return max((at for at in newest if at is not None), default=None)
 
     def _plan(self, run: str, interval: Interval, drained: bool) -> Plan:
         standing = self.standing.get(interval)

@@ -161,8 +161,8 @@ def published_floor(work: Due, starts: Sequence[datetime]) -> dict[str, int]:
 
 
 STANDING = (
-    "_interval timestamp, _publication bigint, _closed_at timestamp, _drained boolean, _pins map<string,bigint>, "
-    "_clocks map<string,timestamp>, _disorder_us map<string,bigint>"
+    "_interval timestamp, _publication bigint, _closed_at timestamp, _drained boolean, _forced boolean, "
+    "_pins map<string,bigint>, _clocks map<string,timestamp>, _disorder_us map<string,bigint>"
 )
 """Columns of `standing_row` as Spark DDL."""
 
@@ -178,7 +178,8 @@ def standing_row(pipeline: Pipeline, work: Due, start: datetime) -> tuple[Any, .
     }
     closed_at = closes_at(plan.interval, pipeline.after, pipeline.grace)
     micros = {topic: length // MICROSECOND for topic, length in disorder.items()}
-    return (start, work.standing[start]["number"], closed_at, plan.drained, dict(plan.pins), clocks, micros)
+    is_forced = plan.is_forced(pipeline.after, pipeline.grace)
+    return (start, work.standing[start]["number"], closed_at, plan.drained, is_forced, dict(plan.pins), clocks, micros)
 
 
 def config_changed(work: Due, start: datetime) -> dict[str, Any]:

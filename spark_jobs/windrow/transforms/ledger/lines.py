@@ -34,7 +34,7 @@ def lines(both: DataFrame, landed: DataFrame, standing: DataFrame, began: DataFr
         both: result of `subjects.side_by_side`; it is read twice.
         landed: result of `arrivals` for all that is landed around the subjects.
         standing: by `_interval`: `_publication`, `_closed_at`, and of its plan `_pins` (topic → batch), `_clocks`
-            (topic/epoch/partition → event clock), `_disorder_us` (topic → microseconds) and `_drained`.
+            (topic/epoch/partition → event clock), `_disorder_us` (topic → microseconds), `_drained` and `_forced`.
         began: `topic`, `batch`, `_watermark`: the watermark as each late batch began to land.
     Returns:
         the columns of `schemas.LATE` without `pass`.
@@ -215,6 +215,7 @@ def _lateness(is_late: Column, row_id: Column, batch: Column) -> list[Column]:
     in_time = F.unix_micros(RECORD_AT) - disorder <= F.unix_micros("_closed_at")
     cause = (
         F.when(F.col("_drained"), "drained")
+        .when(F.col("_forced"), "forced")
         .when(clock.isNull() | (clock < F.col("_closed_at")), "idle_advance")
         .when(F.coalesce(in_time, F.lit(False)), "lag")
         .otherwise("producer_delay")
@@ -228,11 +229,14 @@ def _lateness(is_late: Column, row_id: Column, batch: Column) -> list[Column]:
 
 
 def _with_missed_by(changes: DataFrame, began: DataFrame) -> DataFrame:
-    """Add `missed_by_us`: how far the watermark was beyond the closing when the late batch began to land."""
+    """Add `missed_by_us`: how far the watermark was beyond the closing when the late batch began to land.
+
+    Null where it had not come to the closing: the row missed nothing.
+    """
     known = began.select(F.col("topic").alias("_late_topic"), "batch", "_watermark")
     missed_by = F.unix_micros("_watermark") - F.unix_micros("_closed_at")
     joined = changes.join(F.broadcast(known), on=["_late_topic", "batch"], how="left")
-    return joined.withColumn("missed_by_us", missed_by)
+    return joined.withColumn("missed_by_us", F.when(missed_by >= 0, missed_by))
 
 
 def _pin(row_id: Column) -> Column:
