@@ -257,6 +257,10 @@ def test_what_is_not_published_is_explained_too(hand: Hand) -> None:
     outcomes = [hand.ask(f"served/0/{n}")["outcome"] for n in (5000, 5001, 5002)]
     assert outcomes == ["before_start", "open", "quarantined"]
     assert "held by clicks/0" in hand.ask("served/0/5001")["why"]
+    before, later = hand.ask("served/0/5000"), hand.ask("served/0/5001")
+    assert (before["interval"], before["streams"], before["because"]) == (None, {}, [])
+    assert (later["label_state"], later["label_reason"]) == (None, None)
+    assert later["because"][0] == "no label state yet, because the interval is open: 0 labels matched so far"
 
 
 def test_an_accepted_gap_is_explained_in_words(hand: Hand) -> None:

@@ -127,7 +127,7 @@ BREAKS = (
         ROWS,
     ),
     Break("unpaired rows are emitted", f"{REFERENCE}:reference_join", never("join"), SCENARIOS),
-    Break("take ignored", f"{REFERENCE}:_take", returns("found"), SCENARIOS),
+    Break("take ignored", f"{REFERENCE}:taken", returns("found"), SCENARIOS),
     Break(
         "unknown passes where",
         f"{REFERENCE}:passes",

@@ -42,6 +42,9 @@ def explains_every_row(world: World, ctx: Context) -> Counter[str]:
             assert (found["label_state"], found["label_reason"]) == (stands["label_state"], stands["label_reason"])
             assert [m["id"] for m in found["streams"]["clicks"]["matched"]] == [row_text(m) for m in stands["clicks"]]
             assert found["agrees"] is True
+        if found["outcome"] in ("quarantined", "filtered", "before_start"):
+            assert (found["interval"], found["streams"], found["label_state"]) == (None, {}, None)
+            continue
         for miss in found["streams"]["clicks"]["near_misses"]:
             outcomes[miss["kind"]] += 1
             _is_a_miss(miss, labels[miss["id"]]["_event_time"], row["_event_time"])

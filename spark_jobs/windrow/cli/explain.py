@@ -15,7 +15,7 @@ import typer
 from windrow.cli.show import AsJson, console, print_json
 from windrow.jobs.options import LENGTH, TIME, PipelineName
 from windrow.jobs.run import BadRequest, context, duration, instant
-from windrow.text import escaped, shown_duration, shown_instant
+from windrow.text import counted, escaped, shown_duration, shown_instant
 
 _NEXT_PAIR = re.compile(r",(?=[A-Za-z][A-Za-z0-9_]*=)")
 """A comma between pairs. A comma inside a value is not followed by `name=`."""
@@ -89,7 +89,7 @@ def lines(answer: Mapping[str, Any]) -> Iterable[str]:
         yield "the training table differs from what the landed rows give: `windrow verify` compares the whole interval"
     opened = sum(table["opened"] for table in answer["looked"].values())
     yield ""
-    yield f"looked into {opened} of {sum(table['of'] for table in answer['looked'].values())} files"
+    yield f"looked into {opened} of {counted(sum(table['of'] for table in answer['looked'].values()), 'file')}"
 
 
 def _row_lines(answer: Mapping[str, Any]) -> Iterable[str]:
@@ -115,7 +115,7 @@ def _row_lines(answer: Mapping[str, Any]) -> Iterable[str]:
 def _clock_lines(clock: Mapping[str, Any]) -> Iterable[str]:
     number = clock["of_publication"]
     when = "as of the last landing" if number is None else f"at the pins of publication {number}"
-    lag = f", {clock['held_by_lag']} records behind" if clock["held_by_lag"] else ""
+    lag = f", {counted(clock['held_by_lag'], 'record')} behind" if clock["held_by_lag"] else ""
     drained = "; the end of the stream was declared" if clock["drained"] else ""
     watermark, frontier = shown_instant(clock["watermark"]), shown_instant(clock["frontier"])
     yield f"clock {when}: watermark {watermark}, frontier {frontier}{drained}"
@@ -131,9 +131,9 @@ def _stream_lines(name: str, stream: Mapping[str, Any]) -> Iterable[str]:
     for r in stream["near_misses"]:
         yield f"  - {_right_text(r)}: {r['why']}"
     if stream["more_near_misses"]:
-        yield f"  - and {stream['more_near_misses']} more, farther away"
+        yield f"  - and {stream['more_near_misses']} more"
     if stream["where_needs_spark"]:
-        yield "  its `where` can only be judged by Spark: a row outside the window may be left out by it as well"
+        yield "  its `where` can only be judged by Spark: any row listed as missed may be left out by it as well"
 
 
 def _right_text(r: Mapping[str, Any]) -> str:

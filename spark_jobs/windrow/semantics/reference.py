@@ -70,18 +70,18 @@ def reference_join(records: Iterable[Record], spec: JoinSpec, interval: Interval
     not_taken = dict.fromkeys(matched, 0)
     rows: list[JoinedRow] = []
     for row in left.rows:
-        found = {r.name: _matches_of(row, rights[r.name].rows, spec.left, r) for r in spec.right}
+        found = {r.name: matches_of(row, rights[r.name].rows, spec.left, r) for r in spec.right}
         for name, rows_found in found.items():
             matched[name].update(m.row_id for m in rows_found)  # also matches of an unpaired row: they were read
         if any(r.join == "inner" and not found[r.name] for r in spec.right):
             continue  # unpaired: it is counted, not emitted
-        taken = {r.name: _take(found[r.name], r.take) for r in spec.right}
-        for name in taken:
-            not_taken[name] += len(found[name]) - len(taken[name])
-        has_label = any(taken[r.name] for r in spec.labels)
+        kept = {r.name: taken(found[r.name], r.take) for r in spec.right}
+        for name in kept:
+            not_taken[name] += len(found[name]) - len(kept[name])
+        has_label = any(kept[r.name] for r in spec.labels)
         state = label_state(has_label=has_label, doubts=_doubts(row, landed, spec), drained=spec.drained)
         event_at, row_id = row.order
-        rows.append(JoinedRow(row_id, event_at, row.values, taken, state.state, state.reason))
+        rows.append(JoinedRow(row_id, event_at, row.values, kept, state.state, state.reason))
     conflict = {spec.left.name: left.conflict} | {name: side.conflict for name, side in rights.items()}
     return Joined(interval, tuple(rows), _balance(left, rights, len(rows), matched), not_taken, conflict)
 
@@ -178,7 +178,8 @@ def _read_for(interval: Interval, right: Right) -> Callable[[datetime], bool]:
     return lambda t: first <= t <= last
 
 
-def _matches_of(row: Record, rights: tuple[Record, ...], left: Left, right: Right) -> tuple[Record, ...]:
+def matches_of(row: Record, rights: tuple[Record, ...], left: Left, right: Right) -> tuple[Record, ...]:
+    """Every match of a left row among the rows of a right stream (`side_of`), in row order."""
     key = key_of(row.values, left.key)
     return tuple(
         r
@@ -205,7 +206,8 @@ def _balance(left: Side, rights: Mapping[str, Side], emitted: int, matched: Mapp
     )
 
 
-def _take(found: tuple[Record, ...], take: str) -> tuple[Record, ...]:
+def taken(found: tuple[Record, ...], take: str) -> tuple[Record, ...]:
+    """The matches that `take` keeps."""
     return {"all": found, "first": found[:1], "last": found[-1:]}[take]
 
 

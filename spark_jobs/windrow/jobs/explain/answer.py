@@ -20,7 +20,7 @@ from windrow.jobs.explain.question import Question, find_row
 from windrow.jobs.explain.streams import matches_of, stream_values
 from windrow.jobs.explain.words import row_text, state_words
 from windrow.jobs.run import Context
-from windrow.semantics.clock import holder, watermark
+from windrow.semantics.clock import holder
 from windrow.semantics.close import closes_at, frontier
 from windrow.semantics.explain import row_at, winner_of
 from windrow.semantics.plan import Plan
@@ -45,9 +45,10 @@ def answer(case: Case, all_columns: bool) -> dict[str, Any]:
     pipeline = case.pipeline
     computed = row_at(case.records, case.spec, case.left, case.pins)
     outcome = outcome_of(case, computed)
-    state, reason = _published_state(case) if case.training_row else _state(computed)
-    matches = {stream.name: matches_of(case, stream) for stream in pipeline.right}
-    labels = sum(len(matches[stream.name].matched) for stream in pipeline.label_streams)
+    state, reason = _label_state(case, outcome.kind, computed)
+    streams = pipeline.right if case.interval else ()  # a row that is in no interval is joined with nothing
+    matches = {stream.name: matches_of(case, stream) for stream in streams}
+    labels = sum(len(matches[stream.name].matched) for stream in pipeline.label_streams if stream in streams)
     return {
         "pipeline": pipeline.name,
         "row": _row(case, all_columns),
@@ -57,8 +58,8 @@ def answer(case: Case, all_columns: bool) -> dict[str, Any]:
         "clock": _clock(case),
         "label_state": state,
         "label_reason": reason,
-        "because": state_words(pipeline, case.spec, case.left, state, reason, labels) if state else [],
-        "streams": {s.name: stream_values(case, s, matches[s.name], all_columns) for s in pipeline.right},
+        "because": state_words(case, outcome.kind, state, reason, labels),
+        "streams": {s.name: stream_values(case, s, matches[s.name], all_columns) for s in streams},
         "duplicates": _duplicates(case),
         "publications": [_publication(case, row) for row in case.register],
         "expectations": _expectations(case),
@@ -66,6 +67,13 @@ def answer(case: Case, all_columns: bool) -> dict[str, Any]:
         "agrees": _agrees(case, computed),
         "looked": case.files,
     }
+
+
+def _label_state(case: Case, outcome: str, computed: JoinedRow | None) -> tuple[str | None, str | None]:
+    """Return the label state and its reason: as published, or as a publication now would have it; none while open."""
+    if case.training_row:
+        return _published_state(case)
+    return (None, None) if outcome == "open" else _state(computed)
 
 
 def _state(row: JoinedRow | None) -> tuple[str | None, str | None]:
@@ -101,13 +109,12 @@ def _interval(case: Case) -> dict[str, Any] | None:
 def _clock(case: Case) -> dict[str, Any]:
     """Return the watermark at the pins of the standing publication, or now, and which partition held it."""
     slowest = holder(case.partition_clocks)
-    at = watermark(case.partition_clocks)
     return {
         "of_publication": case.standing["number"] if case.standing else None,
         "plan": case.plan.id if case.plan else None,
         "pins": dict(case.pins),
-        "watermark": at,
-        "frontier": frontier(at, case.pipeline.after, case.pipeline.grace),
+        "watermark": case.watermark,
+        "frontier": frontier(case.watermark, case.pipeline.after, case.pipeline.grace),
         "held_by": f"{slowest.topic}/{slowest.partition}" if slowest else None,
         "held_by_lag": slowest.lag if slowest else None,
         "drained": bool(case.plan and case.plan.drained),
@@ -125,7 +132,7 @@ def _duplicates(case: Case) -> list[dict[str, Any]]:
         for r in case.records
         if r.row_id.topic in stream.topics and r.values.get(stream.event_id) == event_id
     }
-    winner = winner_of(case.records, case.spec.left, case.left, case.pins) or case.left.row_id
+    winner = winner_of(case.records, case.spec.left, case.left, case.settled_pins) or case.left.row_id
     others = [
         r
         for row_id, r in sorted(same.items())
@@ -140,6 +147,7 @@ def _publication(case: Case, row: Mapping[str, Any]) -> dict[str, Any]:
     has_row = case.training_row is not None and case.training_row[PUBLICATION] == row["number"]
     is_computable = plan.config_hash == case.pipeline.config_hash and case.is_where_known
     then = row_at(case.records, case.spec_at(plan), case.left, plan.pins) if is_computable else None
+    is_standing = case.standing is not None and row["number"] == case.standing["number"]
     state, reason = _published_state(case) if has_row else _state(then)
     labels = (len(then.matches[stream.name]) for stream in case.pipeline.label_streams) if then else None
     return {
@@ -147,7 +155,7 @@ def _publication(case: Case, row: Mapping[str, Any]) -> dict[str, Any]:
         "training_version": row["training_version"],
         "plan": plan.id,
         "pins": dict(plan.pins),
-        "held_row": True if has_row else then is not None if is_computable else None,
+        "held_row": has_row if has_row or is_standing else then is not None if is_computable else None,
         "label_state": state,
         "label_reason": reason,
         "labels": None if labels is None else sum(labels),
@@ -162,7 +170,7 @@ def _expectations(case: Case) -> list[dict[str, Any]]:
 def _agrees(case: Case, computed: JoinedRow | None) -> bool | None:
     """Return whether what is published is what the landed rows give; None where only Spark could tell."""
     plan, published = case.plan, case.training_row
-    if plan is None or not case.is_where_known or plan.config_hash != case.pipeline.config_hash:
+    if plan is None or not case.is_where_known or not case.is_same_config:
         return None
     if published is None or computed is None:
         return published is None and computed is None

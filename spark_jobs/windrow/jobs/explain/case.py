@@ -6,7 +6,7 @@ No Spark, no scan of history: every table is read for the row's interval, key or
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
@@ -20,8 +20,8 @@ from windrow.io.delta.lookup import Range, all_of, equal
 from windrow.io.landing.landed_rows import LandedRows, Row, record_of
 from windrow.io.ledger import table as ledger_table
 from windrow.io.registers import clocks, judgements, plans, publications
-from windrow.semantics.clock import PartitionClock
-from windrow.semantics.explain import Batch
+from windrow.semantics.clock import PartitionClock, watermark
+from windrow.semantics.explain import EVERY_BATCH, Batch, interval_holding
 from windrow.semantics.intervals import Interval, interval_of, shifted
 from windrow.semantics.plan import Plan
 from windrow.semantics.records import Gap, JoinSpec, Left, Predicate, Record, Right
@@ -37,6 +37,8 @@ class Case:
     pipeline: Pipeline
     row: Row
     """as it was landed"""
+    interval: Interval | None
+    """the interval that holds it; None for a row that is in none, such as one before the pipeline's start"""
     records: tuple[Record, ...]
     """the row, its retries, and the right rows that match it or nearly do"""
     register: Sequence[Mapping[str, Any]]
@@ -60,11 +62,6 @@ class Case:
         return record_of(self.row)
 
     @property
-    def interval(self) -> Interval | None:
-        """The interval that holds its event time."""
-        return _interval_holding(self.pipeline, self.left.event_at)
-
-    @property
     def standing(self) -> Mapping[str, Any] | None:
         """Register row of the publication that stands."""
         return self.register[-1] if self.register else None
@@ -80,6 +77,17 @@ class Case:
         return self.plan.pins if self.plan else self.clock.pins
 
     @property
+    def settled_pins(self) -> Mapping[str, int]:
+        """Pins that decide which retry stands: those of the publication; without one, all that has landed."""
+        return self.plan.pins if self.plan else dict.fromkeys(self.pipeline.topics, EVERY_BATCH)
+
+    @property
+    def watermark(self) -> datetime | None:
+        """The watermark at those pins; None until every topic has landed."""
+        clocks = self.partition_clocks
+        return watermark(clocks) if {c.topic for c in clocks} == set(self.pipeline.topics) else None
+
+    @property
     def partition_clocks(self) -> Sequence[PartitionClock]:
         """The clock at those pins."""
         return self.plan.watermark if self.plan else self.clock.clocks
@@ -87,18 +95,29 @@ class Case:
     @cached_property
     def spec(self) -> JoinSpec:
         """Rules of the join at those pins."""
-        return self._spec(self.partition_clocks, self.pins, is_drained=bool(self.plan and self.plan.drained))
+        return self.spec_at(self.plan) if self.plan else self.newest_spec
+
+    @cached_property
+    def newest_spec(self) -> JoinSpec:
+        """Rules of the join at the last landed batches."""
+        return self._spec(self.clock.clocks, self.clock.pins)
 
     def spec_at(self, plan: Plan) -> JoinSpec:
         """Rules of the join under a plan."""
-        return self._spec(plan.watermark, plan.pins, is_drained=plan.drained)
+        is_forced = plan.is_forced(self.pipeline.after, self.pipeline.grace)
+        return replace(self._spec(plan.watermark, plan.pins), drained=plan.drained, forced=is_forced)
+
+    @property
+    def is_same_config(self) -> bool:
+        """Whether the standing publication, if any, is of the pipeline file as it is now."""
+        return self.plan is None or self.plan.config_hash == self.pipeline.config_hash
 
     @property
     def is_where_known(self) -> bool:
         """Whether every `where` can be evaluated without Spark."""
         return all(s.where is None or predicate(s.where, s.columns) for s in self.pipeline.streams)
 
-    def _spec(self, vector: Sequence[PartitionClock], pins: Mapping[str, int], *, is_drained: bool) -> JoinSpec:
+    def _spec(self, vector: Sequence[PartitionClock], pins: Mapping[str, int]) -> JoinSpec:
         p = self.pipeline
         event_clocks = {
             topic: tuple(c.event_clock(p.out_of_orderness(topic)) for c in vector if c.topic == topic)
@@ -112,7 +131,6 @@ class Case:
             grace=p.grace,
             max_skew=p.max_skew,
             event_clocks=event_clocks,
-            drained=is_drained,
             gaps=self._gaps(pins),
         )
 
@@ -135,16 +153,19 @@ def read_case(home: Home, landed: LandedRows, row: Row, *, near: timedelta | Non
         all_columns: whether the payload is read too.
     """
     pipeline, event_at = home.pipeline, row[EVENT_TIME]
-    interval = _interval_holding(pipeline, event_at)
+    on_grid = None if event_at is None else interval_of(event_at, pipeline.start, pipeline.interval)
+    training_row, training_files = _training_row(home, row, on_grid, all_columns)
+    holding = interval_holding(record_of(row), _left(pipeline.left), pipeline.start, pipeline.interval)
+    interval = on_grid if training_row else holding  # it may be published under an earlier pipeline file
     register = _register(home, interval)
     plan = Plan.from_json(register[-1]["plan"]) if register else None
     records = _records(landed, pipeline, row, near, plan.pins if plan else {})
-    training_row, training_files = _training_row(home, row, interval, all_columns)
     clock = clocks.observe(home)
     judged = plan or (plans.last_of_interval(home, interval.start) if interval else None)
     return Case(
         pipeline=pipeline,
         row=row,
+        interval=interval,
         records=records,
         register=register,
         training_row=training_row,
@@ -154,10 +175,6 @@ def read_case(home: Home, landed: LandedRows, row: Row, *, near: timedelta | Non
         ledger=ledger_table.of_row(home, record_of(row).row_id),
         files={**landed.looked, **({"training": training_files} if training_files else {})},
     )
-
-
-def _interval_holding(pipeline: Pipeline, event_at: datetime | None) -> Interval | None:
-    return None if event_at is None else interval_of(event_at, pipeline.start, pipeline.interval)
 
 
 def _register(home: Home, interval: Interval | None) -> list[dict[str, Any]]:

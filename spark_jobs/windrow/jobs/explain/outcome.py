@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from windrow.columns import PUBLICATION
+from windrow.config.conditions import predicate
 from windrow.jobs.explain.case import Case
 from windrow.jobs.explain.words import above_pin_words, clock_words, row_text
 from windrow.semantics.close import closes_at, is_closed
-from windrow.semantics.explain import winner_of
+from windrow.semantics.explain import row_at, unmatched_inner, winner_of
 from windrow.semantics.intervals import Interval
 from windrow.semantics.judgement import blocks
-from windrow.semantics.records import unreadable_for
+from windrow.semantics.records import RowId, unreadable_for
 from windrow.semantics.reference import JoinedRow, passes
 from windrow.text import shown_instant
-
-ALL_BATCHES = 2**62
-"""A pin above every batch."""
 
 
 class Outcome(NamedTuple):
@@ -39,13 +38,12 @@ def outcome_of(case: Case, computed: JoinedRow | None) -> Outcome:
         return Outcome("published", f"published, in publication {case.training_row[PUBLICATION]}")
     if reason := unreadable_for(left, case.spec.left):
         return Outcome("quarantined", f"quarantined at landing: {reason}; it is in no interval")
-    if left.event_at is None or case.interval is None or not passes(left, case.spec.left.where):
-        return Outcome("filtered", f"left out by where: {p.left.where}")
-    if left.event_at < p.start:
+    if left.event_at is None or not passes(left, case.spec.left.where):
+        return Outcome("filtered", f"left out by where: {p.left.where}; it is in no interval")
+    if case.interval is None:
         return Outcome("before_start", f"before the pipeline's start {shown_instant(p.start)}: it is in no interval")
-    pins = case.pins if case.standing else dict.fromkeys(p.topics, ALL_BATCHES)
-    if winner := winner_of(case.records, case.spec.left, left, pins):
-        return Outcome("duplicate", f"a retry: {row_text(winner)} is the same event and stands for it")
+    if winner := winner_of(case.records, case.spec.left, left, case.settled_pins):
+        return Outcome("duplicate", _retry_words(winner))
     if case.standing is None:
         return _unpublished(case, case.interval)
     return _left_out(case, case.interval, case.standing["number"], computed)
@@ -53,23 +51,43 @@ def outcome_of(case: Case, computed: JoinedRow | None) -> Outcome:
 
 def _left_out(case: Case, interval: Interval, publication: int, computed: JoinedRow | None) -> Outcome:
     """Return why a publication of its interval does not have the row."""
-    left, spec, where = case.left, case.spec, case.pipeline.left.where
+    left = case.left
     above = left.batch - case.pins.get(left.row_id.topic, 0)
     if above > 0:
-        return Outcome(
-            "late_left",
-            f"late: it {above_pin_words(above)} of publication {publication}. A rebuild of {interval} publishes it",
-        )
+        late = f"late: it {above_pin_words(above)} of publication {publication}. A rebuild of {interval} "
+        newest = case.clock.pins
+        if row_at(case.records, case.newest_spec, left, newest):
+            return Outcome("late_left", late + "publishes it")
+        return Outcome("late_left", late + f"does not publish it either: {_not_emitted_words(case, newest)}")
     if computed is None:
-        inner = ", ".join(right.name for right in spec.right if right.join == "inner")
-        return Outcome("unpaired", f"left out: an inner stream has no match for it ({inner})")
-    if where and spec.left.where is None:
+        return Outcome("unpaired", f"left out: {_not_emitted_words(case, case.pins)}")
+    if not case.is_where_known:
+        where = "; ".join(s.where for s in case.pipeline.streams if s.where and not predicate(s.where, s.columns))
         return Outcome(
             "filtered", f"not published; most likely left out by where, which only Spark can evaluate: {where}"
+        )
+    if not case.is_same_config:
+        return Outcome(
+            "missing", f"publication {publication} was made under another pipeline file, and did not publish it"
         )
     return Outcome(
         "missing", "it should be in the training table and is not: `windrow verify` compares the whole interval"
     )
+
+
+def _not_emitted_words(case: Case, pins: Mapping[str, int]) -> str:
+    """Return why the join does not emit the row at these pins: a retry, an inner stream, or a batch above them."""
+    left = case.left
+    if left.batch > pins.get(left.row_id.topic, 0):
+        return "the clock does not have its batch yet, the next `windrow land` adds it"
+    if winner := winner_of(case.records, case.spec.left, left, pins):
+        return _retry_words(winner)
+    inner = unmatched_inner(left, case.records, case.spec, pins)
+    return f"no match in {' and '.join(inner)}, which {'are' if len(inner) > 1 else 'is'} joined as inner"
+
+
+def _retry_words(winner: RowId) -> str:
+    return f"a retry: {row_text(winner)} is the same event and stands for it"
 
 
 def _unpublished(case: Case, interval: Interval) -> Outcome:

@@ -22,7 +22,7 @@ from windrow.io.registers import clocks
 from windrow.jobs.explain.words import row_text
 from windrow.jobs.run import BadRequest
 from windrow.semantics.intervals import shifted
-from windrow.text import shown_instant
+from windrow.text import counted, shown_instant
 
 _ROW_ID = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)(/(?P<epoch>\d{1,9}))?/(?P<partition>\d{1,9})/(?P<offset>\d{1,18})")
 
@@ -136,4 +136,4 @@ def _only(rows: Sequence[Row], named: str) -> Row:
     if len(rows) == 1:
         return rows[0]
     ids = ", ".join(sorted(row_text(row_id_of(row)) for row in rows))
-    raise BadRequest(f"{named} is {len(rows)} rows; name one by its row id: {ids}")
+    raise BadRequest(f"{named} is {counted(len(rows), 'row')}; name one by its row id: {ids}")

@@ -32,12 +32,14 @@ def matches_of(case: Case, stream: RightStream) -> Matches:
     right = _rules(case, stream)
     in_training = {row_id_of(element) for element in case.training_row[stream.name]} if case.training_row else None
     matched, missed = [], []
-    for verdict in verdicts(case.left, case.records, case.spec, right, case.pins, _lateness(case)):
+    newest = case.clock.pins
+    for verdict in verdicts(case.left, case.records, case.spec, right, case.pins, newest, _lateness(case)):
         is_match = verdict.kind == "matched" if in_training is None else verdict.record.row_id in in_training
         if is_match:
             matched.append(verdict)
-        elif verdict.kind == "matched":  # published without it, so a `where` that only Spark evaluates left it out
-            missed.append(Verdict(verdict.record, "filtered"))
+        elif verdict.kind == "matched":  # published without it: a `where` that only Spark evaluates may leave it out
+            needs_spark = stream.where is not None and right.where is None
+            missed.append(Verdict(verdict.record, "filtered" if needs_spark else "not_published"))
         else:
             missed.append(verdict)
     return Matches(sorted(matched, key=lambda v: v.record.order), missed)
@@ -77,11 +79,14 @@ def _rules(case: Case, stream: RightStream) -> Right:
 
 
 def _lateness(case: Case) -> dict[Batch, timedelta | None]:
-    """Return for each batch above its pin how far the watermark had passed the closing of the interval before it."""
+    """Return for each batch above its pin how far the watermark had passed the closing of the interval before it.
+
+    None where the watermark had not come to the closing, or is not known.
+    """
     if case.interval is None:
         return {}
     closing = closes_at(case.interval, case.pipeline.after, case.pipeline.grace)
-    return {batch: at - closing if at else None for batch, at in case.watermarks.items()}
+    return {batch: at - closing if at and at >= closing else None for batch, at in case.watermarks.items()}
 
 
 def _right_row(record: Record, case: Case, stream: RightStream, all_columns: bool) -> dict[str, Any]:
