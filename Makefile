@@ -15,7 +15,7 @@ UV_HOME := $(WINDROW_CACHE)/uv-$(UV_VERSION)
 UV := $(UV_HOME)/bin/uv
 BIN := .venv/bin
 
-.PHONY: help setup demo test fast check docs bench clean preflight
+.PHONY: help setup demo test fast faults check docs bench clean preflight
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1|/' | awk -F'|' '{printf "make %-7s %s\n", $$1, $$2}'
@@ -34,6 +34,9 @@ test: setup ## run the whole test suite with three workers
 
 fast: .venv/.synced ## run the tests of the contract, the pipeline file and the scenarios on paper
 	@WINDROW_HISTORIES=100 $(BIN)/pytest tests/semantics tests/config tests/scenarios/test_scenarios.py
+
+faults: setup ## run the long versions of the fault tests (docs/FAULTS.md): minutes
+	@WINDROW_ROUNDS=5000 WINDROW_LABELS=1000000 $(BIN)/pytest tests/faults/test_fault_lock_step.py tests/faults/test_fault_hot_key.py
 
 check: .venv/.synced ## check style, types and the direction of imports
 	@$(BIN)/ruff check .
