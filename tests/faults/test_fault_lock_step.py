@@ -16,7 +16,7 @@ from windrow.io.delta.locks import held
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1500)]
 
-ROUNDS = int(os.environ.get("WINDROW_ROUNDS", "150"))
+ROUNDS = int(os.environ.get("WINDROW_ROUNDS", "100"))
 """`make faults` runs thousands."""
 
 
