@@ -207,7 +207,8 @@ def lag_impact_dag(pipeline: Pipeline) -> DAG:
         schedule=CronTriggerTimetable("20 3 * * *", timezone="UTC"),
         params=forms.lag_impact_form(),
     ) as dag:
-        _spark(pipeline, "lag_impact", arguments=[*_range(), *given])
+        # plain Python first, which refuses a form that cannot be carried out
+        _spark(pipeline, "lag_impact", arguments=[*_range(), *given], without_first=True)
     return dag
 
 
@@ -221,7 +222,7 @@ def maintenance_dag(pipeline: Pipeline) -> DAG:
         schedule=CronTriggerTimetable("20 4 * * *", timezone="UTC"),
         params=forms.maintenance_form(RETENTION),
     ) as dag:
-        _spark(pipeline, "maintenance", arguments=["--retention={{ params.retention }}"])
+        _spark(pipeline, "maintenance", arguments=["--retention={{ params.retention }}"], without_first=True)
     return dag
 
 

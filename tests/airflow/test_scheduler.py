@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from support.running_airflow import INTERVAL, Running, ordered, until
+from support.running_airflow import INTERVAL, PERSON, Running, ordered, until
 from windrow.platform.airflow_api import AirflowRefused
 
 pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(2700)]
@@ -119,7 +119,7 @@ def test_a_critical_failure_keeps_the_candidate_back_until_a_person_overrides_by
     link = urlsplit(api.links("bad.training", run, "check")["Report"] or "").path
     report = api.page(link)
     assert "never_sent" in report
-    assert "w 1" not in report  # a value of a row
+    assert PERSON not in report
     _refused(running, link)
 
     # a form that says nothing makes no run; one that does is carried out, and says who
@@ -217,5 +217,3 @@ def test_the_daily_dags_run_side_by_side_and_their_reports_are_a_click_away(runn
         assert "good" in api.page(urlsplit(link or "").path), kind
     shown = api.page("/windrow/pipelines/good")
     assert all(title in shown for title in ("every judgement", "daily summary", "lag impact", "rebuild plans"))
-    refused = running.run("good.maintenance", {"retention": "1d"}, state="failed")
-    assert "is refused" in api.task_log("good.maintenance", refused, "maintenance")

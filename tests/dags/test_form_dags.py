@@ -4,6 +4,8 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.exceptions import ParamValidationError
 
+from windrow_airflow.job_operators import PythonJobOperator
+
 from .conftest import PROJECT
 from .test_factory import Run, Task
 
@@ -157,6 +159,15 @@ def test_the_form_of_the_lag_analysis_becomes_arguments(dags):
 def test_a_wrong_form_of_the_lag_analysis_makes_no_run(dags, wrong):
     with pytest.raises(ParamValidationError):
         validated(dags["ads.lag_impact"], wrong)
+
+
+def test_the_first_task_of_every_form_runs_without_spark_first(dags):
+    """What a form cannot say, the first task refuses, and no JVM starts for that."""
+    with_form = {dag_id: dag for dag_id, dag in dags.items() if dag_id.startswith("ads.") and dag.params}
+    assert set(with_form) == {"ads.rebuild", "ads.override", "ads.lag_impact", "ads.maintenance"}
+    for dag in with_form.values():
+        (first,) = dag.roots
+        assert isinstance(first, PythonJobOperator) or first._without_first, dag.dag_id
 
 
 def test_maintenance_states_its_retention(dags):

@@ -34,8 +34,8 @@ def maintain(ctx: Context, retention: timedelta) -> dict[str, Any]:
     """
     require_safe(retention)
     now, name = ctx.now(), ctx.pipeline.name
+    spark = spark_for(f"maintain {name}", ctx.places, ctx.pipeline)  # first: where there is none, nothing is done
     discarded = discard_outdated(ctx)
-    spark = spark_for(f"maintain {name}", ctx.places, ctx.pipeline)
     compacted = compact(ctx, spark, now - HOUR)
     deleted = maintenance.vacuum(ctx.home, retention)
     before, folder = (now - REPORTS).date(), ctx.places.reports(name)

@@ -98,6 +98,8 @@ def _settings(
             "scheduler_heartbeat_sec": "2",
             "task_instance_heartbeat_timeout": "120",
             "catchup_by_default": "False",
+            # Airflow's own pattern without an end takes a megabyte, which no process gets as an argument
+            "allowed_run_id_pattern": "^[A-Za-z0-9_.~:+-]{1,250}$",
         },
         "dag_processor": {
             "parsing_processes": "1",
