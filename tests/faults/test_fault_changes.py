@@ -1,0 +1,76 @@
+"""The pipeline file changes while intervals are open: each interval is made under one file, on record, or refused.
+
+file        A          B: window    C: grace     D: key       E: label
+published   0          1            2            3            4
+planned     1 ┄ refused  2 ┄ refused  3 ┄ refused  4 ┄ refused: recorded under another file
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from support.small_pipeline import PIPELINE, at, event, made
+from support.world import World
+from windrow.config import Pipeline
+from windrow.io.registers import configs
+from windrow.jobs.check import check
+from windrow.jobs.join import make_candidates
+from windrow.jobs.plan.planning import plan_interval
+from windrow.jobs.publish import publish
+from windrow.jobs.run import BadRequest, WindowStillOpen
+from windrow.jobs.train import train_one
+from windrow.semantics.plan import Plan
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+
+CHANGES = (
+    ("after: 2m", "after: 3m"),
+    ("grace: 30s", "grace: 1m"),
+    ("key: [k]", "key: [k, id]"),
+    ("size(likes) > 0", "size(likes) > 2"),
+)
+LIKES = ((20, "x"), (30, "other"), (150, "x"))
+"""Seconds after each row, and event id; the row's own id is x."""
+EXPECTED = [(2, True), (3, True), (3, True), (2, True), (2, False)]
+"""Number of labels and derived label of the row of each interval."""
+
+
+def test_each_interval_is_made_under_one_pipeline_file_that_is_on_record(world: World) -> None:
+    texts = [PIPELINE]
+    for old, new in CHANGES:
+        assert old in texts[-1]
+        texts.append(texts[-1].replace(old, new))
+    ctx = made(world, texts[0], {"served": 1, "likes": 1})
+    rows = [event("served", 0, 60 * n + 10, key=n) for n in range(len(texts))]
+    labels = [event("likes", 0, 60 * n + 10 + s, key=n, name=name) for n in range(len(texts)) for s, name in LIKES]
+    world.produce([*rows, *labels, event("served", 0, 2000, key=99), event("likes", 0, 2000, key=98)])
+    world.land(ctx)
+
+    files: dict[str, Pipeline] = {}
+    planned: tuple[Plan, ...] = ()
+    for n, text in enumerate(texts):
+        ctx = world.pipeline(text, now=at(10_000))
+        if planned:
+            with pytest.raises(BadRequest, match="was recorded under another pipeline file"):
+                make_candidates(ctx, planned)
+        train_one(ctx, f"train {n}", at(60 * n), "publish")
+        planned = plan_interval(ctx, f"interrupted {n}", at(60 * (n + 1)), "publish", 1)
+        files[ctx.pipeline.config_hash] = ctx.pipeline
+    assert [(len(row["likes"]), row["liked"]) for row in world.training(ctx)] == EXPECTED
+    assert [row["config_hash"] for row in world.register(ctx)] == list(files)
+    assert {used: configs.of_hash(ctx.home, used) for used in files} == files
+
+    # a candidate that waits for its publication stays under the file that it was joined under
+    staged = plan_interval(ctx, "staged", at(0), "republish", 1)
+    make_candidates(ctx, staged)
+    last, before = ctx.pipeline.config_hash, world.pipeline(texts[0], now=at(10_000))
+    assert check(before, staged) == {}
+    assert [row["config_hash"] for row in publish(before, staged)] == [last]
+    again = world.training(ctx)[0]
+    assert (len(again["likes"]), again["liked"]) == (2, False)
+
+    # a file under which the interval is not closed yet makes it wait
+    patient = world.pipeline(texts[0].replace("grace: 30s", "grace: 1h"), now=at(10_000))
+    with pytest.raises(WindowStillOpen, match="waiting helps"):
+        plan_interval(patient, "patient", at(300), "publish", 1)
+    assert plan_interval(before, "at once", at(300), "publish", 1)
