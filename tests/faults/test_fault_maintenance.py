@@ -1,0 +1,93 @@
+"""Compaction and vacuum run all the time while intervals are joined and published and a pinned version is read.
+
+maintenance   discard ─ compact ─ vacuum ─ discard ─ compact ─ vacuum ─ …
+publishing    join ─ check ─ publish ─ rebuild ─ …
+readers       the newest version ─ …                  version N ─ version N ─ …
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import polars as pl
+import pytest
+
+from support.faults import EVERYWHERE, LANDED_AT, WAITING, Reader, check_against_oracle, closing
+from support.generated import INTERVAL, PARTITIONS, SPAN, START, history
+from support.oracle import sent
+from support.world import World, content
+from windrow.jobs import maintain
+from windrow.jobs.rebuild import rebuild
+from windrow.jobs.train import train_one
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(900)]
+
+WEEK = timedelta(days=7)
+PARTS = 3
+"""Landings, so that there are files to merge."""
+
+
+def test_maintenance_that_never_rests_changes_no_row_for_anybody(world: World, spark: Any) -> None:
+    ctx = world.pipeline(WAITING.replace("topic: t.", "topic: {t}."), now=LANDED_AT)
+    world.topics({topic.removeprefix("t."): n for topic, n in PARTITIONS.items()})
+    records = sent(history(seed=26))
+    size = -(-len(records) // PARTS)
+    for n in range(PARTS):
+        world.produce(records[n * size : (n + 1) * size])
+        if n == PARTS - 1:
+            world.produce(closing(START + SPAN + timedelta(minutes=20), EVERYWHERE))
+        world.land(ctx)
+    train_one(ctx, "first", START, "publish")
+    path = world.places.table(ctx.pipeline.name, "training")
+    pinned, first = world.register(ctx)[0]["training_version"], content(world.training(ctx))
+    opened = spark.read.format("delta").option("versionAsOf", pinned).load(path)  # before, read to the end
+
+    # a day later, so that every hour that has rows is over and may be compacted
+    nightly = replace(ctx, now=lambda: LANDED_AT + timedelta(days=1))
+    done: list[dict[str, Any]] = []
+    seen: list[int] = []
+    reader = Reader(path)
+    with (
+        reader.reading(),
+        again_and_again(lambda: done.append(maintain.maintain(nightly, WEEK))),
+        again_and_again(lambda: seen.append(pl.scan_delta(path, version=pinned).collect().height)),
+    ):
+        world.train(ctx)
+        world.produce([(topic, 0, b"{", LANDED_AT) for topic in EVERYWHERE])  # more files, and no row
+        world.land(ctx)
+        rebuild(ctx, "again", START, START + 3 * INTERVAL, lambda row: None)
+        assert opened.count() == len(first)
+
+    assert len(done) > 1
+    assert sum(sum(one["fewer_files"].values()) for one in done) > 0
+    assert set(seen) == {len(first)}
+    reader.saw_whole_intervals(world.register(ctx))
+    check_against_oracle(world, ctx)
+    assert content(row for row in world.training(ctx) if row["_interval"] == START) == first
+
+
+@contextmanager
+def again_and_again(act: Callable[[], object]) -> Iterator[None]:
+    """Repeat `act` in a thread while the body runs; whatever it raises is raised here."""
+    stop, failed = threading.Event(), []
+
+    def run() -> None:
+        try:
+            while not stop.wait(0.2):
+                act()
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+    assert not failed, failed
