@@ -36,7 +36,7 @@ fast: .venv/.synced ## run the tests of the contract, the pipeline file and the 
 	@WINDROW_HISTORIES=100 $(BIN)/pytest tests/semantics tests/config tests/scenarios/test_scenarios.py
 
 faults: setup ## run the long versions of the fault tests (docs/FAULTS.md): minutes
-	@WINDROW_ROUNDS=3000 WINDROW_LABELS=1000000 $(BIN)/pytest tests/faults/test_fault_lock_step.py tests/faults/test_fault_hot_key.py
+	@WINDROW_ROUNDS=2000 WINDROW_LABELS=1000000 $(BIN)/pytest tests/faults/test_fault_lock_step.py tests/faults/test_fault_hot_key.py
 
 check: .venv/.synced ## check style, types and the direction of imports
 	@$(BIN)/ruff check .
