@@ -58,8 +58,10 @@ labels:
   as_text: "cast(t as string)"
   since: "datediff(likes[0].t, t)"
 """
-ZONES = ("Europe/Berlin", "Australia/Lord_Howe")
-"""Of the other processes; this one, and the JVM that all of them use, are in New York."""
+ZONES = ("Australia/Lord_Howe",)
+"""Of the other process. This one is in New York, and so is the environment of the JVM that both of them use."""
+NOT_IN_NEW_YORK = datetime(2028, 3, 12, 2, 30, tzinfo=UTC)
+"""A time of day that New York leaves out; written without a zone, it is UTC."""
 NOW = datetime(2028, 4, 5, tzinfo=UTC)
 TURNS = [
     datetime(2028, 2, 29, tzinfo=UTC),
@@ -69,9 +71,10 @@ TURNS = [
     datetime(2028, 4, 1, 15, tzinfo=UTC),
 ]
 AROUND = [-DAY, -HOUR, -MICROSECOND, timedelta(0), HOUR / 2, HOUR, 2 * HOUR]
-SERVED = sorted({turn + step for turn in TURNS for step in AROUND})
+SERVED = sorted({NOT_IN_NEW_YORK, *(turn + step for turn in TURNS for step in AROUND)})
 LABELS = (timedelta(0), DAY, DAY + MICROSECOND)
 """After each row: two of three are in the window, with both ends."""
+WITHOUT_ZONE = 1
 SPELLINGS = (
     lambda at: at.isoformat().replace("+00:00", "Z"),
     lambda at: at.replace(tzinfo=None).isoformat(" "),  # without a zone: UTC, also at a time that a zone leaves out
@@ -122,7 +125,8 @@ def test_rows_are_the_same_to_the_bit_in_every_process_time_zone(
 
 def _events() -> list[Any]:
     def record(topic: str, n: int, key: int, at: datetime, **more: Any) -> Any:
-        value = {"k": key, "t": SPELLINGS[n % len(SPELLINGS)](at), **more}
+        spelling = WITHOUT_ZONE if at == NOT_IN_NEW_YORK else n % len(SPELLINGS)
+        value = {"k": key, "t": SPELLINGS[spelling](at), **more}
         return (topic, 0, json.dumps(value).encode(), at)
 
     served = [record("served", n, n, at, day=at.date().isoformat()) for n, at in enumerate(SERVED)]
