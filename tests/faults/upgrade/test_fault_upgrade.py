@@ -16,11 +16,11 @@ import pytest
 from faults.upgrade import old_home
 from support.small_pipeline import PIPELINE, at, event
 from support.world import World, content
-from windrow.jobs import verify
+from windrow.jobs.audit import verify
+from windrow.jobs.audit.reconcile import reconcile_range
 from windrow.jobs.join import make_candidates
 from windrow.jobs.plan.planning import recorded_plans
 from windrow.jobs.publish import publish
-from windrow.jobs.reconcile import reconcile_range
 from windrow.jobs.train import carry_out
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
