@@ -15,7 +15,7 @@ UV_HOME := $(WINDROW_CACHE)/uv-$(UV_VERSION)
 UV := $(UV_HOME)/bin/uv
 BIN := .venv/bin
 
-.PHONY: help setup demo test fast faults check docs bench clean preflight
+.PHONY: help setup demo test fast faults check docs bench soak clean preflight
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1|/' | awk -F'|' '{printf "make %-7s %s\n", $$1, $$2}'
@@ -49,6 +49,9 @@ docs: setup ## check that references in the documents resolve, and that examples
 
 bench: setup ## measure publishing 10 000 rows against starting a Spark session; benchmarks/README.md has the others
 	@$(BIN)/python benchmarks/publish.py --variants session ours tasks
+
+soak: setup ## run traffic and faults for MINUTES (60), from SEED (1), and compare every row with an independent truth
+	@$(BIN)/python benchmarks/soak.py --minutes $(or $(MINUTES),60) --seed $(or $(SEED),1)
 
 clean: ## stop the platform and remove the environment; tables in .windrow and the jars are kept
 	@if [ -x $(BIN)/windrow ]; then $(BIN)/windrow down; fi
