@@ -30,7 +30,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -47,6 +47,7 @@ from soaking.scheduler import Scheduled
 from soaking.work import Jobs, Journal, Lanes
 
 from windrow.config import load
+from windrow.io.registers import clocks, publications
 from windrow.jobs.run import Context
 from windrow.outcomes import ExitCode
 from windrow.platform.broker import Broker
@@ -162,7 +163,7 @@ class Soak:
     def finish(self) -> None:
         """Close the last windows, and publish what is missing."""
         until = datetime.now(UTC) + self.ctx.pipeline.interval + timedelta(seconds=3 * WINDOW_S)
-        sender = Producer({"bootstrap.servers": self.ctx.places.kafka, "acks": "all", "enable.idempotence": True})
+        sender = Producer({"bootstrap.servers": self.ctx.places.kafka, "acks": "all", "log_level": 2})
         stamp = producer.text(int(until.timestamp() * 1_000_000))
         for side, many in producer.PARTITIONS.items():
             event = {truth.IDENTITY[side]: "last", truth.EVENT_TIME[side]: stamp, "user_id": -1, "item_id": -1}
@@ -172,16 +173,23 @@ class Soak:
         if sender.flush(60):
             raise SystemExit("the last events were not acknowledged")
         self.must("land")
-        self.must("train")
+        if self.must("train") == ExitCode.BLOCKED:
+            frontier = clocks.observe(self.ctx.home).frontier(self.ctx.pipeline)
+            rows = publications.registered(self.ctx.home)
+            self.override(hole.start for hole in publications.holes(self.ctx.pipeline, rows, frontier))
         self.must("late")
 
-    def must(self, job: str, *arguments: str) -> None:
-        """Run a job that has to succeed now; an interval that the gate blocks is overridden."""
+    def override(self, starts: Iterable[datetime]) -> None:
+        """Publish blocked intervals: an outage of the labels looks like a fall of their rate, and a person decides."""
+        for at in starts:
+            self.must("override", "--interval", f"{at:%Y-%m-%dT%H:%M:%SZ}", "--reason", "soak")
+
+    def must(self, job: str, *arguments: str) -> int:
+        """Run a job that has to succeed now, or to be blocked by the gate; returns its exit code."""
         code, log = self.jobs.run(job, *arguments)
-        if code == ExitCode.BLOCKED:
-            return  # named by the comparison, if it matters
-        if code not in (ExitCode.DONE, ExitCode.NOTHING_TO_DO):
+        if code not in (ExitCode.DONE, ExitCode.NOTHING_TO_DO, ExitCode.BLOCKED):
             self.journal.alarms.append(f"without faults, {job} ended with {code}: {log.read_text()[-3000:]}")
+        return code
 
     def table(self, name: str) -> str:
         """Path of a table."""
@@ -230,13 +238,12 @@ class Soak:
         if lines:
             bounds = min(lines), max(lines) + self.rules.interval
             begin, end = (f"{at:%Y-%m-%dT%H:%M:%SZ}" for at in bounds)
-            self.must("rebuild", "--from", begin, "--to", end, "--reason", "soak")
-            for row in self.blocked(lines):
-                self.must("override", "--interval", f"{row:%Y-%m-%dT%H:%M:%SZ}", "--reason", "soak")
+            if self.must("rebuild", "--from", begin, "--to", end, "--reason", "soak") == ExitCode.BLOCKED:
+                self.override(sorted(self.ledger().keys() & lines.keys()))
             self.must("late")
         after = truth.compare(want.rows, truth.published(self.table("training")))
         wrong += after.lines() if after.all else []
-        wrong += [f"the ledger still has lines: {left}"] if (left := self.ledger()) else []
+        wrong += [f"the ledger still has lines: {left}"] if lines and (left := self.ledger()) else []
         register = self.register()
         there = {row["interval"] for row in register}
         wrong += [f"never published: {at}" for at in want.intervals if at not in there]
@@ -246,7 +253,7 @@ class Soak:
         wrong += self.journal.alarms
         return {
             "records": sum(map(len, topics.values())),
-            "acknowledgements lost by kills": in_doubt - sum(producer.PARTITIONS.values()),
+            "sent in doubt": in_doubt - sum(producer.PARTITIONS.values()),
             "quarantined": sum(len(side.unreadable) for side in sides.values()),
             "producer retries": want.duplicates,
             "rows compared": len(want.rows),
@@ -262,10 +269,6 @@ class Soak:
             "rows not named by the ledger": len(unexplained),
             "readings of whole intervals": reader.readings,
         }, wrong
-
-    def blocked(self, starts: dict[datetime, int]) -> list[datetime]:
-        """Intervals that the gate kept back in the rebuild."""
-        return sorted(self.ledger().keys() & starts.keys())
 
 
 def soak(options: argparse.Namespace) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """The nemesis: two threads that draw faults from shuffled decks, so that each kind comes before any comes again.
 
     machine   freeze the broker, kill it, fill the disk of the tables, kill the producer
-    jobs      kill or freeze a process of a job: its Python, its JVM, or both
+    jobs      kill or freeze a process of a job: its Python, its JVM, or both. The process that follows a killed one
+              is spared: where nothing gets done, there is nothing to break
 
 The seed decides the order of the faults and how long they last; what they meet is decided by the machine.
 """
@@ -93,6 +94,8 @@ class Nemesis:
         self._journal, self._work = journal, work
         self._broker, self._disk, self._kill_producer = broker, disk, kill_producer
         self._stop = threading.Event()
+        self._spared: dict[str, set[int]] = {}
+        """by job: pids of the last killed process and of the one after it"""
         machine = [self._freeze_broker, self._kill_broker, self._producer, *more]
         if disk.is_there:
             machine.append(self._fill_disk)
@@ -116,7 +119,7 @@ class Nemesis:
     def _machine(self, rng: random.Random, kinds: Sequence[Callable[[random.Random], None]]) -> None:
         while not self._stop.is_set():
             for fault in rng.sample(kinds, len(kinds)):
-                if self._stop.wait(rng.uniform(5, 12)):
+                if self._stop.wait(rng.uniform(6, 16)):
                     return
                 fault(rng)
 
@@ -125,11 +128,18 @@ class Nemesis:
         while not self._stop.is_set():
             deck, until = rng.sample(kinds, len(kinds)), time.monotonic() + PATIENCE_S
             while deck and time.monotonic() < until and not self._stop.wait(rng.uniform(0, 2)):
-                fits = next((one for one in deck if self._work.process(one[1])), None)
+                fits = next((one for one in deck if self._may_meet(one[1])), None)
                 if fits:
                     deck.remove(fits)
                     fits[0](rng, fits[1])
                     until = time.monotonic() + PATIENCE_S
+
+    def _may_meet(self, job: str) -> bool:
+        """Whether the job runs, and its process is not the one after a killed one."""
+        found, spared = self._work.process(job), self._spared.setdefault(job, set())
+        if found is not None and len(spared) == 1:
+            spared.add(found.pid)
+        return found is not None and found.pid not in spared
 
     def _freeze_broker(self, rng: random.Random) -> None:
         frozen, lasting = self._broker.process.process(), rng.uniform(3, 12)
@@ -164,19 +174,23 @@ class Nemesis:
 
     def _tree(self, rng: random.Random, job: str) -> tuple[int, list[psutil.Process]]:
         """The pid of a running job, at some moment of its work, and its processes; none where it does not run."""
-        self._stop.wait(rng.uniform(0, 2 if job == "publish" else 14 if job == "rebuild" else 8))
-        found = self._work.process(job)
+        self._stop.wait(rng.uniform(0, {"publish": 2, "check": 3, "land": 25, "rebuild": 14}.get(job, 8)))
         with suppress(psutil.Error):
-            return (found.pid, [found, *found.children(recursive=True)]) if found else (0, [])
+            if self._may_meet(job) and (found := self._work.process(job)):
+                return found.pid, [found, *found.children(recursive=True)]
         return 0, []
 
     def _kill_job(self, rng: random.Random, job: str) -> None:
         part = rng.choice(("all", "all", "Python", "JVM"))
         pid, tree = self._tree(rng, job)
-        tree = {"all": tree, "Python": tree[:1], "JVM": tree[1:]}[part]
         if not tree:
             return
+        if len(tree) > 1:  # with Spark
+            tree = {"all": tree, "Python": tree[:1], "JVM": tree[1:]}[part]
+        else:
+            part = "all"
         self._work.harmed.add(pid)
+        self._spared[job] = {pid}
         self._journal.fault(f"kill {job}", {"all": "all its processes"}.get(part, f"its {part} alone"))
         for process in tree:
             with suppress(psutil.Error):
