@@ -31,7 +31,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -134,7 +134,7 @@ class Soak:
     broker: Broker
 
     def under_faults(
-        self, options: argparse.Namespace, until: float, disk: Disk, reader: truth.Whole
+        self, options: argparse.Namespace, seconds: float, disk: Disk, reader: truth.Whole
     ) -> tuple[Path, int]:
         """Traffic, work and faults side by side; returns the producer's notes and the number of rebuilds."""
         seed, more = options.seed, []
@@ -142,15 +142,18 @@ class Soak:
         if options.airflow:
             work = Scheduled(self.ctx, seed, self.journal)
             more = [work.kill_scheduler, work.freeze_scheduler]
+        work.start()
+        until = time.monotonic() + seconds
         producing = Producing(self.ctx.places.kafka, self.folder / "acknowledged", seed, options.rate)
         nemesis = Nemesis(seed, self.journal, work, self.broker, disk, producing.kill, more)
-        work.start()
         nemesis.start()
         try:
-            while time.monotonic() < until:
-                time.sleep(min(2, max(0, until - time.monotonic())))
-                with suppress(OSError):  # a full disk, or a table that is just being made
+            while (left := until - time.monotonic()) > 0:
+                time.sleep(min(2, left))
+                try:
                     reader.read()
+                except Exception as failure:
+                    self.journal.alarms.append(f"a reader failed: {failure!r}")
         finally:
             nemesis.stop()
             disk.free()
@@ -307,8 +310,8 @@ def soak(options: argparse.Namespace) -> dict[str, Any]:
         ctx = Context(load(file, places.expectations), places)
         run = Soak(ctx, rules, folder, journal, Jobs(ctx, folder, journal), Broker(places))
         reader = truth.Whole(lambda: run.table("training"))
-        until = begins + max(60.0, options.minutes * 60 - END_S)
-        notes, rebuilds = run.under_faults(options, until, disk, reader)
+        seconds = max(60.0, options.minutes * 60 - END_S - (time.monotonic() - begins))
+        notes, rebuilds = run.under_faults(options, seconds, disk, reader)
         run.finish()
         counts, wrong = run.judge(notes, reader)
         if wrong:

@@ -1,8 +1,10 @@
 """The nemesis: two threads that draw faults from shuffled decks, so that each kind comes before any comes again.
 
     machine   freeze the broker, kill it, fill the disk of the tables, kill the producer
-    jobs      kill or freeze a process of a job: its Python, its JVM, or both. The process that follows a killed one
-              is spared: where nothing gets done, there is nothing to break
+    jobs      kill or freeze a process of a job: its Python, its JVM, or both
+
+Where nothing gets done, there is nothing to break: a machine fault waits for a commit after the last one, though not
+for long, and the process that follows a killed one is spared.
 
 The seed decides the order of the faults and how long they last; what they meet is decided by the machine.
 """
@@ -26,7 +28,9 @@ from windrow.platform.broker import Broker
 KILLED = ("land", "join", "check", "publish", "rebuild", "maintenance", "late")
 FROZEN = ("land", "join", "publish", "rebuild")
 PATIENCE_S = 20
-"""How long a deck waits for a job that one of its faults can meet; then another is shuffled."""
+"""How long a fault waits for work that it can meet."""
+FIRST_S = 60
+"""How long the first faults wait for the first publication."""
 
 
 class Disk:
@@ -52,6 +56,10 @@ class Disk:
         """Give it its size again."""
         if self.is_there and (why := self._call("mount", "-o", f"remount,size={self._size}", str(self._folder))):
             raise OSError(why)
+
+    def commits(self, table: str) -> int:
+        """Number of commits in the logs of a table."""
+        return sum(1 for _ in self._folder.glob(f"*/{table}/_delta_log/*.json"))
 
     def unmount(self) -> None:
         """Remove it with all that is on it. Also one that a killed run has left."""
@@ -117,14 +125,28 @@ class Nemesis:
             thread.join()
 
     def _machine(self, rng: random.Random, kinds: Sequence[Callable[[random.Random], None]]) -> None:
+        self._wait(self._has_published, FIRST_S)
         while not self._stop.is_set():
             for fault in rng.sample(kinds, len(kinds)):
-                if self._stop.wait(rng.uniform(6, 16)):
+                before = self._disk.commits("clock")
+                if self._stop.wait(rng.uniform(4, 12)):
                     return
-                fault(rng)
+                self._wait(lambda before=before: self._disk.commits("clock") > before, PATIENCE_S)  # type: ignore[misc]
+                if not self._stop.is_set():
+                    fault(rng)
+
+    def _wait(self, holds: Callable[[], bool], seconds: float) -> None:
+        """Wait until it holds, for some seconds at most, or until `stop`."""
+        until = time.monotonic() + seconds
+        while not holds() and time.monotonic() < until and not self._stop.wait(0.5):
+            pass
+
+    def _has_published(self) -> bool:
+        return self._disk.commits("training") > 0
 
     def _job(self, rng: random.Random, kinds: Sequence[tuple[Callable[[random.Random, str], None], str]]) -> None:
         """The next fault of the deck whose job runs now has its turn; a deck ends when nothing fits for a while."""
+        self._wait(self._has_published, FIRST_S)
         while not self._stop.is_set():
             deck, until = rng.sample(kinds, len(kinds)), time.monotonic() + PATIENCE_S
             while deck and time.monotonic() < until and not self._stop.wait(rng.uniform(0, 2)):

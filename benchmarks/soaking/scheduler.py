@@ -48,7 +48,17 @@ class Scheduled:
     def start(self) -> None:
         """Start Airflow, and let its DAGs run."""
         self._journal.say("Airflow starts")
-        self._airflow.start()
+        try:
+            self._airflow.start()
+            self._unpause()
+        except BaseException:
+            self._airflow.stop()
+            raise
+        self._journal.say("Airflow is up")
+        self._thread.start()
+
+    def _unpause(self) -> None:
+        """Let the DAGs run, once they have been read."""
         api, wanted = self._airflow.api, {self._dag(kind) for kind in KINDS}
         until = time.monotonic() + 300
         while not wanted <= {dag["dag_id"] for dag in api.dags()}:
@@ -57,7 +67,6 @@ class Scheduled:
             time.sleep(1)
         for dag in wanted:
             api.unpause(dag)
-        self._thread.start()
 
     def stop(self) -> None:
         """Stop Airflow, and count how its runs ended."""
