@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 LONGEST = (
     "tests/airflow",
     "tests/ui",
+    "tests/faults/test_soak.py",
     "tests/jobs/test_histories_on_spark.py",
     "tests/proof",
     "tests/scenarios/test_scenarios_on_spark.py",

@@ -131,7 +131,7 @@ class Nemesis:
                 before = self._disk.commits("clock")
                 if self._stop.wait(rng.uniform(4, 12)):
                     return
-                self._wait(lambda before=before: self._disk.commits("clock") > before, PATIENCE_S)  # type: ignore[misc]
+                self._wait(lambda before=before: self._disk.commits("clock") > before, PATIENCE_S)
                 if not self._stop.is_set():
                     fault(rng)
 

@@ -143,7 +143,7 @@ class Scheduled:
                     "dry_run": False,
                     "all": True,
                 }
-                self._patiently(lambda form=form: self._airflow.api.trigger(self._dag("rebuild"), form))  # type: ignore[misc]
+                self._patiently(lambda form=form: self._airflow.api.trigger(self._dag("rebuild"), form))
 
     def _patiently(self, act: Callable[[], object]) -> None:
         try:
