@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from windrow.jobs.options import PipelineName
 from windrow.jobs.run import job
 from windrow.outcomes import ExitCode
 
@@ -42,11 +43,11 @@ def write_in_an_executor(spark: SparkSession) -> None:
 def test_a_full_disk_is_named_in_front_of_the_trace(
     write: Callable[[SparkSession], None], spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def execute() -> Mapping[str, Any]:
+    def execute(pipeline: PipelineName) -> Mapping[str, Any]:
         write(spark)
-        return {}
+        return {"pipeline": pipeline}
 
-    assert job(execute)([]) == ExitCode.NOT_READY
+    assert job(execute)(["feed"]) == ExitCode.NOT_READY
     first, *rest = capsys.readouterr().err.splitlines()
     assert first.startswith(
         "DiskFull: the disk is full; free in the folder of the tables and in that of Spark's spill: /"

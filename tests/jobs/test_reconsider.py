@@ -8,8 +8,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from windrow.jobs.reconcile import reconcile_range
-from windrow.jobs.verify import chosen, verify
 
 from support.explained import explained
 from support.side_by_side import Killed
@@ -21,6 +19,8 @@ from windrow.io.ledger import table as ledger_table
 from windrow.io.registers import clocks
 from windrow.jobs import land
 from windrow.jobs import ledger as ledger_job
+from windrow.jobs.audit.reconcile import reconcile_range
+from windrow.jobs.audit.verify import chosen, verify
 from windrow.jobs.rebuild import rebuild
 from windrow.jobs.run import Context
 from windrow.semantics.balance import landing_measures
