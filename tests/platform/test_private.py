@@ -18,7 +18,8 @@ from support.small_pipeline import START, at, made
 from support.world import World
 from windrow.columns import LANDING_META, TRAINING_STATISTICS
 from windrow.io.delta import tables
-from windrow.jobs import ledger, maintain, summarise, verify
+from windrow.jobs import ledger, maintain, summarise
+from windrow.jobs.audit import verify
 from windrow.places import PROJECT, umask_of
 
 PLANTED = "alice@planted.example"
