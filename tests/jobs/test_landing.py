@@ -57,9 +57,9 @@ def test_a_host_clock_that_went_back_lands_nothing_until_it_is_right_or_trusted(
     seen = world.land(ctx)
     world.produce([event("served", 0, 990)])
     back = replace(ctx, now=lambda: at(900))
-    with pytest.raises(ClockWentBack, match=r"1min 40s before the last landing.*--trust-clock"):
+    with pytest.raises(ClockWentBack, match=r"1m 40s before the last landing.*--trust-clock"):
         world.land(back)
-    assert clocks.observe(ctx.home) == seen
+    assert clocks.observe(ctx.home).number == seen.number
     assert len(world.table(ctx, f"landing/{world.name}.served")) == 1
     _, trusted = next(land.land(back, trust_clock=True))
     assert {row["landed_at"] for row in trusted.rows} == {at(900)}
