@@ -108,9 +108,6 @@ def test_it_lands_joins_and_publishes_on_two_workers(
     logs = [path for path in world.places.home.parent.rglob("*") if path.is_file() and path != cluster.secrets]
     assert [path for path in logs if SECRET.encode() in path.read_bytes()] == []
 
-    stranger = world.script("land", "small", **{**environ, "WINDROW_SPARK_SECRETS": ""})
-    assert stranger.returncode == 1, "without the secret the cluster takes no driver"
-    assert len(cluster.seen()["completedapps"]) == 2
     cluster.secrets.chmod(0o644)
     told = world.script("land", "small", **environ)
     assert told.returncode == 2
