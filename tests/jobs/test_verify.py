@@ -58,7 +58,7 @@ def test_a_publication_is_what_its_plan_makes_and_every_change_by_hand_is_found(
     assert found.different == {"rows missing": 1, "score": 1}
     ids = {f"{r['_topic']}/{r['_epoch']}/{r['_partition']}/{r['_offset']}" for r in victims}
     assert set(found.row_ids) == ids
-    with pytest.raises(ContentDiffers, match="1 rows not published, score in 1 rows"):
+    with pytest.raises(ContentDiffers, match="1 row not published, score in 1 row"):
         verify.refuse_differences([found])
 
     DeltaTable(path).vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)

@@ -31,6 +31,7 @@ from windrow.semantics.landing.batch import Batch, Reconsidered, Topic
 from windrow.semantics.landing.gaps import Lost, gaps_of
 from windrow.semantics.landing.offsets import lost_ranges
 from windrow.semantics.landing.replay import corrected_totals, growth, lost_batches, rows_at
+from windrow.text import counted
 
 
 class Replayed(NamedTuple):
@@ -44,7 +45,7 @@ class Replayed(NamedTuple):
     gaps: tuple[Lost, ...]
 
     def __str__(self) -> str:
-        text = f"{self.topic}: batch {self.batch} landed again, {self.rows:,} rows"
+        text = f"{self.topic}: batch {self.batch} landed again, {counted(self.rows, 'row')}"
         if self.rows != self.before:
             text += f", where it had {self.before:,}"
         if self.gaps:

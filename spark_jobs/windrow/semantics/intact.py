@@ -16,6 +16,7 @@ from typing import Any
 
 from windrow.semantics.clock import ClockRow
 from windrow.semantics.plan import Plan
+from windrow.text import counted
 
 
 def register_faults(register: Iterable[Mapping[str, Any]], committed: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -51,7 +52,7 @@ def training_faults(standing: Iterable[Mapping[str, Any]], held: Mapping[date, i
     for row in standing:
         published[row["interval"].date()] += row["rows"]
     return [
-        f"the training table holds {held.get(day, 0):,} rows of {day}, and {published[day]:,} were published"
+        f"the training table holds {counted(held.get(day, 0), 'row')} of {day}, and {published[day]:,} were published"
         for day in sorted(published.keys() | held.keys())
         if held.get(day, 0) != published[day]
     ]
@@ -65,7 +66,7 @@ def candidate_faults(measured: Mapping[str, int], held: Mapping[str, int]) -> li
         held: plan id → rows in the candidates table.
     """
     return [
-        f"the candidate of plan {plan} holds {held.get(plan, 0):,} rows, and {rows:,} were measured"
+        f"the candidate of plan {plan} holds {counted(held.get(plan, 0), 'row')}, and {rows:,} were measured"
         for plan, rows in sorted(measured.items())
         if held.get(plan, 0) != rows
     ]

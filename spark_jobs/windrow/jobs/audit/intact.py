@@ -18,6 +18,7 @@ from windrow.io.registers import clocks, measures, plans, publications
 from windrow.outcomes import NeedsPerson
 from windrow.semantics.intact import candidate_faults, landed_rows, register_faults, training_faults
 from windrow.semantics.maintenance import outdated
+from windrow.text import counted
 
 SHOWN = 20
 """Faults that a message lists."""
@@ -62,7 +63,7 @@ def _landing(home: Home) -> Iterator[str]:
         path = home.landing(topic)
         held, landed = batches.held(path).rows, landed_rows(clocks.history(home, topic))
         if held is not None and held < landed:
-            yield f"{path} holds {held:,} rows, and {landed:,} were landed"
+            yield f"{path} holds {counted(held, 'row')}, and {landed:,} were landed"
 
 
 def _published(home: Home) -> list[str]:

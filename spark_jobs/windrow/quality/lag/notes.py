@@ -8,7 +8,7 @@ from typing import Any
 from windrow.config import Pipeline
 from windrow.semantics.lag.request import LagRequest
 from windrow.semantics.lag.setting import PartitionId
-from windrow.text import shown_duration
+from windrow.text import counted, shown_duration
 from windrow.transforms.lag.delays import DelayStatistics
 
 
@@ -32,8 +32,9 @@ def notes_of(
     own = next((row for row in scenarios if row["policy"] == "slowest" and row["lag"] == "none"), None)
     if own and own["labels_lost"]:
         yield (
-            f"Without any lag, this pipeline's clock loses {own['labels_lost']:,} of {own['labels']:,} labels: they "
-            "come later than grace and out-of-orderness allow. A larger grace would have waited for them."
+            "Without any lag, this pipeline's clock loses "
+            f"{own['labels_lost']:,} of {counted(own['labels'], 'label')}: they come later than "
+            "grace and out-of-orderness allow. A larger grace would have waited for them."
         )
     if own and own["rows_open"]:
         yield f"{own['rows_open']:,} rows were still open when the analysed records ended. How they end is unknown."

@@ -33,7 +33,7 @@ from windrow.quality.lag.sentences import (
 )
 from windrow.semantics.lag.advice import Advice, Assessment
 from windrow.semantics.lag.observed import ClockReading, by_partition, thinned
-from windrow.text import rounded_duration
+from windrow.text import counted, rounded_duration
 
 DRAWN = 1_500
 """Most landing runs in the plot of observed lag; of more, this many are evenly chosen."""
@@ -94,8 +94,8 @@ def _stream(stream: StreamFindings) -> dict[str, Any]:
         "advice": _advice(stream.advice, stream.assessment),
         "reasons": [f"{one.wanted * 100:.6g} %: {one.reason}." for one in stream.advice if one.reason],
         "delays": _figure(plots.delays(f"delays-{stream.name}", curve, window, f"{when}.")),
-        "counted": f"{curve.labels:,} labels, each at the nearest row before it. {stream.orphans:,} labels of this "
-        f"time have no row within {rounded_duration(curve.widest)}.",
+        "counted": f"{counted(curve.labels, 'label')}, each at the nearest row before it. "
+        f"{counted(stream.orphans, 'label')} of this time have no row within {rounded_duration(curve.widest)}.",
         "windows": Table(["window", "labels inside", "95 % interval"], windows, texts=0),
     }
 

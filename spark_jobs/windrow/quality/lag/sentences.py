@@ -10,6 +10,7 @@ from windrow.quality.lag.findings import Disorder, Findings, ImpactRow, StreamFi
 from windrow.semantics.lag.advice import Advice
 from windrow.semantics.lag.observed import ClockReading, shares_held
 from windrow.semantics.lag.recall import Estimate
+from windrow.text import counted
 from windrow.text import rounded_duration as rounded
 
 POLICY_NAMES = {
@@ -124,7 +125,7 @@ def lost_title(scenarios: Sequence[ImpactRow]) -> str:
     worst = max(others, key=lambda row: row["labels_lost"], default=None)
     parts = []
     if own:
-        lost = f"up to {max(own):,} labels" if any(own) else "no label"
+        lost = f"up to {counted(max(own), 'label')}" if any(own) else "no label"
         parts.append(f"the slowest partition's clock loses {lost} to lag")
     if worst:
         parts.append(f"{POLICY_NAMES[worst['policy']]} loses up to {percent(1 - worst['recall'])} of the labels")
@@ -216,7 +217,7 @@ def _cost(row: ImpactRow) -> str:
     if row["recall"] is None:
         return "finds no label that it could lose"
     if row["labels_lost"] or row["rows_missing"]:
-        rows = f" and {row['rows_missing']:,} of {row['rows']:,} rows" if row["rows_missing"] else ""
+        rows = f" and {row['rows_missing']:,} of {counted(row['rows'], 'row')}" if row["rows_missing"] else ""
         return f"loses {percent(1 - row['recall'])} of the labels{rows}"
     if row["delay_max_s"]:
         return f"loses no label and makes rows up to {rounded(timedelta(seconds=row['delay_max_s']))} later"

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from windrow.semantics.clock import ClockRow
+from windrow.text import counted
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ def lacks(held: Held, clock: Sequence[ClockRow]) -> str | None:
         return f"holds batches up to {held.batch}, and batch {batch} was landed"
     landed = sum(row["landed"] + row["quarantined"] for row in clock)
     if held.rows is not None and held.rows < landed:
-        return f"holds {held.rows:,} rows, and {landed:,} were landed"
+        return f"holds {counted(held.rows, 'row')}, and {landed:,} were landed"
     if held.batch > batch:
         return None
     for row in clock:
