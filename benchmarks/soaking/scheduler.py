@@ -95,8 +95,9 @@ class Scheduled:
         for process in psutil.process_iter():
             with suppress(psutil.Error):
                 words = process.cmdline()
-                is_job = any(word.endswith("/run_job.py") for word in words) and job in words
-                if is_job and self._ctx.pipeline.name in words and process.environ().get("WINDROW_HOME") == home:
+                script = next((n for n, word in enumerate(words) if word.endswith("/run_job.py")), len(words))
+                is_job = words[script + 1 : script + 3] == [job, self._ctx.pipeline.name]
+                if is_job and process.environ().get("WINDROW_HOME") == home:
                     yield process
 
     def kill_scheduler(self, rng: random.Random) -> None:
