@@ -185,7 +185,7 @@ class Soak:
     def override(self, starts: Iterable[datetime]) -> None:
         """Publish blocked intervals: an outage of the labels looks like a fall of their rate, and a person decides."""
         for at in starts:
-            self.must("override", "--interval", f"{at:%Y-%m-%dT%H:%M:%SZ}", "--reason", "soak")
+            self.must("override", "--interval", f"{at:%Y-%m-%dT%H:%M:%SZ}", "--reason", "soak", "--who", "soak")
 
     def must(self, job: str, *arguments: str) -> int:
         """Run a job that has to succeed now, or to be blocked by the gate; returns its exit code."""

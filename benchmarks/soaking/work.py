@@ -191,7 +191,7 @@ class Lanes:
         for job, arguments in (("join", (*own, "--mode", "publish")), ("check", own), ("publish", ())):
             code = self._step(rng, job, (*run, *arguments))
             if code == ExitCode.BLOCKED:  # an outage of the labels looks like a fall of their rate: a person decides
-                self._jobs.run("override", *own, "--reason", "soak", **self._point(rng, "publish"))
+                self._jobs.run("override", *own, "--reason", "soak", "--who", "soak", **self._point(rng, "publish"))
             if code != ExitCode.DONE:
                 return  # a new run plans what is missing
 
