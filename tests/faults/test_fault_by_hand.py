@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from support.damage import cut_file, empty_commit, lose_commit, lose_file
 from support.small_pipeline import PIPELINE, at, event, made
 from support.world import World
 from windrow.home import Table
-from windrow.io.delta import tables
 from windrow.io.delta.damage import TableDamaged
 from windrow.io.landing.batches import CommitsLost
 from windrow.io.registers.publications import TrainingBehind
@@ -30,34 +30,6 @@ from windrow.jobs.run import Context
 from windrow.outcomes import NeedsPerson
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
-
-
-def newest_commit(table: Path) -> Path:
-    return max((table / "_delta_log").glob("*.json"))
-
-
-def lose_commit(table: Path) -> None:
-    commit = newest_commit(table)
-    commit.unlink()
-    commit.with_suffix(".crc").unlink(missing_ok=True)
-    commit.with_name(f".{commit.name}.crc").unlink(missing_ok=True)
-
-
-def empty_commit(table: Path) -> None:
-    newest_commit(table).write_text("")
-
-
-def data_file(table: Path) -> Path:
-    return table / tables.data_files(DeltaTable(str(table)))["path"][0].as_py()
-
-
-def lose_file(table: Path) -> None:
-    data_file(table).unlink()
-
-
-def cut_file(table: Path) -> None:
-    file = data_file(table)
-    file.write_bytes(file.read_bytes()[:-100])
 
 
 def delete_rows(table: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from support.damage import empty_commit, lose_commit, newest_commit
 from support.small_pipeline import PIPELINE, at, delete, event, made
 from support.world import World
 from windrow.columns import ROW_ID
@@ -26,20 +27,10 @@ from windrow.outcomes import exit_code
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
 
-def newest_commit(table: Path) -> Path:
-    return max((table / "_delta_log").glob("*.json"))
-
-
-def lose(commit: Path) -> None:
-    commit.unlink()
-    commit.with_suffix(".crc").unlink()
-    commit.with_name(f".{commit.name}.crc").unlink()
-
-
 DAMAGES: dict[str, Callable[[Path], object]] = {
     "the newest commit is deleted": lambda table: newest_commit(table).unlink(),
-    "the newest commit is deleted with its sums": lambda table: lose(newest_commit(table)),
-    "the newest commit is empty": lambda table: newest_commit(table).write_text(""),
+    "the newest commit is deleted with its sums": lose_commit,
+    "the newest commit is empty": empty_commit,
     "the folder is gone": shutil.rmtree,
 }
 

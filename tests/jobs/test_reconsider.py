@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from support.damage import lose_commit
 from support.explained import explained
 from support.side_by_side import Killed
 from support.small_pipeline import PIPELINE, START, at, event, made
@@ -17,11 +19,14 @@ from windrow.config import load
 from windrow.io.delta import crash_points, tables
 from windrow.io.ledger import table as ledger_table
 from windrow.io.registers import clocks
+from windrow.io.registers.plans import Request
 from windrow.jobs import land
 from windrow.jobs import ledger as ledger_job
+from windrow.jobs.audit.intact import require_intact
 from windrow.jobs.audit.reconcile import reconcile_range
 from windrow.jobs.audit.verify import chosen, verify
 from windrow.jobs.rebuild import rebuild
+from windrow.jobs.replay import replay
 from windrow.jobs.run import Context
 from windrow.semantics.balance import landing_measures
 from windrow.semantics.landing.batch import Reconsidered
@@ -100,3 +105,11 @@ def test_a_mended_pipeline_file_reads_what_the_old_one_could_not(world: World) -
     path.write_text(PIPELINE.replace("{t}", world.name))
     mended = replace(ctx, pipeline=load(path, world.places.expectations))
     assert counts(reconsider(mended)) == (2, 2, 0, 0)
+
+    landing = Path(mended.home.landing(f"{world.name}.served"))
+    lose_commit(landing)
+    again = replay(mended, Request("the disk lost it", "ann"))
+    assert [(one.batch, one.rows) for one in again] == [(2, 0)], "it took no offsets"
+    assert counts(clocks.observe(mended.home)) == (2, 2, 0, 0)
+    assert sum(row["_reconsidered"] is not None for row in world.table(mended, f"landing/{landing.name}")) == 1
+    require_intact(mended.home)

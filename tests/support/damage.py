@@ -1,0 +1,37 @@
+"""Damages of a Delta table, made by hand: commits and files that are lost, emptied or cut."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from deltalake import DeltaTable
+
+from windrow.io.delta import tables
+
+
+def newest_commit(table: Path) -> Path:
+    return max((table / "_delta_log").glob("[0-9]*.json"))
+
+
+def lose_commit(table: Path) -> None:
+    """Remove the newest commit with its checksums, those of Delta and of Hadoop."""
+    commit = newest_commit(table)
+    for file in (commit, commit.with_suffix(".crc"), commit.with_name(f".{commit.name}.crc")):
+        file.unlink(missing_ok=True)
+
+
+def empty_commit(table: Path) -> None:
+    newest_commit(table).write_text("")
+
+
+def data_file(table: Path) -> Path:
+    return table / str(tables.data_files(DeltaTable(str(table)))["path"][0].as_py())
+
+
+def lose_file(table: Path) -> None:
+    data_file(table).unlink()
+
+
+def cut_file(table: Path) -> None:
+    file = data_file(table)
+    file.write_bytes(file.read_bytes()[:-100])
