@@ -20,7 +20,7 @@ from windrow.io.landing.batches import CommitsLost
 from windrow.io.registers.plans import Request
 from windrow.jobs.audit import verify
 from windrow.jobs.audit.reconcile import reconcile_range
-from windrow.jobs.replay import replay
+from windrow.jobs.landing.replay import replay
 from windrow.jobs.run import Context
 from windrow.outcomes import exit_code
 

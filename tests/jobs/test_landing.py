@@ -20,6 +20,7 @@ from windrow.home import Table
 from windrow.io.landing import batches, broker, log
 from windrow.io.registers import clocks
 from windrow.jobs import land
+from windrow.jobs.landing.batch import account_for, counts_in
 from windrow.semantics.balance import BalanceBroken
 from windrow.semantics.landing.clock_rows import undelivered
 from windrow.semantics.landing.host_clock import ClockWentBack
@@ -372,14 +373,14 @@ def test_a_batch_that_holds_fewer_rows_than_were_delivered_is_never_clocked(worl
     assert found is not None
     batch, written, _ = found
     assert written == 6  # the number that Spark reported; a repair after a kill checks against it
-    counted = land._counts(spark, ctx.home, batch, written)
+    counted = counts_in(spark, ctx.home, batch, written)
     assert (counted[0].landed, counted[0].quarantined) == (5, 1)
     with pytest.raises(BalanceBroken, match="holds 6 rows, but 7 records were delivered"):
-        land._counts(spark, ctx.home, batch, written + 1)
+        counts_in(spark, ctx.home, batch, written + 1)
 
     DeltaTable(path).delete("_offset = 3")  # and against the broker's log, where the commit does not count its rows
-    counted = land._counts(spark, ctx.home, batch, None)
+    counted = counts_in(spark, ctx.home, batch, None)
     assert undelivered(batch, counted) == {0: 1}
     topic = broker.describe(world.places.kafka, [batch.topic])[batch.topic]
     with pytest.raises(BalanceBroken, match=r"the broker has the records at offsets \[3, 4\), and the landing table"):
-        land._explained(spark, ctx.home, topic, batch, (), undelivered(batch, counted))
+        account_for(spark, ctx.home, topic, batch, (), undelivered(batch, counted))

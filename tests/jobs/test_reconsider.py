@@ -25,8 +25,8 @@ from windrow.jobs import ledger as ledger_job
 from windrow.jobs.audit.intact import require_intact
 from windrow.jobs.audit.reconcile import reconcile_range
 from windrow.jobs.audit.verify import chosen, verify
+from windrow.jobs.landing.replay import replay
 from windrow.jobs.rebuild import rebuild
-from windrow.jobs.replay import replay
 from windrow.jobs.run import Context
 from windrow.semantics.balance import landing_measures
 from windrow.semantics.landing.batch import Reconsidered

@@ -32,6 +32,7 @@ from windrow.io.registers.plans import Request
 from windrow.jobs import land, run
 from windrow.jobs.check import check
 from windrow.jobs.join import make_candidates
+from windrow.jobs.landing.reconsider import reconsider_once
 from windrow.jobs.plan.planning import plan_all, plan_interval
 from windrow.jobs.plan.survey import plan_range
 from windrow.jobs.publish import publish
@@ -197,7 +198,7 @@ class Product:
     def reconsider(self, now: datetime) -> None:
         ctx = self._at(now)
         spark = spark_for("reconsider", ctx.places, ctx.pipeline)
-        land.reconsider_once(spark, ctx, Reconsidered("ann", "the clock was wrong"))
+        reconsider_once(spark, ctx, Reconsidered("ann", "the clock was wrong"))
 
     def land_unanswered(self, now: datetime) -> None:
         self._flush()

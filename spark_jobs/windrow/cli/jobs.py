@@ -52,12 +52,13 @@ def land(
     windrow land feed --reconsider "price was declared int, and is a double"
     """
     from windrow.jobs import land as job
-    from windrow.jobs.replay import replay
+    from windrow.jobs.landing.reconsider import reconsidering
+    from windrow.jobs.landing.replay import replay
 
     if replay_lost:
         replayed = replay(context(pipeline), decision("landing lost batches again", reason, who))
         console.print("\n".join(map(str, replayed)) or "no batch is lost")
-    given_up, again = job.giving_up(accept_gap or (), who, reason), job.reconsidering(reconsider, who)
+    given_up, again = job.giving_up(accept_gap or (), who, reason), reconsidering(reconsider, who)
     for landed in job.land(
         context(pipeline),
         lasting=lasting,

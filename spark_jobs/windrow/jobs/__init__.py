@@ -17,7 +17,7 @@ MODULES = {
     "plan": "plan.plan_intervals",
     "publish": "publish",
     "reconcile": "audit.reconcile",
-    "replay": "replay",
+    "replay": "landing.replay",
     "rollback": "rollback",
     "summarise": "summarise",
     "verify": "audit.verify",

@@ -22,7 +22,8 @@ from windrow.io.landing import batches, broker
 from windrow.io.registers import clocks
 from windrow.io.registers.plans import Request
 from windrow.jobs.decision import decision
-from windrow.jobs.land import clock_after, land_batch, reconsider_batch
+from windrow.jobs.landing.batch import clock_after, land_batch
+from windrow.jobs.landing.reconsider import reconsider_batch
 from windrow.jobs.options import PipelineName, Reason, Who
 from windrow.jobs.run import Context, context, job
 from windrow.jobs.spark import spark_for
