@@ -486,7 +486,7 @@ class Kept(Model):
             self._is_inside, refused = True, None
             try:
                 return verb(*values, **named)
-            except (NotClosed, NotCaughtUp, Outdated) as refusal:
+            except (ClockWentBack, NotClosed, NotCaughtUp, Outdated) as refusal:
                 refused = type(refusal)
                 raise
             finally:
