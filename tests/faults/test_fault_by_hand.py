@@ -1,4 +1,4 @@
-"""What is changed by hand in a table, or lost from it, the daily comparison finds: `verify` and `reconcile` begin so.
+"""What is changed by hand in a table, or lost from it, is found: `verify` and `reconcile` end with a comparison.
 
 Each damage is made in a copy of one world, which is then restored.
 """
@@ -23,7 +23,7 @@ from windrow.io.landing.batches import CommitsLost
 from windrow.io.registers.publications import TrainingBehind
 from windrow.jobs.audit import verify
 from windrow.jobs.audit.intact import TablesDisagree, require_intact
-from windrow.jobs.audit.reconcile import reconcile_range
+from windrow.jobs.audit.reconcile import check, reconcile_range
 from windrow.jobs.join import make_candidates
 from windrow.jobs.plan.planning import plan_interval
 from windrow.jobs.run import Context
@@ -96,9 +96,9 @@ def test_damages_made_by_hand_are_found(world: World) -> None:
     assert not missed, "\n".join(missed)
     with damaged(ctx, "candidates", delete_rows):
         with pytest.raises(TablesDisagree):
-            list(verify.verify(ctx, register))
+            verify.refuse_differences(ctx.home, list(verify.verify(ctx, register)))
         with pytest.raises(TablesDisagree):
-            reconcile_range(ctx, at(0), at(120))
+            check(ctx, reconcile_range(ctx, at(0), at(120)))
     require_intact(ctx.home)
 
 

@@ -43,7 +43,7 @@ def test_a_publication_is_what_its_plan_makes_and_every_change_by_hand_is_found(
     outcomes = verified(changed, register)
     assert [(o.number, o.rows) for o in outcomes] == [(row["number"], row["rows"]) for row in register]
     assert [o.different for o in outcomes] == [{}] * len(register)
-    verify.refuse_differences(outcomes)
+    verify.refuse_differences(ctx.home, outcomes)
     replaced, standing = outcomes[0], outcomes[-1]
     assert (replaced.interval, replaced.content != standing.content) == (standing.interval, True)
     assert replaced.version == register[0]["training_version"]
@@ -59,7 +59,7 @@ def test_a_publication_is_what_its_plan_makes_and_every_change_by_hand_is_found(
     ids = {f"{r['_topic']}/{r['_epoch']}/{r['_partition']}/{r['_offset']}" for r in victims}
     assert set(found.row_ids) == ids
     with pytest.raises(ContentDiffers, match="1 row not published, score in 1 row"):
-        verify.refuse_differences([found])
+        verify.refuse_differences(ctx.home, [found])
 
     DeltaTable(path).vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
     with pytest.raises(versions.VersionGone, match=r"publication 1 of .* are not in the training table any more"):

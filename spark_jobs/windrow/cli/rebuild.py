@@ -147,7 +147,7 @@ def verify(
             console.print(described(outcome))
     if json:
         print_json([{**vars(outcome), "is_same": outcome.is_same} for outcome in outcomes])
-    refuse_differences(outcomes)
+    refuse_differences(ctx.home, outcomes)
 
 
 def rollback(

@@ -90,14 +90,15 @@ def reconcile_range(ctx: Context, begin: datetime, end: datetime) -> Reconciled:
     Raises:
         NothingToDo: nothing is published or closed there.
         BadRequest: the range ends at or before its begin.
-        TablesDisagree, TableDamaged, CommitsLost, TrainingBehind: tables were changed or lost.
+        CommitsLost, TableDamaged, TrainingBehind: commits or files of a table were lost.
+        TablesDisagree: there is nothing to compare, and the tables of the pipeline disagree.
     """
     if end <= begin:
         raise BadRequest(f"the range ends at {shown_instant(end)}, at or before it begins at {shown_instant(begin)}")
-    require_intact(ctx.home)
     run = f"reconcile__{instant_text(ctx.now())}"
     work = extend_table(ctx.home, lambda: spark_for("reconcile", ctx.places, ctx.pipeline))
     if work is None:
+        require_intact(ctx.home)
         raise NothingToDo(f"{ctx.pipeline.name}: nothing is published yet")
     starts = [start for start in sorted(work.standing) if begin <= start < end]
     comparable = [s for s in starts if work.standing[s]["config_hash"] == ctx.pipeline.config_hash]
@@ -115,12 +116,14 @@ def reconcile_range(ctx: Context, begin: datetime, end: datetime) -> Reconciled:
 
 
 def check(ctx: Context, done: Reconciled) -> None:
-    """Fail where the ledger does not explain a difference.
+    """Fail where the ledger does not explain a difference, or where the tables of the pipeline disagree.
 
     Raises:
         NotReconciled: names the first rows and their columns.
+        TablesDisagree: names tables and files.
     """
     if not done.unexplained:
+        require_intact(ctx.home)
         return
     rows = "\n".join(
         f"    {short_instant_text(one.interval)}  {one.row}  {', '.join(one.columns)}" for one in done.shown

@@ -103,9 +103,8 @@ def verify(ctx: Context, rows: Sequence[Mapping[str, Any]]) -> Iterator[Outcome]
     Raises:
         BadRequest: the pipeline file has changed since, and the old one is not on record.
         VersionGone: the rows as they were published are not in the table any more.
-        TablesDisagree, TableDamaged, CommitsLost, TrainingBehind: tables were changed or lost.
+        CommitsLost, TableDamaged, TrainingBehind: commits or files of a table were lost.
     """
-    require_intact(ctx.home)
     register = publications.registered(ctx.home)
     plans = {row["number"]: Plan.from_json(row["plan"]) for row in rows}
     readable = {row["number"]: (_config_of(ctx, row), versions.version_with(ctx.home, register, row)) for row in rows}
@@ -221,17 +220,19 @@ def described(outcome: Outcome) -> str:
     return head + "DIFFERS: " + ", ".join(parts) + f". First rows: {', '.join(outcome.row_ids) or '-'}"
 
 
-def refuse_differences(outcomes: Sequence[Outcome]) -> None:
-    """Fail where a publication differs.
+def refuse_differences(home: Home, outcomes: Sequence[Outcome]) -> None:
+    """Fail where a publication differs, or where the tables of the pipeline disagree.
 
     Raises:
         ContentDiffers: describes each that does.
+        TablesDisagree: names tables and files.
     """
     if wrong := [described(outcome) for outcome in outcomes if not outcome.is_same]:
         raise ContentDiffers(
             "\n".join(wrong) + "\nThe training table or a landing table was changed by hand, or this version of the "
             "code joins differently. `windrow explain` shows a row; a rebuild makes the interval again."
         )
+    require_intact(home)
 
 
 def execute(
@@ -246,7 +247,7 @@ def execute(
     for outcome in verify(ctx, chosen(ctx, number=publication, at=interval, last=last)):
         print(described(outcome), flush=True)
         outcomes.append(outcome)
-    refuse_differences(outcomes)
+    refuse_differences(ctx.home, outcomes)
     return {"verified": [outcome.number for outcome in outcomes], "rows": sum(o.rows for o in outcomes)}
 
 
