@@ -38,7 +38,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
 def test_the_ledger_is_that_of_the_model_and_several_extensions_are_one(world: World) -> None:
     ctx = prepared(world)
-    batches = divided(history(21), 21, (0.7, 0.1, 0.1, 0.1))
+    batches = divided(history(28), 21, (0.7, 0.1, 0.1, 0.1))
     records = oracle_records([r for batch in batches for r in batch], landed_at=LANDED_AT)
     paper = lived(world, ctx, batches, oracle_spec(records, {"t.served": 0, "t.engagements": 0}))
     for batch in batches[1:]:
@@ -111,7 +111,7 @@ grace: 1m""",
 
 def test_take_inner_features_a_crash_and_a_persons_deletion(world: World) -> None:
     ctx = prepared(world, SEVERAL)
-    batches = divided(history(6), 6, (0.7, 0.3))
+    batches = divided(history(6), 21, (0.7, 0.3))
     records = oracle_records([r for batch in batches for r in batch], landed_at=LANDED_AT)
     shared: dict[str, Any] = {"topics": ("t.engagements",), "key": ("user_id", "item_id"), "where": is_click}
     streams = (

@@ -1,6 +1,6 @@
 """Do the tables of a pipeline agree with each other? What each of them says of the others is compared, row by row.
 
-    landing   ◀── clock                the clock's counts and positions (`semantics.landing.held`)
+    landing   ◀── clock                batches and positions (`semantics.landing.held`); erased rows are the ledger's
     training  ◀── publications         one number after the other; the rows of each day; the plan of each publication
     candidates ◀── measures, plans     a plan that can still be published has the rows that were measured
 
@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping
 from datetime import date
 from typing import Any
 
-from windrow.semantics.clock import ClockRow
 from windrow.semantics.plan import Plan
 from windrow.text import counted
 
@@ -70,12 +69,3 @@ def candidate_faults(measured: Mapping[str, int], held: Mapping[str, int]) -> li
         for plan, rows in sorted(measured.items())
         if held.get(plan, 0) != rows
     ]
-
-
-def landed_rows(history: Iterable[ClockRow]) -> int:
-    """Rows that a landing table must hold at least, by every observation of its topic, earlier epochs included."""
-    most: dict[tuple[str, int], int] = {}
-    for row in history:
-        at = (row["topic_id"], row["partition"])
-        most[at] = max(most.get(at, 0), row["landed"] + row["quarantined"])
-    return sum(most.values())

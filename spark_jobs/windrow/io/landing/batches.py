@@ -144,12 +144,10 @@ def held(path: str) -> Held:
     table = tables.opened(path)
     if table is None:
         return NOTHING_HELD
-    counts = tables.data_files(table)["num_records"].to_pylist()
-    rows = None if None in counts else sum(counts)
     last = next((Batch.from_json(c.message) for c, fields in _messages(table) if fields["windrow"] == "landing"), None)
     if last is None:
-        return Held(max(0, table.transaction_version(APP_ID) or 0), rows)
-    return Held(last.number, rows, last.topic_id, {p: until for p, (_, until, _) in last.ranges.items()})
+        return Held(max(0, table.transaction_version(APP_ID) or 0))
+    return Held(last.number, last.topic_id, {p: until for p, (_, until, _) in last.ranges.items()})
 
 
 def refuse_lost(home: Home, clock: Sequence[ClockRow]) -> None:

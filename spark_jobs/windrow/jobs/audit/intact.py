@@ -16,9 +16,8 @@ from windrow.io.delta import damage, tables
 from windrow.io.landing import batches
 from windrow.io.registers import clocks, measures, plans, publications
 from windrow.outcomes import NeedsPerson
-from windrow.semantics.intact import candidate_faults, landed_rows, register_faults, training_faults
+from windrow.semantics.intact import candidate_faults, register_faults, training_faults
 from windrow.semantics.maintenance import outdated
-from windrow.text import counted
 
 SHOWN = 20
 """Faults that a message lists."""
@@ -38,7 +37,7 @@ def require_intact(home: Home) -> None:
         TrainingBehind: the training table lacks publications.
     """
     batches.refuse_lost(home, clocks.observe(home).rows)
-    faults = [*_files(home), *_landing(home), *_published(home), *_candidates(home)]
+    faults = [*_files(home), *_published(home), *_candidates(home)]
     if faults:
         more = f"\n    … and {len(faults) - SHOWN} more" if len(faults) > SHOWN else ""
         raise TablesDisagree(
@@ -56,14 +55,6 @@ def _files(home: Home) -> Iterator[str]:
         table = tables.opened(path)
         if table is not None:
             yield from damage.wrong_files(path, tables.data_files(table))
-
-
-def _landing(home: Home) -> Iterator[str]:
-    for topic in home.pipeline.topics:
-        path = home.landing(topic)
-        held, landed = batches.held(path).rows, landed_rows(clocks.history(home, topic))
-        if held is not None and held < landed:
-            yield f"{path} holds {counted(held, 'row')}, and {landed:,} were landed"
 
 
 def _published(home: Home) -> list[str]:
