@@ -51,7 +51,7 @@ def require_unchanged(home: Home) -> None:
 
     Raises:
         TypesChanged: a column has another type; the message lists every such column.
-        LogDamaged: the log of a table cannot be read.
+        TableDamaged: the log of a table cannot be read.
     """
     pipeline = home.pipeline
     found: list[Change] = []

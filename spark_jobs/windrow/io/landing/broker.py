@@ -41,7 +41,7 @@ def admin(bootstrap: str) -> AdminClient:
 
 
 def describe(bootstrap: str, names: Iterable[str]) -> dict[str, Topic]:
-    """Return ids, cleanup policies, partitions and readable offsets of topics, by name.
+    """Return ids, settings, partitions and readable offsets of topics, by name.
 
     Args:
         bootstrap: host and port of the broker.
@@ -55,8 +55,8 @@ def describe(bootstrap: str, names: Iterable[str]) -> dict[str, Topic]:
         described = client.describe_topics(TopicCollection(list(names)), request_timeout=TIMEOUT)
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in described]
         settings = client.describe_configs(resources, request_timeout=TIMEOUT)
-        policies = {resource.name: future for resource, future in settings.items()}
-        return {name: _topic(client, name, future, policies[name]) for name, future in described.items()}
+        settings_of = {resource.name: future for resource, future in settings.items()}
+        return {name: _topic(client, name, future, settings_of[name]) for name, future in described.items()}
     except KafkaException as error:
         raise BrokerUnreachable(
             f"no answer from Kafka at {bootstrap} ({error.args[0].str()}). Nothing was landed and no clock "
@@ -64,24 +64,10 @@ def describe(bootstrap: str, names: Iterable[str]) -> dict[str, Topic]:
         ) from error
 
 
-def stamps(bootstrap: str, topic: str) -> bool:
-    """Return whether the broker stamps the records of a topic with its own time (LogAppendTime).
-
-    Raises:
-        BrokerUnreachable: no answer.
-    """
-    client = admin(bootstrap)
-    (settings,) = client.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic)]).values()
-    try:
-        return bool(settings.result(TIMEOUT)["message.timestamp.type"].value == "LogAppendTime")
-    except KafkaException as error:
-        raise BrokerUnreachable(f"no answer from Kafka at {bootstrap} about topic {topic}; run again") from error
-
-
 def _topic(client: AdminClient, name: str, future: Any, settings: Any) -> Topic:
     try:
         topic = future.result()
-        policy = settings.result()["cleanup.policy"].value
+        of_topic = {name: setting.value for name, setting in settings.result().items()}
     except KafkaException as error:
         if error.args[0].name() == "UNKNOWN_TOPIC_OR_PART":
             raise TopicMissing(
@@ -93,7 +79,13 @@ def _topic(client: AdminClient, name: str, future: Any, settings: Any) -> Topic:
     begins = _offsets(client, name, numbers, OffsetSpec.earliest())
     ends = _offsets(client, name, numbers, OffsetSpec.latest())
     partitions = tuple(Partition(n, begins[n], ends[n]) for n in sorted(numbers))
-    return Topic(name, str(topic.topic_id), partitions, is_compacted="compact" in policy)
+    return Topic(
+        name,
+        str(topic.topic_id),
+        partitions,
+        is_compacted="compact" in of_topic["cleanup.policy"],
+        is_stamped=of_topic["message.timestamp.type"] == "LogAppendTime",
+    )
 
 
 def _offsets(client: AdminClient, topic: str, numbers: Iterable[int], spec: OffsetSpec) -> dict[int, int]:

@@ -93,7 +93,7 @@ def reconsider_batch(
     bad = batches.quarantined(spark, path, batch)
     if bad is None:
         return previous
-    records = records_of(bad, is_stamped=broker.stamps(home.places.kafka, topic.name))
+    records = records_of(bad, is_stamped=topic.is_stamped)
     rows = decode(records, home.pipeline, batch).where(F.col(QUARANTINED).isNull())
     if rows.isEmpty():
         return previous

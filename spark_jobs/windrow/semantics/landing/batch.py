@@ -38,6 +38,8 @@ class Topic:
     partitions: tuple[Partition, ...]
     is_compacted: bool = False
     """whether its cleanup policy contains `compact`: the broker removes records whose key has a newer one"""
+    is_stamped: bool = False
+    """whether the broker stamps its records with its own time (LogAppendTime)"""
 
 
 @dataclass(frozen=True)
