@@ -12,6 +12,7 @@ from deltalake import DeltaTable
 
 from support.small_pipeline import PIPELINE, at, event, made
 from support.world import World, content
+from windrow.home import Table
 from windrow.io.registers import publications
 from windrow.io.training import maintenance
 from windrow.jobs import maintain as job
@@ -107,6 +108,22 @@ def test_an_open_hour_is_left_alone(world: World) -> None:
     assert training_pieces(training, day - timedelta(microseconds=1)) == []
     assert [piece.begins for piece in training_pieces(training, day)] == [at(0)]
     assert ctx.pipeline.name == "small"
+
+
+def test_a_day_that_was_published_to_since_its_files_were_chosen_waits_for_the_next_run(
+    world: World, spark: Any
+) -> None:
+    ctx = worked(world)
+    [piece] = training_pieces(maintenance.training_files(ctx.home), at(24 * 3600))
+    world.produce([event("served", 0, 900, name="later"), event("likes", 0, 900, name="farther")])
+    world.land(replace(ctx, now=lambda: at(4_200)))
+    world.train(ctx)
+    before, path = everything(world, ctx), ctx.home.table(Table.TRAINING)
+    assert len(maintenance.training_files(ctx.home)) > len(piece.paths)
+
+    assert maintenance.compact(spark, ctx.home, path, Table.TRAINING, piece, lambda: at(24 * 3600)) == 0
+
+    assert everything(world, ctx) == before
 
 
 @pytest.mark.parametrize("retention", [timedelta(), timedelta(hours=1), WEEK - timedelta(microseconds=1)])

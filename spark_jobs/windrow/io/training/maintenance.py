@@ -17,6 +17,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from deltalake import DeltaTable
 from deltalake.transaction import AddAction
@@ -77,24 +78,33 @@ def compact(
     """
     with held(home.lock(lock)):
         table = tables.opened(path)
-        sizes = {} if table is None else _sizes(table)
-        if table is None or not piece.paths <= sizes.keys():  # another process was faster; the next run looks again
+        sizes = {} if table is None else _sizes(table, piece)
+        if table is None or piece.paths != sizes.keys():  # another process was faster; the next run looks again
             return 0
         folder = home.places.home / "staging" / home.pipeline.name / f"compact-{os.getpid()}"
         try:
             _stage(spark, path, piece, folder)
             added = _additions(path, piece, table, sorted(folder.glob("*.parquet")))
             _require_all_rows(path, piece, added)
-            _commit(table, piece, added, {name: sizes[name] for name in piece.paths}, host_now())
+            _commit(table, piece, added, sizes, host_now())
         finally:
             shutil.rmtree(folder, ignore_errors=True)
     return len(piece.paths) - len(added)
 
 
-def _sizes(table: DeltaTable) -> dict[str, int]:
-    """Return path → bytes of each data file."""
-    known = tables.data_files(table)
-    return dict(zip(known["path"].to_pylist(), known["size_bytes"].to_pylist(), strict=True))
+def _sizes(table: DeltaTable, piece: Piece) -> dict[str, int]:
+    """Return path → bytes of the data files that have rows of the piece; a file without statistics has none."""
+    return {row["path"]: row["size_bytes"] for row in tables.data_files(table).to_pylist() if _has_rows_of(piece, row)}
+
+
+def _has_rows_of(piece: Piece, file: Mapping[str, Any]) -> bool:
+    if piece.batches is None:
+        return bool(file[f"partition.{DATE}"] == piece.day)
+    earliest, latest = file.get(f"min.{BATCH}"), file.get(f"max.{BATCH}")
+    if earliest is None or latest is None:
+        return False
+    first, last = piece.batches
+    return bool(earliest <= last and latest >= first)
 
 
 def _condition(piece: Piece) -> str:
