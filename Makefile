@@ -15,7 +15,7 @@ UV_HOME := $(WINDROW_CACHE)/uv-$(UV_VERSION)
 UV := $(UV_HOME)/bin/uv
 BIN := .venv/bin
 
-.PHONY: help setup demo test fast faults check docs bench soak clean preflight
+.PHONY: help setup demo test fast faults breaks check docs bench soak clean preflight
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1|/' | awk -F'|' '{printf "make %-7s %s\n", $$1, $$2}'
@@ -24,11 +24,12 @@ help: ## list the targets
 # would compile thousands of modules again.
 setup: preflight .venv/.synced ## install the environment into .venv, and the jars into the cache folder
 	@$(BIN)/python -m compileall -q spark_jobs plugins dags
-	@$(BIN)/python -m windrow.platform setup
+	@$(BIN)/python -m windrow.platform setup $(SETS)
 
 demo: setup ## run a pipeline on real data through a real Airflow, and check its figures
 	@$(BIN)/windrow demo
 
+test: SETS := s3 store
 test: setup ## run the whole test suite with three workers
 	@$(BIN)/pytest -n 3 --dist loadscope --no-loadscope-reorder --durations 40
 
@@ -37,6 +38,9 @@ fast: .venv/.synced ## run the tests of the contract, the pipeline file and the 
 
 faults: setup ## run the long versions of the fault tests (docs/FAULTS.md): minutes
 	@WINDROW_ROUNDS=2000 WINDROW_LABELS=1000000 $(BIN)/pytest tests/faults/test_fault_lock_step.py tests/faults/test_fault_hot_key.py
+
+breaks: setup ## break the code that runs on Spark in every known way: the tests must notice each (ten minutes)
+	@$(BIN)/python tests/proof/engine.py
 
 check: .venv/.synced ## check style, types and the direction of imports
 	@$(BIN)/ruff check .

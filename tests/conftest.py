@@ -1,4 +1,7 @@
-"""What tests share, started once: a real broker and one Spark session. Every test has its own home folder."""
+"""What tests share, started once: a real broker, a real object store and one Spark session. Each test has its own home.
+
+A test marked `both_roots` runs twice: with its tables in a folder, and in the object store.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,9 @@ os.environ["TZ"] = "America/New_York"  # nothing may depend on the zone of the p
 time.tzset()
 
 from windrow.places import Places  # noqa: E402 - after the zone is set
+from windrow.platform import jars  # noqa: E402
 from windrow.platform.processes import free_port  # noqa: E402
+from windrow.platform.store import Store  # noqa: E402
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,13 +73,30 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByFile:
 def session_places(tmp_path_factory: pytest.TempPathFactory) -> Places:
     """Places of the session's broker; the jar cache is the user's own."""
     home = tmp_path_factory.mktemp("session")
-    return replace(Places.from_env({**os.environ, "WINDROW_HOME": str(home)}), kafka=f"127.0.0.1:{free_port()}")
+    environ = {**os.environ, "WINDROW_HOME": str(home), "WINDROW_TABLES": ""}
+    return replace(Places.from_env(environ), kafka=f"127.0.0.1:{free_port()}")
+
+
+@pytest.fixture(scope="session")
+def local_store(session_places: Places) -> Store:
+    """The object store, not yet started. Every process that starts after this finds it by its environment."""
+    found = Store(replace(session_places, store=f"127.0.0.1:{free_port()}"))
+    os.environ.update(found.environment())
+    return found
+
+
+@pytest.fixture(scope="session")
+def store(session_places: Places, local_store: Store) -> Iterator[Store]:
+    """A real object store."""
+    jars.ensure(session_places, also=["s3", "store"])
+    local_store.start()
+    yield local_store
+    local_store.stop()
 
 
 @pytest.fixture(scope="session")
 def broker(session_places: Places) -> Iterator[object]:
     """A real Kafka broker; `.bootstrap` is its address."""
-    from windrow.platform import jars
     from windrow.platform.broker import Broker
 
     jars.ensure(session_places)
@@ -85,10 +107,11 @@ def broker(session_places: Places) -> Iterator[object]:
 
 
 @pytest.fixture(scope="session")
-def spark(session_places: Places) -> Iterator[SparkSession]:
+def spark(session_places: Places, local_store: Store) -> Iterator[SparkSession]:
     """The one Spark session of the suite."""
     from windrow.jobs.spark import spark_for
 
+    jars.ensure(session_places, also=["s3"])
     logging.getLogger("py4j").setLevel(logging.WARNING)  # it says goodbye after pytest has closed its streams
     started = spark_for("tests", replace(session_places, spark_master="local[2]"))
     for name, value in SMALL.items():
@@ -115,12 +138,27 @@ def compiled(spark: SparkSession) -> Iterator[None]:
         spark.conf.set(name, value)
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test marked `both_roots` on each root."""
+    if metafunc.definition.get_closest_marker("both_roots"):
+        metafunc.parametrize("root", ["folder", "store"], indirect=True)
+
+
 @pytest.fixture
-def places(session_places: Places, tmp_path: Path) -> Places:
+def root(request: pytest.FixtureRequest) -> str | None:
+    """Location of this test's tables, where it is not the home folder."""
+    if getattr(request, "param", "folder") == "folder":
+        return None
+    return f"{request.getfixturevalue('store').url}/{_name(request)}"
+
+
+@pytest.fixture
+def places(session_places: Places, tmp_path: Path, root: str | None) -> Places:
     """Places with an empty home and a folder for this test's pipeline files."""
     pipelines = tmp_path / "pipelines"
     pipelines.mkdir()
-    return replace(session_places, home=tmp_path / "home", pipelines=(pipelines,), spark_master="local[2]")
+    home = tmp_path / "home"
+    return replace(session_places, home=home, pipelines=(pipelines,), spark_master="local[2]", tables=root)
 
 
 @pytest.fixture
@@ -128,5 +166,9 @@ def world(broker: object, spark: object, places: Places, request: pytest.Fixture
     """A home folder of its own on the session's broker and Spark session."""
     from support.world import World
 
-    digest = hashlib.sha256(request.node.nodeid.encode()).hexdigest()[:10]
-    return World(places, f"t{digest}")
+    return World(places, _name(request))
+
+
+def _name(request: pytest.FixtureRequest) -> str:
+    """A name that no other test has."""
+    return f"t{hashlib.sha256(request.node.nodeid.encode()).hexdigest()[:10]}"

@@ -13,7 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from windrow.config import Pipeline
-from windrow.places import Places
+from windrow.places import Lock, Places
 
 
 class Table(StrEnum):
@@ -49,8 +49,8 @@ class Home:
         """Location of the landing table of a topic."""
         return self.places.landing(self.pipeline.name, topic)
 
-    def lock(self, table: Table) -> Path:
-        """Lock file that the writers of a table take in turn."""
+    def lock(self, table: Table) -> Lock:
+        """The lock that the writers of a table take in turn."""
         return self.places.lock(self.pipeline.name, table)
 
     @property

@@ -2,9 +2,12 @@
 
 The meaning of rows is in the pipeline file, and what a run does is in its arguments; neither is here.
 
-    WINDROW_HOME          tables, reports, locks, the local platform     default: .windrow in the project
+    WINDROW_HOME          reports, locks, the local platform: a folder   default: .windrow in the project
+    WINDROW_TABLES        the tables: a folder, or s3://bucket/prefix    default: <home>/tables
+                          (endpoint and credentials of a store: AWS_* of each process, never an argument)
     WINDROW_CACHE         downloaded jars, shared by all homes           default: ~/.cache/windrow
     WINDROW_KAFKA         bootstrap servers                              default: 127.0.0.1:19092
+    WINDROW_STORE         address of the local object store              default: 127.0.0.1:19098
     WINDROW_SPARK_MASTER  Spark master                                   default: local[*]
     WINDROW_SPARK_SECRETS a file of further Spark properties, such as the secret that a cluster's processes share;
                           read by each driver itself, so that nothing of it is in an argument or an environment
@@ -42,6 +45,31 @@ def umask_of(environ: Mapping[str, str]) -> int:
     return int(text, 8)
 
 
+def _tables(text: str | None) -> str | None:
+    """Location of the tables: an absolute folder or the URL of a prefix, without a slash at its end.
+
+    Raises:
+        ValueError: the URL is of a store that Windrow does not know.
+    """
+    if not text:
+        return None
+    if "://" not in text:
+        return str(Path(text).expanduser().absolute())
+    if not re.fullmatch("s3://[^/]+(/[^/]+)*/?", text):
+        raise ValueError(f"WINDROW_TABLES={text!r} is neither a folder nor s3://bucket/prefix")
+    return text.rstrip("/")
+
+
+@dataclass(frozen=True)
+class Lock:
+    """Where the writers of a table take turns."""
+
+    file: Path
+    """lock file of this machine"""
+    lease: str | None = None
+    """location of an object that other machines see too, where the tables are in a store"""
+
+
 @dataclass(frozen=True)
 class Places:
     """Folders, brokers and Spark master of this installation."""
@@ -49,9 +77,12 @@ class Places:
     home: Path
     cache: Path
     kafka: str = "127.0.0.1:19092"
+    store: str = "127.0.0.1:19098"
     spark_master: str = "local[*]"
     pipelines: tuple[Path, ...] = ()
     spark_secrets: Path | None = None
+    tables: str | None = None
+    """folder or URL below which the tables are; None for those below `home`"""
     project: Path = PROJECT
 
     @classmethod
@@ -65,14 +96,25 @@ class Places:
             home=home.expanduser().absolute(),
             cache=Path(environ.get("WINDROW_CACHE") or Path(xdg) / "windrow").expanduser().absolute(),
             kafka=environ.get("WINDROW_KAFKA") or cls.kafka,
+            store=environ.get("WINDROW_STORE") or cls.store,
             spark_master=environ.get("WINDROW_SPARK_MASTER") or cls.spark_master,
             pipelines=(PROJECT / "dags" / "pipelines", home.expanduser().absolute() / "pipelines", *extra),
             spark_secrets=Path(secrets).expanduser().absolute() if secrets else None,
+            tables=_tables(environ.get("WINDROW_TABLES")),
         )
 
     def table(self, pipeline: str, name: str) -> str:
-        """Location of a table of a pipeline."""
-        return str(self.home / "tables" / pipeline / name)
+        """Location of a table of a pipeline: a folder, or a URL."""
+        return f"{self.tables or self.home / 'tables'}/{pipeline}/{name}"
+
+    def staging(self, pipeline: str) -> str:
+        """Location of files that no table has yet, where they can get a name in a table without being rewritten."""
+        return self.table(pipeline, "staging")
+
+    @property
+    def are_in_store(self) -> bool:
+        """Whether the tables are in an object store."""
+        return bool(self.tables and "://" in self.tables)
 
     def landing(self, pipeline: str, topic: str) -> str:
         """Location of the landing table of a topic."""
@@ -86,9 +128,10 @@ class Places:
         """Marker file that exists while the pipeline's intervals are large, for the options of Spark's drivers."""
         return self.home / "large" / pipeline
 
-    def lock(self, pipeline: str, name: str) -> Path:
-        """Lock file of a table, so that its writers take turns."""
-        return self.home / "locks" / pipeline / f"{name}.lock"
+    def lock(self, pipeline: str, name: str) -> Lock:
+        """The lock of a table, so that its writers take turns."""
+        lease = self.table(pipeline, f"locks/{name}.json") if self.are_in_store else None
+        return Lock(self.home / "locks" / pipeline / f"{name}.lock", lease)
 
     @property
     def expectations(self) -> Path:

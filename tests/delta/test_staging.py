@@ -43,7 +43,7 @@ def staged(tmp_path: Path, number: int, start: datetime, names: list[str | None]
     file = tmp_path / f"{number}.parquet"
     pq.write_table(pa.Table.from_pydict(rows, schema), file)
     plan = Plan("p", f"run {number}", Interval(start, start + TEN), {}, "hash")
-    return staging.Staged(plan, number, (DataFile.read(file),), TYPES)
+    return staging.Staged(plan, number, (DataFile.read(str(file)),), TYPES)
 
 
 def add(path: str, files: staging.Staged, gone: list[object] | None = None) -> dict[str, object]:

@@ -32,8 +32,11 @@ VECTORS = re.compile(r"\b[Vv]ectors?\s+(\d+(?:(?:,\s+|\s+and\s+|\s+or\s+|\s+to\s
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 TEST = re.compile(r"(tests/[\w/]+\.py)::(\w+)")
 DOTTED = re.compile(r"(?<![\w./-])windrow(?:\.[a-z_]\w*)+(?!\w|/)")
-APP_IDS = {"landing", "account", "clock", "publish", "late", "join"}
-"""`windrow.landing` and the like are app ids of Delta commits."""
+APP_IDS = {"landing", "account", "clock", "publish", "late", "join"} | {
+    *("configs", "lag_impact", "measures", "plans", "quality", "reconciled"),
+    "digest",
+}
+"""`windrow.landing` and the like are app ids of Delta commits, `windrow.digest` is a key in them."""
 IN_LAYER = re.compile(r"`((?:semantics|config|transforms|io|quality|jobs|cli|simulate|scenarios|platform)(?:\.\w+)+)`")
 
 

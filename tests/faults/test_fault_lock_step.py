@@ -1,54 +1,84 @@
-"""Two processes that commit to one table in lock-step: every commit that was acknowledged is in the table."""
+"""Two writers commit to one table at the same moment, round after round, without a lock: no commit is lost or doubled.
+
+delta-rs   ──┐ round n        a folder: both link a file to the next version, and one link fails
+             ├──▶ version v   a store: both PUT the key of the next version, and one PUT fails
+Spark      ──┘                the loser looks at the log, and takes the version after it
+"""
 
 from __future__ import annotations
 
-import json
 import os
+from collections.abc import Iterator
 from multiprocessing import get_context
-from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from support.lock_step import SCHEMA, commit_each_round, commit_file, spark_commit
+from support.lock_step import SCHEMA, commit_each_round, message, spark_commit
+from support.lossy import Lossy
 from windrow.io.delta import tables
-from windrow.io.delta.locks import held
+from windrow.places import Places
+from windrow.platform.store import Store
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1500)]
 
-ROUNDS = int(os.environ.get("WINDROW_ROUNDS", "100"))
+ROUNDS = int(os.environ.get("WINDROW_ROUNDS", "60"))
 """`make faults` runs thousands."""
 
 
-def test_no_version_is_won_twice_by_two_processes_in_lock_step(spark: SparkSession, tmp_path: Path) -> None:
-    table, lock = tmp_path / "table", tmp_path / "table.lock"
-    tables.append_once(str(table), SCHEMA, [{"round": -1}])
+@pytest.mark.both_roots
+def test_no_version_is_won_twice_by_two_processes_in_lock_step(spark: SparkSession, places: Places) -> None:
+    table = places.table("feed", "race")
+    tables.append_next(table, SCHEMA, [{"round": -1}], app_id="first")
     commit = spark_commit(spark, table)
     processes = get_context("spawn")
     together = processes.Barrier(2)
-    other = processes.Process(target=commit_each_round, args=(table, lock, ROUNDS, together))
+    other = processes.Process(target=commit_each_round, args=(table, ROUNDS, together))
     other.start()
     won: dict[int, int] = {}
     try:
         for n in range(ROUNDS):
             together.wait(60)
-            with held(lock):
-                won[commit(n)] = n
+            won[commit(n)] = n
         other.join(60)
     finally:
         other.kill()
     assert other.exitcode == 0
 
     assert sorted(won.values()) == list(range(ROUNDS))  # no version was given twice to the same writer
-    kept = {version: _message(commit_file(table, version)) for version in won}
-    assert kept == {version: str(n) for version, n in won.items()}  # nor to the other one after it
-    rows = tables.read(str(table))
+    assert {version: message(table, version) for version in won} == {version: str(n) for version, n in won.items()}
+    rows = tables.read(table)  # nor to the other one after it
     assert sorted(row["round"] for row in rows) == list(range(-1, ROUNDS))
 
 
-def _message(commit: Path) -> str | None:
-    return next(
-        json.loads(line)["commitInfo"].get("userMetadata")
-        for line in commit.read_text().splitlines()
-        if "commitInfo" in line
-    )
+@pytest.fixture
+def lossy(store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lossy]:
+    """A way to the store on which the first answer to every commit is lost; delta-rs takes it."""
+    (store.folder / "data" / "lossy").mkdir(exist_ok=True)
+    with Lossy(os.environ["AWS_ENDPOINT_URL"]) as proxy:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.url)
+        yield proxy
+
+
+def test_a_commit_whose_answer_is_lost_is_found_and_not_made_again(lossy: Lossy, root: None) -> None:
+    """The store has taken the commit, the writer gets an error, and the writer must say that it was made."""
+    table = "s3://windrow/lost-answers/table"
+    for n in range(5):
+        tables.append_once(table, SCHEMA, [{"round": n}], app_id="app", version=n + 1)
+        tables.append_next(table, SCHEMA, [{"round": 100 + n}], app_id="other")
+    assert lossy.lost >= 10
+    assert sorted(row["round"] for row in tables.read(table)) == [*range(5), *range(100, 105)]
+    with pytest.raises(tables.WriteSkipped):
+        tables.append_once(table, SCHEMA, [{"round": 7}], app_id="app", version=5)
+
+
+def test_a_commit_by_spark_whose_answer_is_lost_is_made_once(spark: SparkSession, lossy: Lossy, root: None) -> None:
+    bucket = "s3://lossy"
+    conf = spark._jsc.hadoopConfiguration()  # type: ignore[union-attr]
+    conf.set("fs.s3a.bucket.lossy.endpoint", lossy.url)
+    for n in range(3):
+        rows = spark.range(n, n + 1).write.format("delta").mode("append")
+        rows.option("txnAppId", "app").option("txnVersion", str(n + 1)).save(f"{bucket}/table")
+    assert lossy.lost == 3
+    assert sorted(row["id"] for row in spark.read.format("delta").load(f"{bucket}/table").collect()) == [0, 1, 2]
+    assert tables.version_of(f"{bucket}/table", "app") == 3

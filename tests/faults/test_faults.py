@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -16,7 +14,7 @@ from support.generated import START
 from support.oracle import sent
 from support.world import World, content
 from windrow.home import Table
-from windrow.io.delta import crash_points
+from windrow.io.delta import crash_points, store
 from windrow.io.registers import plans
 from windrow.jobs.check import check
 from windrow.jobs.join import make_candidates
@@ -28,6 +26,7 @@ from windrow.outcomes import ExitCode, exit_code
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(1500)]
 
 
+@pytest.mark.both_roots
 def test_a_kill_at_every_named_point_changes_nothing(world: World, spark: SparkSession) -> None:
     """Each step is killed at each of its points in turn and started again; the result is that of a run without kills.
 
@@ -66,13 +65,14 @@ def test_a_kill_at_every_named_point_changes_nothing(world: World, spark: SparkS
     check_against_oracle(world, ctx)
 
 
+@pytest.mark.both_roots
 def test_a_lost_clock_and_a_lost_register_are_made_again_from_the_commits(world: World) -> None:
     ctx, _ = prepared(world, seed=12)
     seen = world.land(ctx)
     world.train(ctx)
     before, published = content(world.training(ctx)), world.register(ctx)
-    shutil.rmtree(Path(ctx.home.table(Table.CLOCK)))
-    shutil.rmtree(Path(ctx.home.table(Table.PUBLICATIONS)))
+    store.remove_all(ctx.home.table(Table.CLOCK))
+    store.remove_all(ctx.home.table(Table.PUBLICATIONS))
 
     again = world.land(ctx)
     assert again.pins == seen.pins
@@ -83,6 +83,7 @@ def test_a_lost_clock_and_a_lost_register_are_made_again_from_the_commits(world:
     assert content(world.training(ctx)) == before
 
 
+@pytest.mark.both_roots
 def test_many_writers_at_once_land_and_publish_each_row_once(world: World) -> None:
     """Two landers, then a scheduled run, a cleared one and a person's command on the same interval, all at once."""
     ctx, _ = prepared(world, seed=13)
@@ -92,11 +93,14 @@ def test_many_writers_at_once_land_and_publish_each_row_once(world: World) -> No
         world.land(ctx)
         assert other.result().returncode == ExitCode.DONE, other.result().stderr[-1500:]
 
+        said: list[str] = []
+
         def step_by_step(run: str, mode: str) -> int:
-            code = world.script("join", name, "--run", run, "--interval", FIRST, "--mode", mode).returncode
+            done = world.script("join", name, "--run", run, "--interval", FIRST, "--mode", mode)
             for job in ("check", "publish"):
-                code = world.script(job, name, "--run", run).returncode if code == ExitCode.DONE else code
-            return code
+                done = world.script(job, name, "--run", run) if done.returncode == ExitCode.DONE else done
+            said.append(done.stderr[-3000:])
+            return done.returncode
 
         def in_one_process() -> int:
             try:
@@ -107,7 +111,7 @@ def test_many_writers_at_once_land_and_publish_each_row_once(world: World) -> No
 
         runs = [pool.submit(step_by_step, *run) for run in (("scheduled", "publish"), ("cleared", "republish"))]
         ends = [one.result() for one in (*runs, pool.submit(in_one_process))]
-    assert set(ends) <= {ExitCode.DONE, ExitCode.NOTHING_TO_DO, ExitCode.ANOTHER_WRITER}, ends
+    assert set(ends) <= {ExitCode.DONE, ExitCode.NOTHING_TO_DO, ExitCode.ANOTHER_WRITER}, (ends, said)
     assert ExitCode.DONE in ends
     world.train(ctx, run="rest")
     check_against_oracle(world, ctx)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from deltalake import DeltaTable
 from support.small_pipeline import PIPELINE, at, event, made
 from support.world import World, content
 from windrow.home import Table
+from windrow.io.delta import store
 from windrow.io.registers import publications
 from windrow.io.training import maintenance
 from windrow.jobs import maintain as job
@@ -52,6 +52,7 @@ def everything(world: World, ctx: Context) -> Any:
     return landed, world.training(ctx), world.register(ctx)
 
 
+@pytest.mark.both_roots
 def test_maintenance_changes_the_number_of_files_and_no_row_and_no_history(world: World, spark: Any) -> None:
     ctx = worked(world)
     before = everything(world, ctx)
@@ -133,6 +134,7 @@ def test_an_unsafe_retention_is_refused_before_anything_is_done(retention: timed
     require_safe(WEEK)
 
 
+@pytest.mark.both_roots
 def test_dead_files_go_after_the_retention_and_a_candidate_that_may_still_be_published_stays(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,8 +148,8 @@ def test_dead_files_go_after_the_retention_and_a_candidate_that_may_still_be_pub
     assert job.discard_outdated(ctx) == 1  # `older`: its interval has moved on
     assert {row["_plan"] for row in world.table(ctx, "candidates")} == {waiting[0].id}
 
-    folder = Path(world.places.table("small", "candidates"))
-    on_disk = len(list(folder.rglob("*.parquet")))
+    folder = world.places.table("small", "candidates")
+    on_disk = len(store.listed(folder))
     assert maintenance.vacuum(ctx.home, WEEK)["candidates"] == 0  # they died just now
-    assert len(list(folder.rglob("*.parquet"))) == on_disk
+    assert len(store.listed(folder)) == on_disk
     assert _publish(ctx, waiting)["plan_id"] == waiting[0].id

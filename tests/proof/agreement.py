@@ -27,7 +27,7 @@ from windrow.jobs.plan.planning import record
 from windrow.jobs.publish import publish
 from windrow.jobs.run import Context
 from windrow.outcomes import NothingToDo
-from windrow.places import Places
+from windrow.places import Lock, Places
 from windrow.semantics.clock import PartitionClock
 from windrow.semantics.intervals import Interval, intervals_between
 from windrow.semantics.landing import gaps, offsets
@@ -248,8 +248,8 @@ class Prepared:
 
 def excludes(folder: Path) -> None:
     """A lock that is held is not had by another."""
-    with locks.held(folder / "proof.lock"), pytest.raises(locks.Locked):  # noqa: SIM117 - the inner one is the attempt
-        with locks.held(folder / "proof.lock", wait_seconds=0):
+    with locks.held(Lock(folder / "proof.lock")), pytest.raises(locks.Locked):  # noqa: SIM117 - the inner one is the attempt
+        with locks.held(Lock(folder / "proof.lock"), wait_seconds=0):
             pass
 
 

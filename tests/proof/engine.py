@@ -130,7 +130,7 @@ BREAKS = (
         ("publishes taken",),
     ),
     Break("no fence", "semantics.publication:refuse_superseded", never(), ("publishes",)),
-    Break("no lock", "io.delta.locks:held", statement("pass", "acquire"), ("excludes",)),
+    Break("no lock", "io.delta.locks:_flocked", statement("pass", "acquire"), ("excludes",)),
     Break("landing begins at the end", f"{OFFSETS}:next_batch", argument("get", 2, "p.end"), TAKES),
     Break("lost offsets are given up in silence", f"{OFFSETS}:lost_ranges", never("begin"), TAKES),
     Break("a topic made again goes on where it was", f"{OFFSETS}:next_batch", drop_condition("'topic_id'"), TAKES),

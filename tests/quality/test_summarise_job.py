@@ -54,11 +54,11 @@ def ctx(tmp_path: Path) -> Context:
     _publish(made, 3, START, positive=2, negative=8, by="ada")
     _publish(made, 4, START - timedelta(days=1), positive=0, negative=10)
     measures = [{"plan": f"p{n}", "interval": START, "name": "null_rate_max", "value": n / 10} for n in (1, 3)]
-    tables.append_once(places.table("feed", "measures"), MEASURES, measures)
+    tables.append_next(places.table("feed", "measures"), MEASURES, measures, app_id="test")
     line = {"interval": START, "publication": 3, "pass": 1, "kind": "late_label", "subject": "s"}
     flip = {**line, "subject": "t", "state_before": "negative", "state_after": "positive"}
     old = {**line, "publication": 1, "subject": "u"}
-    tables.append_once(places.table("feed", "late"), LATE, [line, flip, old])
+    tables.append_next(places.table("feed", "late"), LATE, [line, flip, old], app_id="test")
     blocked = {"interval": START + 2 * HOUR, "severity": "critical", "verdict": "failed", "judged_at": START}
     judgements.record(made.home, [blocked])
     return made

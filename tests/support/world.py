@@ -96,6 +96,7 @@ class World:
             **os.environ,
             **jars.environment(self.places),
             "WINDROW_HOME": str(self.places.home),
+            "WINDROW_TABLES": self.places.tables or "",
             "WINDROW_KAFKA": self.places.kafka,
             "WINDROW_PIPELINES": str(self.places.pipelines[0]),
             "WINDROW_SPARK_MASTER": "local[2]",

@@ -11,13 +11,29 @@ from rich.table import Table
 
 from windrow import platform
 from windrow.cli.show import AsJson, console, print_json
+from windrow.io.delta.store import require_conditional
 from windrow.places import Places
 from windrow.text import shown_duration
 
 
-def up() -> None:
+def up(
+    store: Annotated[
+        bool,
+        typer.Option(
+            "--store",
+            help="Also start an object store (S3Proxy on a folder of the home), where Airflow's runs keep tables.",
+        ),
+    ] = False,
+) -> None:
     """Start the local platform: a real Kafka broker and a real Airflow with this project's DAGs."""
     places = Places.from_env(os.environ)
+    if store:
+        platform.up(places, console.print, only=("store",))
+        local = platform.Store(places)
+        os.environ.update({**local.environment(), "WINDROW_TABLES": local.url})
+        places = Places.from_env(os.environ)
+    if places.tables:
+        require_conditional(places.tables)
     platform.up(places, console.print)
     airflow = platform.Airflow(places)
     console.print(f"Airflow: {airflow.url}  user {airflow.login.user}, password: `windrow status --password`")

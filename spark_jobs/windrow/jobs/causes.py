@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 
 from windrow.io.delta.damage import TableDamaged
+from windrow.io.delta.tables import WriteSkipped
 from windrow.outcomes import Condition, NotReady
 from windrow.places import Places
 
@@ -21,6 +22,9 @@ _UNREADABLE = re.compile(
 )
 
 
+_RACE = re.compile(
+    r"\[DELTA_(CONCURRENT_\w+|METADATA_CHANGED|PROTOCOL_CHANGED)\]|Concurrent(Transaction|Append|Write)Exception"
+)
 _NO_SPACE = "No space left on device"
 
 
@@ -32,6 +36,11 @@ def known_cause(error: Exception) -> Condition | None:
     """Return the condition behind an unexpected error; None where its text does not tell one."""
     if _is_out_of_space(error):
         return _disk_full()
+    if _RACE.search(str(error)):
+        return WriteSkipped(
+            "another writer committed to the same table meanwhile, and nothing of this run was. Start the job again: "
+            "it will see what is there."
+        )
     found = _UNREADABLE.search(str(error))
     if found is None:
         return None

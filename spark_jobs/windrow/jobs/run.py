@@ -20,6 +20,7 @@ import typer
 
 from windrow.config import Pipeline, find
 from windrow.home import Home
+from windrow.io.delta import store
 from windrow.jobs.causes import known_cause
 from windrow.outcomes import BadInput, ExitCode, StillOpen, exit_code
 from windrow.places import Places, umask_of
@@ -60,6 +61,8 @@ class Context:
 def context(name: str) -> Context:
     """Return the context of a pipeline, found by name in the folders that the environment names."""
     places = Places.from_env(os.environ)
+    if places.tables:
+        store.require_conditional(places.tables)
     return Context(find(name, places.pipelines, places.expectations), places)
 
 

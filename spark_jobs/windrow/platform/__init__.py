@@ -1,4 +1,4 @@
-"""The local platform: a real Kafka broker and a real Airflow on this machine, with only Java and Python.
+"""The local platform: a real Kafka broker, a real Airflow and, on request, an object store. It needs Java and Python.
 
 `up` starts what is not running and waits until it answers; `down` stops every process and keeps all data. Everything is
 under `<home>/platform`, so that two homes with different ports do not interfere.
@@ -27,6 +27,7 @@ from windrow.platform.conditions import (
 )
 from windrow.platform.disk import require_room
 from windrow.platform.processes import Background
+from windrow.platform.store import Store
 
 __all__ = [
     "PARTS",
@@ -43,12 +44,14 @@ __all__ = [
     "Part",
     "PlatformNotReady",
     "PortTaken",
+    "Store",
     "down",
     "status",
     "up",
 ]
 
 PARTS = ("kafka", "airflow")
+"""Parts that every local platform has; `store` is the third."""
 _HOME_BYTES = 1024 * 2**20
 
 
@@ -80,7 +83,13 @@ def up(places: Places, report: jars.Progress = print, only: Collection[str] = PA
         PlatformNotReady: something is missing; the message says what to do.
     """
     require_room(places.home, _HOME_BYTES, "WINDROW_HOME")
-    jars.ensure(places, report)
+    jars.ensure(places, report, also=["s3", "store"] if "store" in only else [])
+    if "store" in only:
+        store = Store(places)
+        if not store.is_up():
+            report(f"Starting an object store on {store.address} …")
+        store.start()
+        report(f"The object store answers; `source {store.env}` puts the tables there, for this shell's commands")
     if "kafka" in only:
         broker = Broker(places)
         if not broker.is_up():
@@ -101,6 +110,8 @@ def down(places: Places, report: jars.Progress = print, only: Collection[str] = 
         report("Airflow stopped" if Airflow(places).stop() else "Airflow was not running")
     if "kafka" in only:
         report("Kafka stopped" if Broker(places).stop() else "Kafka was not running")
+    if Store(places).stop():
+        report("The object store stopped")
 
 
 def status(places: Places) -> list[Part]:
@@ -111,6 +122,9 @@ def status(places: Places) -> list[Part]:
     if not broker.is_ours:
         state = "elsewhere" if broker.is_up() else "elsewhere, does not answer"
         parts = [Part("kafka", state, None, places.kafka, None, "")]
+    store = Store(places)
+    if store.env.exists():
+        parts.append(_part("store", store.process, str(store.address), store.is_up()))
     for name, process in airflow.processes.items():
         answers = "api-server" not in unhealthy and name not in unhealthy
         address = airflow.url if name == "api-server" else ""

@@ -1,6 +1,6 @@
 """The platform without the `windrow` command: for `make setup` and for containers.
 
-python -m windrow.platform setup          jars, Spark configuration, class-data archive
+python -m windrow.platform setup [SET …]  jars, Spark configuration, class-data archive; also these sets of jars
 python -m windrow.platform run PART       kafka or airflow in the foreground, until a signal or its end
 """
 
@@ -26,8 +26,8 @@ def main(argv: list[str]) -> int:
     places = Places.from_env(os.environ)
     try:
         match argv:
-            case ["setup"]:
-                platform.jars.ensure(places)
+            case ["setup", *sets] if set(sets) <= set(platform.jars.SETS):
+                platform.jars.ensure(places, also=sets)
                 platform.jars.warm_up(places)
             case ["run", ("kafka" | "airflow") as part]:
                 return _run(places, part)

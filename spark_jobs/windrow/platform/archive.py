@@ -23,11 +23,11 @@ from pathlib import Path
 from windrow.places import Places
 
 
-def path(places: Places, java_home: Path, jars: Path) -> Path:
-    """Path of the archive for this Java, this Spark and these jars, whether it exists or not."""
+def path(places: Places, java_home: Path, class_path: str) -> Path:
+    """Path of the archive for this Java, this Spark and what its class path begins with, whether it exists or not."""
     release = java_home / "release"
     java = release.read_bytes() if release.exists() else str(java_home).encode()
-    digest = hashlib.sha256(java + version("pyspark").encode() + jars.name.encode()).hexdigest()[:12]
+    digest = hashlib.sha256(java + version("pyspark").encode() + class_path.encode()).hexdigest()[:12]
     return places.cache / "spark" / f"classes-{digest}.jsa"
 
 

@@ -1,12 +1,15 @@
 """Fetch every jar once, and write the one Spark configuration that all Spark starts read.
 
-    <cache>/jars-<hash of ivy.xml>/{spark,kafka}   complete or absent: filled in a temporary folder, then renamed
+    <cache>/jars-<hash of ivy.xml>/<set>           complete or absent: filled in a temporary folder, then renamed
     <cache>/spark/conf                             spark-defaults.conf, log4j2.properties
     <cache>/spark/classes-<hash>.jsa               class-data archive (see `archive`), made by the set-up
 
 The jars are put onto the class path (`extraClassPath`), not into `spark.jars`: a local session starts a second sooner,
 because nothing is copied or loaded through a second class loader. On a cluster the cache folder must therefore have the
 same path on every worker; docker/ builds it into the image.
+
+Beside the downloads, the `spark` set has a jar of our own: ConditionalLogStore, compiled by the Janino that PySpark
+ships, because a machine may have Java without its compiler.
 """
 
 from __future__ import annotations
@@ -20,7 +23,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
+import zipfile
+from collections.abc import Callable, Collection, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -34,9 +38,11 @@ from windrow.platform.disk import require_room
 from windrow.platform.java import find_java, java_home
 
 IVY = Path(__file__).with_name("ivy.xml")
+LOG_STORE = Path(__file__).with_name("ConditionalLogStore.java")
 _TEMPLATES = Path(__file__).with_name("conf")
-_SETS = {"spark": 11, "kafka": 46}
+SETS = {"spark": 11, "kafka": 46, "s3": 38, "store": 90}
 """Jar sets of ivy.xml and about how many jars each has (only for the progress lines)."""
+_ALWAYS = ("spark", "kafka")
 _NEEDED_BYTES = 600 * 1024 * 1024
 
 _LOOPBACK = re.compile(r"local|spark://(127\.|localhost:)")
@@ -63,31 +69,40 @@ def spark_home() -> Path:
 
 
 def folder(places: Places) -> Path:
-    """Folder for the jars of this version of ivy.xml, whether it exists or not."""
-    digest = hashlib.sha256(IVY.read_bytes()).hexdigest()[:12]
+    """Folder for the jars of this version of ivy.xml and of the log store, whether it exists or not."""
+    digest = hashlib.sha256(IVY.read_bytes() + LOG_STORE.read_bytes()).hexdigest()[:12]
     return places.cache / f"jars-{digest}"
 
 
-def ensure(places: Places, report: Progress = print) -> None:
+def ensure(places: Places, report: Progress = print, also: Collection[str] = ()) -> None:
     """Fetch the jars and write the Spark configuration where they are missing. Idempotent; processes take turns.
+
+    Args:
+        report: gets progress lines for people.
+        also: sets that are fetched besides those that every installation needs.
 
     Raises:
         JavaMissing, DiskFull, JarsMissing: the message says what to do; a retry keeps what has been downloaded.
     """
     java = find_java(os.environ)
     target = folder(places)
-    require_room(places.cache, 0 if target.is_dir() else _NEEDED_BYTES, "WINDROW_CACHE")
+    wanted = [*_ALWAYS, *(["s3"] if places.are_in_store else []), *also]
+    require_room(places.cache, 0 if _missing(target, wanted) == [] else _NEEDED_BYTES, "WINDROW_CACHE")
     with FileLock(places.cache / "jars.lock"):
-        if not target.is_dir():
-            _fetch(java, target, report)
-        _configure(places, target, archive.path(places, java_home(java), target))
+        if missing := _missing(target, wanted):
+            _fetch(java, target, missing, report)
+        _configure(places, java)
+
+
+def _missing(target: Path, sets: Collection[str]) -> list[str]:
+    return [name for name in sets if not (target / name).is_dir()]
 
 
 def warm_up(places: Places, report: Progress = print) -> None:
     """Make the class-data archive, once (see `archive`). Call `ensure` first."""
     with FileLock(places.cache / "jars.lock"):
-        target = archive.path(places, java_home(find_java(os.environ)), folder(places))
-        archive.make(target, environment(places), report)
+        java = java_home(find_java(os.environ))
+        archive.make(archive.path(places, java, _class_path(places)), environment(places), report)
 
 
 def environment(places: Places, *, large: bool = False) -> dict[str, str]:
@@ -120,22 +135,31 @@ def kafka_class_path(places: Places) -> str:
     Raises:
         JarsMissing: they have not been fetched.
     """
-    jars = folder(places) / "kafka"
+    return class_path(places, "kafka")
+
+
+def class_path(places: Places, name: str) -> str:
+    """Class path of a set.
+
+    Raises:
+        JarsMissing: it has not been fetched.
+    """
+    jars = folder(places) / name
     if not jars.is_dir():
-        raise JarsMissing(f"The broker's jars are not in {jars}.", "run `make setup`.")
+        raise JarsMissing(f"The jars are not in {jars}.", "run `make setup`.")
     return f"{jars}/*"
 
 
-def _fetch(java: Path, target: Path, report: Progress) -> None:
-    """Fetch both sets in parallel, because resolving waits for the network; then rename the folder into place."""
-    report(f"Fetching Spark's connectors and the Kafka broker into {target} (once, about a minute) …")
+def _fetch(java: Path, target: Path, sets: Collection[str], report: Progress) -> None:
+    """Fetch the sets in parallel, because resolving waits for the network; then rename each folder into place."""
+    report(f"Fetching jars ({', '.join(sets)}) into {target} (once, about a minute) …")
     downloads = target.with_name(target.name.replace("jars-", "ivy-"))
     staging = Path(tempfile.mkdtemp(prefix=f"{target.name}.", dir=target.parent))
     problems: list[str] = []
     try:
         threads = [
             threading.Thread(target=_fetch_set, args=(java, name, downloads, staging, report, problems))
-            for name in _SETS
+            for name in sets
         ]
         for thread in threads:
             thread.start()
@@ -147,8 +171,13 @@ def _fetch(java: Path, target: Path, report: Progress) -> None:
                 "check that this machine reaches a Maven repository (behind a mirror, name an Ivy settings "
                 "file in WINDROW_IVY_SETTINGS) and run it again: what has been downloaded is kept.",
             )
-        staging.chmod(0o755)
-        staging.rename(target)
+        if "spark" in sets:
+            _compile_log_store(java, staging / "spark")
+        target.mkdir(exist_ok=True)
+        target.chmod(0o755)
+        for name in sets:
+            (staging / name).chmod(0o755)
+            (staging / name).rename(target / name)
         shutil.rmtree(downloads, ignore_errors=True)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
@@ -172,10 +201,32 @@ def _fetch_set(java: Path, name: str, downloads: Path, staging: Path, report: Pr
             if "[SUCCESSFUL" in line and ".jar" in line:
                 arrived += 1
                 if arrived % 5 == 0:
-                    report(f"  {name}: {arrived} of about {_SETS[name]} jars")
+                    report(f"  {name}: {arrived} of about {SETS[name]} jars")
     if ivy_run.returncode != 0 or not any((staging / name).glob("*.jar")):
         reasons = [line.strip() for line in tail if re.search("UNRESOLVED|FAILED|Exception|not found", line)]
         problems.append(f"{name}: " + "; ".join(list(dict.fromkeys(reasons or tail))[-4:]))
+
+
+def _compile_log_store(java: Path, jars: Path) -> None:
+    """Compile ConditionalLogStore into a jar of its own beside the others."""
+    spark = spark_home() / "jars"
+    compiler = os.pathsep.join(
+        str(jar) for name in ("janino", "commons-compiler") for jar in spark.glob(f"{name}-*.jar")
+    )
+    known = [*jars.glob("delta-storage-*.jar"), *spark.glob("hadoop-client-*.jar")]
+    with tempfile.TemporaryDirectory(dir=jars.parent) as classes:
+        command = [str(java), "-cp", compiler, "org.codehaus.commons.compiler.samples.CompilerDemo", "-d", classes]
+        command += ["-classpath", os.pathsep.join(map(str, known)), str(LOG_STORE)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        made = sorted(Path(classes).rglob("*.class"))
+        if done.returncode or not made:
+            raise JarsMissing(
+                f"{LOG_STORE.name} could not be compiled: {(done.stderr or done.stdout).strip()[-400:]}",
+                "is this Java 17, and PySpark as uv.lock names it?",
+            )
+        with zipfile.ZipFile(jars / "windrow-log-store.jar", "w") as jar:
+            for file in made:
+                jar.write(file, file.relative_to(classes))
 
 
 def _settings(cache: Path) -> Path:
@@ -198,11 +249,22 @@ def _proxy_options(environ: Mapping[str, str]) -> list[str]:
     return options
 
 
-def _configure(places: Places, jars: Path, classes: Path) -> None:
+def _class_path(places: Places) -> str:
+    """What Spark's class path begins with: the sets of Spark's own that are there. It is the same for all homes."""
+    jars = folder(places)
+    return os.pathsep.join(f"{jars}/{name}/*" for name in ("spark", "s3") if (jars / name).is_dir())
+
+
+def _configure(places: Places, java: Path) -> None:
     """Write the configuration files that differ from their templates."""
     places.spark_no_conf.mkdir(parents=True, exist_ok=True)
     places.spark_conf.mkdir(parents=True, exist_ok=True)
-    values = {"jars": f"{jars}/spark/*", "classes": str(classes), "conf": str(places.spark_conf)}
+    jars = _class_path(places)
+    values = {
+        "jars": jars,
+        "classes": str(archive.path(places, java_home(java), jars)),
+        "conf": str(places.spark_conf),
+    }
     for template in sorted(_TEMPLATES.iterdir()):
         text = template.read_text()
         for name, value in values.items():

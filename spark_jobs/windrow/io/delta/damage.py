@@ -10,15 +10,14 @@ A checkpoint only repeats the commits before it. Where they are all there, the w
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from windrow.io.delta import store
 from windrow.outcomes import NeedsPerson
 
 _LAST_CHECKPOINT = "_last_checkpoint"
@@ -39,41 +38,41 @@ def refuse_lost_commits(path: str, version: int) -> None:
     Raises:
         TableDamaged: names the commit.
     """
-    log = Path(path) / "_delta_log"
-    for number in range(_checkpointed(log) + 1, version + 1):
-        commit = _commit(log, number)
-        try:
-            empty = commit.stat().st_size == 0
-        except FileNotFoundError:  # cleaned after its retention: a checkpoint has it, named in the pointer or not
-            continue
-        if empty:
+    log = f"{path}/_delta_log"
+    first = _checkpointed(log) + 1
+    lost = _commit(version + 1)
+    there = store.sizes(log, [*(_commit(number) for number in range(first, version + 1)), lost, *_sums(lost)])
+    for number in range(first, version + 1):  # one that is gone was cleaned: a checkpoint has it, pointed to or not
+        if there.get(_commit(number)) == 0:
             raise TableDamaged(
-                f"{commit} is empty: what version {number} of the table held cannot be read, and readers would not "
-                f"notice. Restore the file from a backup, then run again; nothing was written.{_without_backup(commit)}"
+                f"{log}/{_commit(number)} is empty: what version {number} of the table held cannot be read, and "
+                "readers would not notice. Restore the file from a backup, then run again; nothing was written."
+                f"{_without_backup(log, _commit(number))}"
             )
-    lost = _commit(log, version + 1)
-    if _sums(lost) and not lost.exists():  # a writer makes them after the commit
+    # a writer makes checksums after the commit; it may have made both since the commit was looked for, so look again
+    if lost not in there and any(name in there for name in _sums(lost)) and not store.stat(f"{log}/{lost}"):
         raise TableDamaged(
-            f"{lost} is missing, and its checksums are there: it was lost. Restore the file from a backup, then run "
-            f"again; nothing was written.{_without_backup(lost)}"
+            f"{log}/{lost} is missing, and its checksums are there: it was lost. Restore the file from a backup, then "
+            f"run again; nothing was written.{_without_backup(log, lost)}"
         )
 
 
 def of_log(path: str, error: Exception) -> TableDamaged:
     """Return what is wrong with a log that delta-rs cannot read: the first damaged file, and the way out."""
-    log = Path(path) / "_delta_log"
-    broken = next(_broken(log), None)
+    log = f"{path}/_delta_log"
+    names = {file.name for file in store.listed(log)}
+    broken = next(_broken(log, names), None)
     what = f"the log in {log} cannot be read: {_first_line(error)}"
     if broken is not None:
-        what = f"{broken} {'cannot be read' if broken.exists() else 'is missing'}"
-    if broken is not None and broken.suffix != ".json" and _commits_are_whole(log):
+        what = f"{log}/{broken} {'cannot be read' if broken in names else 'is missing'}"
+    if broken is not None and not broken.endswith(".json") and _commits_are_whole(log, names):
         return TableDamaged(
             f"{path}: {what}. It only repeats what the commits hold, and they are all there: move it and "
-            f"{log / _LAST_CHECKPOINT} out of the folder, then run again. Nothing was written, and no row is lost."
+            f"{log}/{_LAST_CHECKPOINT} out of the folder, then run again. Nothing was written, and no row is lost."
         )
     return TableDamaged(
         f"{path}: {what}. It was cut, emptied or lost. Restore the folder {log} from a backup, then run again; nothing "
-        f"was written.{_without_backup(broken) if broken is not None else ''}"
+        f"was written.{_without_backup(log, broken) if broken is not None else ''}"
     )
 
 
@@ -101,84 +100,88 @@ def wrong_files(path: str, files: pa.Table) -> Iterator[str]:
         files: its data files (`tables.data_files`).
     """
     for name, size in zip(files["path"].to_pylist(), files["size_bytes"].to_pylist(), strict=True):
-        file = Path(path) / name
-        try:
-            found = file.stat().st_size
-        except FileNotFoundError:
-            yield f"{file} is missing"
-            continue
-        if found != size:
-            yield f"{file} has {found:,} bytes, and {size:,} were written"
+        found = store.stat(f"{path}/{name}")
+        if found is None:
+            yield f"{path}/{name} is missing"
+        elif found.size != size:
+            yield f"{path}/{name} has {found.size:,} bytes, and {size:,} were written"
 
 
-def _commit(log: Path, version: int) -> Path:
-    return log / f"{version:020d}.json"
+def _commit(version: int) -> str:
+    return f"{version:020d}.json"
 
 
-def _sums(commit: Path) -> list[Path]:
-    """The checksums of a commit that are there: Delta's of the version, and Hadoop's of the file."""
-    return [file for file in (commit.with_suffix(".crc"), commit.with_name(f".{commit.name}.crc")) if file.exists()]
+def _sums(commit: str) -> list[str]:
+    """The checksums that a commit may have: Delta's of the version, and Hadoop's of the file."""
+    return [f"{commit.removesuffix('.json')}.crc", f".{commit}.crc"]
 
 
-def _without_backup(commit: Path) -> str:
+def _without_backup(log: str, commit: str) -> str:
     """What to do about a damaged commit without a backup; nothing for one that newer commits build on."""
-    if any(file > commit for file in commit.parent.glob("[0-9]*.json")) or commit.suffix != ".json":
+    names = {file.name for file in store.listed(log)}
+    if not commit.endswith(".json") or any(name > commit for name in names if _is_commit(name)):
         return ""
-    files = [file for file in (commit, *_sums(commit)) if file.exists()]
+    files = [f"{log}/{name}" for name in (commit, *_sums(commit)) if name in names]
     return (
-        f" Without a backup, move {' and '.join(map(str, files))} out of the folder: the next run then says what is "
+        f" Without a backup, move {' and '.join(files)} out of the folder: the next run then says what is "
         "missing, and what can be done."
     )
 
 
-def _checkpointed(log: Path) -> int:
+def _checkpointed(log: str) -> int:
     """Return the version of the newest checkpoint that the log points to; -1 where it points to none."""
     try:
-        return int(json.loads((log / _LAST_CHECKPOINT).read_text())["version"])
+        return int(json.loads(store.read(f"{log}/{_LAST_CHECKPOINT}"))["version"])
     except (OSError, ValueError, KeyError, TypeError):  # readers do without it, too
         return -1
 
 
-def _broken(log: Path) -> Iterator[Path]:
-    """Yield the files of the log that cannot be read, or that it points to and lacks; newest first."""
+def _is_commit(name: str) -> bool:
+    found = _FILE.match(name)
+    return found is not None and found["kind"] == "json"
+
+
+def _broken(log: str, names: set[str]) -> Iterator[str]:
+    """Yield the names of files of the log that cannot be read, or that it points to and lacks; newest first."""
     pointed = _checkpointed(log)
-    if pointed >= 0 and not any(log.glob(f"{pointed:020d}.checkpoint*")):
-        yield log / f"{pointed:020d}.checkpoint.parquet"
-    commits, sums = ({int(file.stem) for file in log.glob(f"[0-9]*.{kind}")} for kind in ("json", "crc"))
+    if pointed >= 0 and not any(name.startswith(f"{pointed:020d}.checkpoint") for name in names):
+        yield f"{pointed:020d}.checkpoint.parquet"
+    commits = {int(name.split(".")[0]) for name in names if _is_commit(name)}
+    sums = {int(name.split(".")[0]) for name in names if re.fullmatch(r"\d{20}\.crc", name)}
     for missing in sorted(set(range(pointed + 1, max(commits | sums, default=0) + 1)) - commits, reverse=True):
-        yield _commit(log, missing)
-    for file in sorted(log.iterdir(), reverse=True):
-        if (found := _FILE.match(file.name)) is None:
+        yield _commit(missing)
+    for name in sorted(names, reverse=True):
+        if (found := _FILE.match(name)) is None:
             continue
         try:
             if found["kind"] == "json":
-                _read_commit(file)
-            elif file.suffix == ".parquet":
-                pq.read_table(file)
+                _read_commit(log, name)
+            elif name.endswith(".parquet"):
+                pq.read_table(name, filesystem=store.filesystem(log))
         except (OSError, ValueError, pa.ArrowException):
-            yield file
+            yield name
 
 
-def _commits_are_whole(log: Path) -> bool:
+def _commits_are_whole(log: str, names: set[str]) -> bool:
     """Return whether every version from 0 to the newest has a commit that can be read."""
-    commits = sorted(log.glob("[0-9]*.json"))
+    commits = sorted(name for name in names if _is_commit(name))
     try:
-        for file in commits:
-            _read_commit(file)
+        for name in commits:
+            _read_commit(log, name)
     except (OSError, ValueError):
         return False
-    return [int(file.stem) for file in commits] == list(range(len(commits)))
+    return [int(name.split(".")[0]) for name in commits] == list(range(len(commits)))
 
 
-def _read_commit(file: Path) -> None:
+def _read_commit(log: str, name: str) -> None:
     """Read a commit.
 
     Raises:
         ValueError: it is empty, or a line of it is no JSON.
     """
-    lines = file.read_text().splitlines()
+    lines = store.read(f"{log}/{name}").decode().splitlines()
     if not lines:
-        raise ValueError(f"{os.fspath(file)} is empty")
+        raise ValueError(f"{name} is empty")
     for line in lines:
         json.loads(line)
 

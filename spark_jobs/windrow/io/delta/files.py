@@ -12,14 +12,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 from deltalake.transaction import AddAction, RemoveAction
 
 from windrow.columns import DATE
-from windrow.io.delta import damage
+from windrow.io.delta import damage, store
 from windrow.semantics.intervals import MICROSECOND, micros
 from windrow.text import instant_text
 
@@ -31,18 +30,24 @@ _LONGEST_TEXT = 32
 class DataFile:
     """A Parquet file with its footer."""
 
-    path: Path
+    path: str
+    """location"""
     footer: pq.FileMetaData
 
     @classmethod
-    def read(cls, path: Path) -> DataFile:
+    def read(cls, path: str) -> DataFile:
         """Read the footer of the file at `path`.
 
         Raises:
             TableDamaged: it is missing or cut.
         """
-        with damage.named(str(path)):
-            return cls(path, pq.read_metadata(path))
+        with damage.named(path):
+            return cls(path, store.footer(path))
+
+    @property
+    def name(self) -> str:
+        """The last part of its location, without the `part-` that all have."""
+        return self.path.rsplit("/", 1)[1].removeprefix("part-")
 
     @property
     def rows(self) -> int:
@@ -103,18 +108,20 @@ class DataFile:
 
 
 def add_action(
-    table: Path, name: str, footer: DataFile, columns: Sequence[str], day: str | None, *, data_change: bool = True
+    path: str, name: str, footer: DataFile, columns: Sequence[str], day: str | None, *, data_change: bool = True
 ) -> AddAction:
     """Return the log entry that adds the file `name`, which is already in the folder of the table.
 
     Args:
+        path: location of the table.
         footer: the same file, read under this or another path; its statistics of `columns` go into the entry.
         day: value of the partition column, where the table has one.
         data_change: false where the rows were in the table before (compaction).
     """
-    stat = (table / name).stat()
+    file = store.stat(f"{path}/{name}")
+    assert file is not None, "it was given this name just now"
     known = json.dumps(footer.statistics(columns), separators=(",", ":"))
-    return AddAction(name, stat.st_size, _partition(day), int(stat.st_mtime * 1000), data_change, known)
+    return AddAction(name, file.size, _partition(day), micros(file.modified) // 1000, data_change, known)
 
 
 def remove_action(name: str, size: int, day: str | None, at: datetime, *, data_change: bool = True) -> RemoveAction:

@@ -1,7 +1,8 @@
-"""One writer at a time per table: Delta's commit on a local disk is a rename, which two processes can both win.
+"""One writer at a time per table: work that only one can commit is not begun by two, and who waits says for whom.
 
-The kernel holds the lock (flock) and releases it when its holder dies, in whatever way. The holder writes its process
-id, host and start time next to the lock, so that a waiting process can name it.
+On one machine the kernel holds the lock (flock) and releases it when its holder dies, in whatever way. The holder
+writes its process id, host and start time next to it. Where tables are in a store, a lease there (see `leases`) does
+the same for several machines. Neither is what makes a commit safe: of many writers one wins a version in any case.
 """
 
 from __future__ import annotations
@@ -11,18 +12,22 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, TypeVar
 
 from filelock import FileLock, Timeout
 
 from windrow.files import write_whole
+from windrow.io.delta import leases
 from windrow.outcomes import AnotherWriter
+from windrow.places import Lock
 from windrow.text import short_instant_text
 
 _REPORT_AFTER_SECONDS = 5.0
+T = TypeVar("T")
 
 
 class Locked(AnotherWriter):
@@ -30,41 +35,79 @@ class Locked(AnotherWriter):
 
 
 @contextmanager
-def held(path: Path, *, wait_seconds: float = 600.0) -> Iterator[None]:
-    """Hold the lock at `path` for the body.
+def held(lock: Lock, *, wait_seconds: float = 600.0) -> Iterator[None]:
+    """Hold a lock for the body.
 
     Raises:
         Locked: it was not free within `wait_seconds`; the message names the holder.
     """
+    path, deadline = lock.file, time.monotonic() + wait_seconds
     path.parent.mkdir(parents=True, exist_ok=True)
-    lock, holder = FileLock(str(path)), path.with_suffix(".holder")
-    deadline = time.monotonic() + wait_seconds
-    is_reported = False
-    while True:
-        try:
-            lock.acquire(timeout=min(_REPORT_AFTER_SECONDS, max(0.0, deadline - time.monotonic())))
-            break
-        except Timeout:
-            if time.monotonic() >= deadline:
-                raise Locked(
-                    f"locked: {path.stem} is held by {_holder(holder)}; waited {wait_seconds:.0f} s. "
-                    "Try again when it is done; the lock of a holder that died is already free."
-                ) from None
-            if not is_reported:
-                print(f"waiting for {path.stem}, held by {_holder(holder)}", file=sys.stderr, flush=True)
-                is_reported = True
+    flock, holder = FileLock(str(path)), path.with_suffix(".holder")
+    _wait(lambda seconds: _flocked(flock, seconds), deadline, path.stem, lambda: _noted(holder))
     try:
         since = short_instant_text(datetime.now(UTC))
-        write_whole(holder, json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": since}))
-        yield
+        me = {"pid": os.getpid(), "host": socket.gethostname(), "since": since, "file": str(path)}
+        write_whole(holder, json.dumps(me))
+        if lock.lease is None:
+            yield
+            return
+        lease = lock.lease
+        tag = _wait(lambda seconds: _leased(lease, me, seconds), deadline, path.stem, lambda: leases.holder_of(lease))
+        with leases.renewed(lease, me, tag):
+            yield
     finally:
-        lock.release()
+        flock.release()
 
 
-def _holder(path: Path) -> str:
-    """Return the holder in words. Its note may be missing, because it is written after the lock is taken."""
+def _wait(
+    attempt: Callable[[float], T | None], deadline: float, name: str, holder: Callable[[], dict[str, Any] | None]
+) -> T:
+    """Return what an attempt of some seconds gives; after the first it is said who is waited for.
+
+    Raises:
+        Locked: none gave anything before the deadline.
+    """
+    began, is_reported = time.monotonic(), False
+    while (found := attempt(min(_REPORT_AFTER_SECONDS, max(0.0, deadline - time.monotonic())))) is None:
+        if time.monotonic() >= deadline:
+            raise Locked(
+                f"locked: {name} is held by {_in_words(holder())}; waited {time.monotonic() - began:.0f} s. "
+                "Try again when it is done; the lock of a holder that died is free, or will be within a minute."
+            )
+        if not is_reported:
+            print(f"waiting for {name}, held by {_in_words(holder())}", file=sys.stderr, flush=True)
+            is_reported = True
+    return found
+
+
+def _flocked(flock: FileLock, seconds: float) -> bool | None:
     try:
-        note = json.loads(path.read_text())
+        flock.acquire(timeout=seconds)
+    except Timeout:
+        return None
+    return True
+
+
+def _leased(lease: str, me: dict[str, Any], seconds: float) -> str | None:
+    """Ask for the lease each second."""
+    until = time.monotonic() + seconds
+    while (tag := leases.acquired(lease, me)) is None and time.monotonic() < until:
+        time.sleep(1.0)
+    return tag
+
+
+def _noted(path: Path) -> dict[str, Any] | None:
+    """What the holder has written of itself; it may be missing, because it is written after the lock is taken."""
+    try:
+        return dict(json.loads(path.read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _in_words(note: dict[str, Any] | None) -> str:
+    try:
+        assert note is not None
         return f"pid {note['pid']} on {note['host']} since {note['since']}"
-    except (OSError, ValueError, KeyError):
+    except (AssertionError, KeyError):
         return "a process that has not written its name yet"

@@ -1,11 +1,12 @@
 """Files that are to join the training table with the rows of an interval: the candidate's own, or new ones.
 
     candidates/_plan=<plan>/part-*.parquet, if they have the columns and the number that will be published
-    candidates ─▶ one job ─▶ staging/<pipeline>/<plan>-<pid>/_n=<number>/part-*.parquet, if not
+    candidates ─▶ one job ─▶ <pipeline>/staging/<plan>-<pid>/_n=<number>/part-*.parquet, if not
                                                     │ in the commit of that number
                                                     ▼
-                             training/_date=<day>/part-<n>-<number>-<plan>.snappy.parquet, added with statistics
+                             training/_date=<day>/part-<number>-<name>, added with statistics
 
+The name is Spark's, which no other write has: a process that is late cannot replace a file that is published.
 A file holds rows of one interval, so that a later publication of the interval can remove it without reading it.
 No reader sees a staged file before a commit names it. The staging folder is removed with the process, or a day later.
 """
@@ -13,13 +14,10 @@ No reader sees a staged file before a commit names it. The staging folder is rem
 from __future__ import annotations
 
 import os
-import shutil
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
-from pathlib import Path
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from deltalake import DeltaTable
@@ -28,13 +26,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from windrow.columns import DATE, INTERVAL, PUBLICATION, ROW_ORDER
-from windrow.io.delta import files, scan, tables
+from windrow.io.delta import files, scan, store, tables
 from windrow.io.delta.files import DataFile
 from windrow.semantics.intervals import Interval
 from windrow.semantics.plan import Plan
 
 _NUMBER = "_n"
-_ABANDONED_SECONDS = 24 * 3600
+_ABANDONED = timedelta(days=1)
 
 
 @dataclass(frozen=True)
@@ -53,13 +51,14 @@ class Staged:
         return sum(file.rows for file in self.files)
 
 
-def own(plan: Plan, number: int, paths: Sequence[Path], columns: Mapping[str, str]) -> Staged | None:
+def own(plan: Plan, number: int, paths: Sequence[str], columns: Mapping[str, str]) -> Staged | None:
     """Return the candidate's own files, or None where they cannot be published as they are.
 
     That is so where their rows carry another publication number, because another one was expected when they were
     written, or where they have columns that the training table does not get.
 
     Args:
+        paths: locations of its files.
         columns: name → type as Spark writes it, of what a training row has, without the partition column.
     """
     own_files = tuple(DataFile.read(path) for path in paths)
@@ -76,16 +75,16 @@ def _has_number(file: DataFile, number: int) -> bool:
 
 
 @contextmanager
-def staged(rows: DataFrame, numbers: Mapping[Plan, int], root: Path) -> Iterator[dict[str, Staged]]:
+def staged(rows: DataFrame, numbers: Mapping[Plan, int], root: str) -> Iterator[dict[str, Staged]]:
     """Write `rows` in one job; yields the files by plan id and removes them afterwards.
 
     Args:
         rows: training rows of all plans, with their publication numbers.
         numbers: publication number of each plan, as in the rows' `_publication`.
-        root: folder on the same file system as the tables.
+        root: location in the folder or store of the tables.
     """
     _remove_abandoned(root)
-    folder = root / f"{next(iter(numbers)).id}-{os.getpid()}"
+    folder = f"{root}/{next(iter(numbers)).id}-{os.getpid()}"
     without_day = rows.drop(DATE)
     try:
         (
@@ -93,19 +92,21 @@ def staged(rows: DataFrame, numbers: Mapping[Plan, int], root: Path) -> Iterator
             .sortWithinPartitions(_NUMBER, *ROW_ORDER)
             .write.mode("overwrite")
             .partitionBy(_NUMBER)
-            .parquet(str(folder))
+            .parquet(folder)
         )
         columns = {field.name: field.dataType.simpleString() for field in without_day.schema}
         yield {
-            plan.id: Staged(plan, number, _files_in(folder / f"{_NUMBER}={number}"), columns)
+            plan.id: Staged(plan, number, files_in(f"{folder}/{_NUMBER}={number}"), columns)
             for plan, number in numbers.items()
         }
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        store.remove_all(folder)
 
 
-def _files_in(folder: Path) -> tuple[DataFile, ...]:
-    return tuple(DataFile.read(path) for path in sorted(folder.glob("*.parquet")))
+def files_in(folder: str) -> tuple[DataFile, ...]:
+    """Return the Parquet files that Spark has written directly into a folder, by name."""
+    names = [file.name for file in store.listed(folder) if file.name.endswith(".parquet") and "/" not in file.name]
+    return tuple(DataFile.read(f"{folder}/{name}") for name in names)
 
 
 def fits(table: DeltaTable, columns: Mapping[str, str]) -> bool:
@@ -141,34 +142,26 @@ def files_with(table: DeltaTable, interval: Interval) -> list[dict[str, Any]]:
 
 
 def additions(path: str, staged: Staged, statistics: Sequence[str]) -> list[AddAction]:
-    """Link the files into the folder of the table and return the log entries that add them. Idempotent.
+    """Give the files names in the folder of the table and return the log entries that add them. Idempotent.
 
     Args:
         statistics: columns whose statistics go into the log.
     """
     day = f"{staged.plan.interval.start:%Y-%m-%d}"
-    (Path(path) / f"{DATE}={day}").mkdir(parents=True, exist_ok=True)
     actions = []
-    for n, file in enumerate(staged.files):
-        name = f"{DATE}={day}/part-{n:05d}-{staged.number}-{staged.plan.id}.snappy.parquet"
-        _link(file.path, Path(path) / name)
-        actions.append(files.add_action(Path(path), name, file, statistics, day))
+    for file in staged.files:
+        name = f"{DATE}={day}/part-{staged.number}-{file.name}"
+        store.copy(file.path, f"{path}/{name}")
+        actions.append(files.add_action(path, name, file, statistics, day))
     return actions
 
 
-def _link(file: Path, to: Path) -> None:
-    """Give the file a second name; copy it where the file system has no links."""
-    temporary = to.with_name(f".{to.name}.{os.getpid()}")
-    temporary.unlink(missing_ok=True)
-    try:
-        os.link(file, temporary)
-    except OSError:
-        shutil.copyfile(file, temporary)
-    temporary.replace(to)
-
-
-def _remove_abandoned(root: Path) -> None:
+def _remove_abandoned(root: str) -> None:
     """Remove the folders of killed processes: those to which nobody has written for a day."""
-    for folder in root.glob("*-*") if root.is_dir() else ():
-        if time.time() - folder.stat().st_mtime > _ABANDONED_SECONDS:
-            shutil.rmtree(folder, ignore_errors=True)
+    written: dict[str, datetime] = {}
+    for file in store.listed(root):
+        folder = file.name.split("/", 1)[0]
+        written[folder] = max(file.modified, written.get(folder, file.modified))
+    for folder, last in written.items():
+        if datetime.now(UTC) - last > _ABANDONED:
+            store.remove_all(f"{root}/{folder}")

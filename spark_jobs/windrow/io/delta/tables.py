@@ -1,20 +1,24 @@
 """Small Delta tables, read and written without a JVM (delta-rs).
 
-A write names an app id and a version. A second write of a version raises here, because Delta itself would skip it
-silently. Writers hold the table's lock (see `locks`), so no commit happens between the check and the write.
+A write names an app id and a version, and of all writers of a version one wins, in whatever process, with a lock or
+without. An error does not tell whether the commit was made: its answer may be lost, and a second try of it would find
+the first one in its way. Therefore the log is looked at: a commit carries a digest of its rows, and what is there with
+this digest was written.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
-from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.transaction import AddAction, RemoveAction
 
-from windrow.io.delta import damage
+from windrow.io.delta import damage, store
 from windrow.outcomes import AnotherWriter
 from windrow.semantics.plan import Plan
 
@@ -23,6 +27,10 @@ Filter = tuple[str, str, Any]
 
 COMPACT_EVERY = 50
 """Commits between two compactions; many one-row files make a table slow to read."""
+_DIGEST = "windrow.digest"
+"""Key of the digest in a commit's own metadata."""
+_TRIES = 20
+"""Tries of a write that may come at any version; each is lost only to a writer that has committed."""
 _CHECKPOINTS = {"delta.checkpointInterval": "10"}
 """Small tables are opened often, and a checkpoint spares the reader most single commits."""
 
@@ -37,7 +45,7 @@ def opened(path: str) -> DeltaTable | None:
     Raises:
         TableDamaged: the table has a log that cannot be read, or lacks a commit.
     """
-    if not os.path.isdir(path):  # delta-rs would create the folder of a table that is only asked for
+    if not store.may_exist(path):  # delta-rs would create the folder of a table that is only asked for
         return None
     try:
         table = DeltaTable(path)
@@ -155,40 +163,140 @@ def append_once(
     schema: pa.Schema,
     rows: Iterable[Mapping[str, Any]],
     *,
-    app_id: str | None = None,
-    version: int | None = None,
+    app_id: str,
+    version: int,
+    message: str | None = None,
+    merge_files: bool = True,
 ) -> None:
-    """Append rows in one commit; with an app id, exactly once per version.
+    """Append rows in one commit, exactly once per version of the app id.
 
     Args:
         rows: values by column; a missing one is null.
         app_id: names the writer; it has versions of its own.
         version: number of this write, greater than those before.
+        message: JSON text that the commit carries.
+        merge_files: whether all files of the table become one after every so many commits.
     Raises:
         WriteSkipped: the version is not newer than the last one of the app id.
     """
     table = opened(path)
-    transactions = None
-    # the caller's lock keeps this check true until the commit; without it Delta would skip the write silently
-    if app_id is not None and version is not None:
-        last = table.transaction_version(app_id) if table is not None else None
-        if last is not None and version <= last:
-            raise WriteSkipped(
-                f"{path}: version {version} of {app_id} is not newer than {last}; another writer was faster. "
-                "Start the job again: it will see what is there."
-            )
-        transactions = [Transaction(app_id, version)]
+    last = table.transaction_version(app_id) if table is not None else None
+    if last is not None and version <= last:
+        raise WriteSkipped(
+            f"{path}: version {version} of {app_id} is not newer than {last}; another writer was faster. "
+            "Start the job again: it will see what is there."
+        )
     data = pa.Table.from_pylist([{name: row.get(name) for name in schema.names} for row in rows], schema)
-    properties = CommitProperties(app_transactions=transactions)
-    # schema_mode: a table that was created by an older release gains its missing columns
-    write_deltalake(
-        table or path,
-        data,
-        mode="append",
-        schema_mode="merge",
-        configuration=None if table else _CHECKPOINTS,
-        commit_properties=properties,
+    digest = _digest(data)
+    properties = CommitProperties(
+        custom_metadata={_DIGEST: digest} | ({"userMetadata": message} if message else {}),
+        app_transactions=[Transaction(app_id, version)],
     )
-    written = table or DeltaTable(path)
-    if written.version() % COMPACT_EVERY == 0:
-        written.optimize.compact()
+    try:
+        # schema_mode: a table that was created by an older release gains its missing columns
+        write_deltalake(
+            table or path,
+            data,
+            mode="append",
+            schema_mode="merge",
+            configuration=None if table else _CHECKPOINTS,
+            commit_properties=properties,
+        )
+    except DeltaError as error:
+        if not _has_commit(path, digest, after=-1 if table is None else table.version()):
+            raise WriteSkipped(
+                f"{path}: version {version} of {app_id} was not committed ({_first_line(error)}). "
+                "Start the job again: it will see what is there."
+            ) from error
+    written = table or opened(path)
+    if merge_files and written is not None and written.version() % COMPACT_EVERY == 0:
+        with suppress(CommitFailedError):  # a writer that came between wins
+            written.optimize.compact()
+
+
+def append_next(
+    path: str,
+    schema: pa.Schema,
+    rows: Iterable[Mapping[str, Any]],
+    *,
+    app_id: str,
+    is_done: Callable[[], bool] = lambda: False,
+) -> bool:
+    """Append rows as the next version of the app id, unless that was done; return whether this call has done it.
+
+    Args:
+        rows: values by column; a missing one is null.
+        is_done: asked before each try, because another writer may be faster.
+    Raises:
+        WriteSkipped: others were faster each time.
+    """
+    rows = list(rows)
+    for left in reversed(range(_TRIES)):
+        version = max(0, version_of(path, app_id)) + 1  # before `is_done`: what is written after it takes this version
+        if is_done():
+            return False
+        try:
+            append_once(path, schema, rows, app_id=app_id, version=version)
+            return True
+        except WriteSkipped:
+            if not left:
+                raise
+    raise AssertionError("the last try returns or raises")
+
+
+def commit_files(
+    path: str,
+    table: DeltaTable,
+    actions: Sequence[AddAction | RemoveAction],
+    *,
+    identity: str,
+    partition_by: Sequence[str] = (),
+    message: str | None = None,
+    transaction: tuple[str, int] | None = None,
+) -> None:
+    """Add and remove files that are there already, in one commit on top of `table`, or do nothing.
+
+    Args:
+        identity: text that no other commit of the table has; by it the commit is found where its answer was lost.
+        message: JSON text that the commit carries.
+        transaction: app id and version.
+    Raises:
+        WriteSkipped: another writer has taken the version, or has removed one of the files.
+    """
+    digest, before = hashlib.sha256(identity.encode()).hexdigest(), table.version()
+    try:
+        table.create_write_transaction(
+            list(actions),
+            mode="append",
+            schema=table.schema(),
+            partition_by=list(partition_by) or None,
+            commit_properties=CommitProperties(
+                custom_metadata={_DIGEST: digest} | ({"userMetadata": message} if message else {}),
+                app_transactions=[Transaction(*transaction)] if transaction else None,
+            ),
+        )
+    except DeltaError as error:
+        if not _has_commit(path, digest, after=before):
+            raise WriteSkipped(
+                f"{path}: another writer was faster ({_first_line(error)}), and nothing was committed. Start the job "
+                "again: it will see what is there."
+            ) from error
+
+
+def _digest(data: pa.Table) -> str:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, data.schema) as stream:
+        stream.write_table(data)
+    return hashlib.sha256(sink.getvalue()).hexdigest()
+
+
+def _has_commit(path: str, digest: str, after: int) -> bool:
+    """Return whether a version after this one has the digest."""
+    table = opened(path)
+    if table is None or table.version() <= after:
+        return False
+    return any(entry.get(_DIGEST) == digest for entry in table.history(limit=table.version() - after))
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -65,7 +65,7 @@ def impact_row(
 def append(home: Home, rows: Sequence[ImpactRow]) -> None:
     """Append the rows of an analysis in one commit. A repeated analysis is appended again, with its own time."""
     with held(home.lock(Table.LAG_IMPACT)):
-        tables.append_once(home.table(Table.LAG_IMPACT), LAG_IMPACT, rows)
+        tables.append_next(home.table(Table.LAG_IMPACT), LAG_IMPACT, rows, app_id="windrow.lag_impact")
 
 
 def read(home: Home, columns: Iterable[str] | None = None) -> list[ImpactRow]:

@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -108,15 +108,8 @@ def append_account(path: str, account: Account) -> None:
     """Record the account of a committed batch, in a commit without rows. The caller holds the landing lock."""
     table = tables.opened(path)
     assert table is not None, "a committed batch has a table"
-    table.create_write_transaction(
-        [],
-        mode="append",
-        schema=table.schema(),
-        commit_properties=CommitProperties(
-            custom_metadata={"userMetadata": account.to_json()},
-            app_transactions=[Transaction(ACCOUNT_APP_ID, account.batch)],
-        ),
-    )
+    message = account.to_json()
+    tables.commit_files(path, table, [], identity=message, message=message, transaction=(ACCOUNT_APP_ID, account.batch))
 
 
 def committed_after(path: str, number: int) -> Iterator[Committed]:

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
-from deltalake import CommitProperties, Transaction, write_deltalake
+from deltalake import write_deltalake
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -30,11 +29,8 @@ def append(home: Home, new_pass: Pass, lines: Sequence[Mapping[str, Any]]) -> No
         lines: values by column of `schemas.LATE`; a missing one is null.
     """
     crash_points.point("late.before_commit")
-    data = pa.Table.from_pylist([{name: line.get(name) for name in LATE.names} for line in lines], LATE)
-    properties = CommitProperties(
-        custom_metadata={"userMetadata": new_pass.to_json()}, app_transactions=[Transaction(APP_ID, new_pass.number)]
-    )
-    write_deltalake(path_of(home), data, mode="append", commit_properties=properties)
+    number, message = new_pass.number, new_pass.to_json()
+    tables.append_once(path_of(home), LATE, lines, app_id=APP_ID, version=number, message=message, merge_files=False)
     crash_points.point("late.after_commit")
 
 

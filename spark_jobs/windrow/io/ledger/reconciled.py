@@ -17,4 +17,4 @@ from windrow.schemas import RECONCILED
 def record(home: Home, rows: Sequence[Mapping[str, Any]]) -> None:
     """Append the outcomes of a run (columns of `schemas.RECONCILED`) in one commit."""
     with held(home.lock(Table.RECONCILED)):
-        tables.append_once(home.table(Table.RECONCILED), RECONCILED, rows)
+        tables.append_next(home.table(Table.RECONCILED), RECONCILED, rows, app_id="windrow.reconciled")

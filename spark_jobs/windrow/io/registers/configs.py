@@ -20,11 +20,15 @@ from windrow.text import duration_text, instant_text
 
 
 def keep(home: Home, now: datetime) -> None:
-    """Record the pipeline under its hash, unless it is recorded already. The caller holds the lock of `plans`."""
-    path = home.table(Table.CONFIGS)
-    if not tables.read(path, columns=["config_hash"], filters=[("config_hash", "=", home.pipeline.config_hash)]):
-        row = {"config_hash": home.pipeline.config_hash, "pipeline": to_text(home.pipeline), "recorded_at": now}
-        tables.append_once(path, CONFIGS, [row])
+    """Record the pipeline under its hash, unless it is recorded already."""
+    path, config_hash = home.table(Table.CONFIGS), home.pipeline.config_hash
+    row = {"config_hash": config_hash, "pipeline": to_text(home.pipeline), "recorded_at": now}
+
+    def is_done() -> bool:
+        return bool(tables.read(path, columns=["config_hash"], filters=[("config_hash", "=", config_hash)]))
+
+    if not is_done():
+        tables.append_next(path, CONFIGS, [row], app_id="windrow.configs", is_done=is_done)
 
 
 def of_hash(home: Home, config_hash: str) -> Pipeline | None:

@@ -19,7 +19,7 @@ from windrow.semantics.plan import Plan
 def record(home: Home, rows: Sequence[Mapping[str, Any]]) -> None:
     """Append judged measures (columns of `schemas.QUALITY`) in one commit."""
     with held(home.lock(Table.QUALITY)):
-        tables.append_once(home.table(Table.QUALITY), QUALITY, rows)
+        tables.append_next(home.table(Table.QUALITY), QUALITY, rows, app_id="windrow.quality")
 
 
 def of_plans(home: Home, plans: Sequence[Plan]) -> dict[str, list[dict[str, Any]]]:

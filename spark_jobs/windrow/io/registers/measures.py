@@ -11,10 +11,15 @@ from windrow.io.delta import tables
 from windrow.schemas import MEASURES
 from windrow.semantics.plan import Plan
 
+APP_ID = "windrow.measures"
+
 
 def record(home: Home, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Append measures (columns of `schemas.MEASURES`) in one commit. The caller holds the lock of the candidates."""
-    tables.append_once(home.table(Table.MEASURES), MEASURES, rows)
+    """Append measures (columns of `schemas.MEASURES`) in one commit, once per plan."""
+    ids = {row["plan"] for row in rows}
+    tables.append_next(
+        home.table(Table.MEASURES), MEASURES, rows, app_id=APP_ID, is_done=lambda: bool(ids) and ids <= plan_ids(home)
+    )
 
 
 def are_recorded(home: Home, plans: Sequence[Plan]) -> bool:

@@ -82,5 +82,8 @@ def record(home: Home, plans: Iterable[Plan], now: datetime, request: Request | 
             }
             for plan in plans
         ]
-        tables.append_once(home.table(Table.PLANS), PLANS, rows)
-        return plans
+        path = home.table(Table.PLANS)
+        is_first = tables.append_next(
+            path, PLANS, rows, app_id="windrow.plans", is_done=lambda: bool(of_run(home, plans[0].run))
+        )
+        return plans if is_first else of_run(home, plans[0].run)

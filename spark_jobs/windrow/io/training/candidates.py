@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -97,13 +96,13 @@ def read(spark: SparkSession, home: Home, plans: Sequence[Plan]) -> DataFrame:
     return rows.where(F.col(PLAN).isin(ids)).withColumn(PAIRED, paired)
 
 
-def files_of(home: Home, plans: Sequence[Plan]) -> tuple[dict[str, list[Path]], ColumnTypes]:
-    """Return the candidates' files by plan id, and the table's columns with their types. No session is needed."""
+def files_of(home: Home, plans: Sequence[Plan]) -> tuple[dict[str, list[str]], ColumnTypes]:
+    """Return the locations of the candidates' files by plan id, and the table's columns with their types."""
     path = home.table(Table.CANDIDATES)
     table = lookup.opened(path)
     if table is None:
         return {plan.id: [] for plan in plans}, {}
-    files = {plan.id: [Path(path) / file for file in sorted(table.paths(_files_with(plan.id)))] for plan in plans}
+    files = {plan.id: [f"{path}/{file}" for file in sorted(table.paths(_files_with(plan.id)))] for plan in plans}
     return files, {field.name: field.dataType.simpleString() for field in scan.spark_schema(table.table)}
 
 

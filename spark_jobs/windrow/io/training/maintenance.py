@@ -13,10 +13,8 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 from deltalake import DeltaTable
@@ -35,9 +33,10 @@ from windrow.columns import (
     TRAINING_STATISTICS,
 )
 from windrow.home import Home, Table
-from windrow.io.delta import files, tables
+from windrow.io.delta import files, store, tables
 from windrow.io.delta.files import DataFile
 from windrow.io.delta.locks import held
+from windrow.io.delta.staging import files_in
 from windrow.io.registers import plans
 from windrow.semantics.balance import BalanceBroken
 from windrow.semantics.maintenance import HOUR, LandingFile, Piece, TrainingFile, require_safe
@@ -81,14 +80,14 @@ def compact(
         sizes = {} if table is None else _sizes(table, piece)
         if table is None or piece.paths != sizes.keys():  # another process was faster; the next run looks again
             return 0
-        folder = home.places.home / "staging" / home.pipeline.name / f"compact-{os.getpid()}"
+        folder = f"{home.places.staging(home.pipeline.name)}/compact-{os.getpid()}"
         try:
             _stage(spark, path, piece, folder)
-            added = _additions(path, piece, table, sorted(folder.glob("*.parquet")))
+            added = _additions(path, piece, files_in(folder))
             _require_all_rows(path, piece, added)
-            _commit(table, piece, added, sizes, host_now())
+            _commit(path, table, piece, added, sizes, host_now())
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            store.remove_all(folder)
     return len(piece.paths) - len(added)
 
 
@@ -115,24 +114,24 @@ def _condition(piece: Piece) -> str:
     return f"{BATCH} >= {first} AND {BATCH} <= {last}"
 
 
-def _stage(spark: SparkSession, path: str, piece: Piece, folder: Path) -> None:
+def _stage(spark: SparkSession, path: str, piece: Piece, folder: str) -> None:
     """Write the rows of the piece to new files in `folder`, without the partition column, as the table has them."""
     rows = spark.read.format("delta").load(path).where(_condition(piece))
     few = rows.coalesce(1) if piece.wanted == 1 else rows.repartitionByRange(piece.wanted, EVENT_TIME)
     ordered = few.sortWithinPartitions(*ROW_ORDER)
-    (ordered.drop(DATE) if piece.day else ordered).write.mode("overwrite").parquet(str(folder))
+    (ordered.drop(DATE) if piece.day else ordered).write.mode("overwrite").parquet(folder)
 
 
-def _additions(path: str, piece: Piece, table: DeltaTable, staged: Sequence[Path]) -> list[AddAction]:
-    """Move the new files into the folder of the table and return the log entries that add them."""
+def _additions(path: str, piece: Piece, staged: Sequence[DataFile]) -> list[AddAction]:
+    """Give the new files names in the folder of the table and return the log entries that add them."""
     columns = TRAINING_STATISTICS if piece.day else LANDING_META
     day = str(piece.day) if piece.day else None
     within = f"{DATE}={day}/" if day else ""
     actions = []
-    for n, file in enumerate(staged):
-        name, footer = f"{within}part-{n:05d}-compact-{table.version()}.snappy.parquet", DataFile.read(file)
-        file.replace(Path(path) / name)
-        actions.append(files.add_action(Path(path), name, footer, columns, day, data_change=False))
+    for file in staged:
+        name = f"{within}part-compact-{file.name}"
+        store.copy(file.path, f"{path}/{name}")
+        actions.append(files.add_action(path, name, file, columns, day, data_change=False))
     return actions
 
 
@@ -147,7 +146,12 @@ def _require_all_rows(path: str, piece: Piece, added: Sequence[AddAction]) -> No
 
 
 def _commit(
-    table: DeltaTable, piece: Piece, added: Sequence[AddAction], removed: Mapping[str, int], now: datetime
+    path: str,
+    table: DeltaTable,
+    piece: Piece,
+    added: Sequence[AddAction],
+    removed: Mapping[str, int],
+    now: datetime,
 ) -> None:
     """Replace the files in one commit; `removed`: path → bytes.
 
@@ -156,8 +160,12 @@ def _commit(
     """
     day = str(piece.day) if piece.day else None
     gone = [files.remove_action(name, size, day, now, data_change=False) for name, size in removed.items()]
-    table.create_write_transaction(
-        [*added, *gone], mode="append", schema=table.schema(), partition_by=[DATE] if day else None
+    tables.commit_files(
+        path,
+        table,
+        [*added, *gone],
+        identity=" ".join(sorted(action.path for action in added)),
+        partition_by=[DATE] if day else (),
     )
 
 

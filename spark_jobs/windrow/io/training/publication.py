@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any
 
-from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+from deltalake import DeltaTable, Schema
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DateType, StructField, StructType
 
@@ -57,7 +57,7 @@ def write_files(home: Home, rows: DataFrame, numbers: Mapping[Plan, int]) -> Abs
         rows: training rows of all plans, with their numbers.
         numbers: the publication number of each plan.
     """
-    return staging.staged(rows, numbers, home.places.home / "staging" / home.pipeline.name)
+    return staging.staged(rows, numbers, home.places.staging(home.pipeline.name))
 
 
 class Standing:
@@ -99,6 +99,7 @@ def create_if_missing(home: Home) -> None:
     DeltaTable.create(
         home.table(Table.TRAINING),
         Schema.from_json(StructType(fields).json()),
+        mode="ignore",
         partition_by=[DATE],
         configuration={
             "delta.enableDeletionVectors": "false",
@@ -152,15 +153,15 @@ def _swap_files(table: DeltaTable, path: str, interval: Interval, row: Row, stag
             "Nothing was published; run again, and report this if it stays."
         )
     added = staging.additions(path, staged, TRAINING_STATISTICS) if staged else []
-    table.create_write_transaction(
+    message = publications.to_json(row)
+    tables.commit_files(
+        path,
+        table,
         [*added, *removed],
-        mode="append",
-        schema=table.schema(),
+        identity=message,
         partition_by=[DATE],
-        commit_properties=CommitProperties(
-            custom_metadata={"userMetadata": publications.to_json(row)},
-            app_transactions=[Transaction(publications.APP_ID, row["number"])],
-        ),
+        message=message,
+        transaction=(publications.APP_ID, row["number"]),
     )
     return True
 
@@ -183,11 +184,13 @@ def _replace_rows(path: str, interval: Interval, row: Row, rows: DataFrame) -> N
 
 def _read_back(path: str, row: Row) -> int:
     """Return the version that the commit made; it is read back because Delta skips a known transaction silently."""
-    last = next(tables.commits(path), None)
-    found = publications.from_json(last.message) if last else {}
-    if last is None or (found["number"], found["plan_id"]) != (row["number"], row["plan_id"]):
-        raise tables.WriteSkipped(
-            f"{path}: publication {row['number']} is not the last commit after it was written. Do not trust "
-            "this interval; run again, and look for a writer that does not take the lock."
-        )
-    return last.version
+    for commit in tables.commits(path):
+        found = publications.from_json(commit.message)
+        if found["number"] <= row["number"]:
+            if (found["number"], found["plan_id"]) == (row["number"], row["plan_id"]):
+                return commit.version
+            break
+    raise tables.WriteSkipped(
+        f"{path}: publication {row['number']} was not committed, because another writer was faster. Start the job "
+        "again: it will see what is there."
+    )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from deltalake import DeltaTable
@@ -19,7 +18,7 @@ from pyspark.sql import functions as F
 
 from windrow.columns import DATE, INTERVAL
 from windrow.home import Home, Table
-from windrow.io.delta import staging
+from windrow.io.delta import staging, store
 from windrow.io.registers import publications
 from windrow.outcomes import BadInput
 from windrow.semantics.intervals import Interval
@@ -69,6 +68,6 @@ def _is_readable(path: str, interval: Interval, version: int) -> bool:
     """Return whether the log has this version, and every file that can hold rows of the interval is there."""
     try:
         table = DeltaTable(path, version=version)
-        return all((Path(path) / file["path"]).exists() for file in staging.files_with(table, interval))
+        return all(store.stat(f"{path}/{file['path']}") for file in staging.files_with(table, interval))
     except DeltaError:
         return False

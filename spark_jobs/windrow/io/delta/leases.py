@@ -1,0 +1,96 @@
+"""A lock that processes on several machines see: an object in the store of the tables, which its holder renews.
+
+    nobody ──PUT if absent──▶ held until t ──renewed each 10 s──▶ … ──▶ given back
+                                   └─ not renewed by t ──PUT if unchanged──▶ held by another
+
+It keeps writers from doing work that only one of them can commit, and tells who holds them up. It is not what makes
+commits safe: a holder that slept, or whose clock is wrong, can find itself with a second one, and then the commit
+decides (see `tables`, ConditionalLogStore.java).
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from windrow.io.delta import store
+from windrow.text import instant_text, parse_instant
+
+LENGTH = timedelta(seconds=60)
+RENEWAL = timedelta(seconds=10)
+
+
+def acquired(location: str, holder: dict[str, Any], now: datetime | None = None) -> str | None:
+    """Take the lease if it is free; return its tag, or None where another holds it.
+
+    Args:
+        location: of the object.
+        holder: what others read of the holder, as plain values. The caller holds the lock `file` on `host`, so a lease
+            of the same two was left by a process that died.
+        now: the holder's clock.
+    """
+    now = now or datetime.now(UTC)
+    if tag := store.replace(location, _note(holder, now), None):
+        return tag
+    note, tag = _read(location)
+    is_ours = note is not None and all(note.get(name) == holder.get(name) for name in ("host", "file"))
+    if tag is None or (note is not None and not is_ours and parse_instant(note["until"]) > now):
+        return None
+    return store.replace(location, _note(holder, now), tag)
+
+
+def holder_of(location: str) -> dict[str, Any] | None:
+    """Return what the holder has written of itself; None where nobody holds the lease."""
+    note, _ = _read(location)
+    return None if note is None or note["until"] == _NEVER else note
+
+
+@contextmanager
+def renewed(location: str, holder: dict[str, Any], tag: str) -> Iterator[None]:
+    """Renew a lease while the body runs, and give it back. One that another has taken over is left to it."""
+    done, held = threading.Event(), [tag]
+
+    def renew() -> None:
+        while not done.wait(RENEWAL.total_seconds()):
+            try:
+                new = store.replace(location, _note(holder, datetime.now(UTC)), held[0])
+            except Exception:  # the store does not answer: the next round may succeed, and commits do not depend on it
+                continue
+            if new is None:
+                return
+            held[0] = new
+
+    thread = threading.Thread(target=renew, name="lease", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+        store.replace(location, json.dumps({**holder, "until": _NEVER}).encode(), held[0])
+
+
+_NEVER = "1970-01-01T00:00:00Z"
+"""`until` of a lease that was given back."""
+
+
+def _note(holder: dict[str, Any], now: datetime) -> bytes:
+    return json.dumps({**holder, "until": instant_text(now + LENGTH)}).encode()
+
+
+def _read(location: str) -> tuple[dict[str, Any] | None, str | None]:
+    """Return the note and its tag; no note where it cannot be read, no tag where there is none."""
+    try:
+        content, tag = store.tagged(location)
+    except FileNotFoundError:
+        return None, None
+    try:
+        note = json.loads(content)
+        parse_instant(note["until"])
+    except (ValueError, KeyError, TypeError):
+        return None, tag
+    return note, tag

@@ -1,0 +1,201 @@
+"""Files of tables, in a folder or in an object store. No other module knows the difference.
+
+    /srv/windrow/tables/feed/training      a folder: a name is taken by a link, which fails where it is taken
+    s3://bucket/prefix/feed/training       a store:  a key is taken by a conditional PUT, which fails likewise
+
+A location is text: `Path` would make one slash of two. Endpoint and credentials of a store are in the environment of
+each process (`AWS_*`, or web identity), as delta-rs and Polars read them too; nothing of them is passed on.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import obstore
+import pyarrow.fs
+import pyarrow.parquet as pq
+from deltalake.fs import DeltaStorageHandler
+from obstore.exceptions import AlreadyExistsError, PreconditionError
+from obstore.store import LocalStore, ObjectStore, S3Store
+
+from windrow.outcomes import BadInput
+
+
+class StoredFile(NamedTuple):
+    """A file as its store lists it."""
+
+    name: str
+    """relative to the location that was asked"""
+    size: int
+    """bytes"""
+    modified: datetime
+
+
+def is_remote(location: str) -> bool:
+    """Return whether a location is in an object store."""
+    return "://" in location
+
+
+def may_exist(location: str) -> bool:
+    """Return False where there is no folder at the location. A store has no folders, so there may always be one."""
+    return is_remote(location) or os.path.isdir(location)
+
+
+def stat(location: str) -> StoredFile | None:
+    """Return the file at a location, or None. Its name is the last part of the location."""
+    folder, name = location.rsplit("/", 1)
+    if not may_exist(folder):
+        return None
+    try:
+        found = obstore.head(_store(folder), name)
+    except FileNotFoundError:
+        return None
+    return StoredFile(name, found["size"], found["last_modified"])
+
+
+def sizes(folder: str, names: Sequence[str]) -> dict[str, int]:
+    """Return name → bytes of those files directly in a folder that are there. A store is asked once."""
+    if not is_remote(folder):
+        return {name: os.stat(f"{folder}/{name}").st_size for name in names if os.path.exists(f"{folder}/{name}")}
+    wanted = set(names)
+    return {file.name: file.size for file in listed(folder, after=f"{min(names)[:-1]}") if file.name in wanted}
+
+
+def listed(folder: str, *, after: str | None = None) -> list[StoredFile]:
+    """Return the files in a folder and the folders below, by name; empty where there is none.
+
+    Args:
+        after: only names greater than this; a store does not list the others.
+    """
+    if not may_exist(folder):
+        return []
+    found = [meta for page in obstore.list(_store(folder), offset=after) for meta in page]
+    return sorted(StoredFile(meta["path"], meta["size"], meta["last_modified"]) for meta in found)
+
+
+def read(location: str) -> bytes:
+    """Return the content of a small file.
+
+    Raises:
+        FileNotFoundError: there is none.
+    """
+    folder, name = location.rsplit("/", 1)
+    return bytes(obstore.get(_store(folder), name).bytes()) if may_exist(folder) else _missing(location)
+
+
+def footer(location: str) -> pq.FileMetaData:
+    """Return the footer of a Parquet file.
+
+    Raises:
+        FileNotFoundError: there is none.
+        pyarrow.ArrowInvalid: it is cut.
+    """
+    folder, name = location.rsplit("/", 1)
+    return pq.read_metadata(name, filesystem=filesystem(folder))
+
+
+def filesystem(folder: str) -> pyarrow.fs.FileSystem:
+    """Return a folder as a file system for pyarrow; its names are relative to the folder."""
+    return pyarrow.fs.PyFileSystem(DeltaStorageHandler(folder))
+
+
+def copy(source: str, target: str) -> None:
+    """Give the file at `source` another name, replacing an older file of that name in a single step.
+
+    A folder gets a link, and a store copies without a byte passing through this process.
+    """
+    root = _root(source) if is_remote(source) else os.path.commonpath([source, target])
+    obstore.copy(_store(root), source.removeprefix(root).lstrip("/"), target.removeprefix(root).lstrip("/"))
+
+
+def create(location: str, content: bytes) -> bool:
+    """Write a file where there is none; return whether this call has written it."""
+    root = _root(location) if is_remote(location) else os.path.dirname(location)
+    try:
+        obstore.put(_store(root), location.removeprefix(root).lstrip("/"), content, mode="create")
+    except AlreadyExistsError:
+        return False
+    return True
+
+
+def replace(location: str, content: bytes, tag: str | None) -> str | None:
+    """Write a file in a store if it still has this tag, or with None if it is not there; return its new tag.
+
+    None is returned where another writer was faster. A folder has no such operation.
+    """
+    root = _root(location)
+    mode: Any = "create" if tag is None else {"e_tag": tag}
+    try:
+        made = obstore.put(_store(root), location.removeprefix(root).lstrip("/"), content, mode=mode)
+    except (AlreadyExistsError, PreconditionError):
+        return None
+    return made["e_tag"]
+
+
+def tagged(location: str) -> tuple[bytes, str | None]:
+    """Return content and tag of a file in a store.
+
+    Raises:
+        FileNotFoundError: there is none.
+    """
+    root = _root(location)
+    found = obstore.get(_store(root), location.removeprefix(root).lstrip("/"))
+    return bytes(found.bytes()), found.meta["e_tag"]
+
+
+def remove(folder: str, names: Collection[str]) -> None:
+    """Delete files below a folder; those that are gone already are left out."""
+    if names and may_exist(folder):
+        present = set(names) & {file.name for file in listed(folder)}
+        obstore.delete(_store(folder), sorted(present))
+
+
+def remove_all(folder: str) -> None:
+    """Delete a folder with all files in it, if it is there."""
+    if is_remote(folder):
+        remove(folder, [file.name for file in listed(folder)])
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class StoreUnsafe(BadInput):
+    """A store that lets two writers win the same key: commits would be lost, although they were acknowledged."""
+
+
+def require_conditional(tables: str) -> None:
+    """Fail where the store overwrites a key that must be new. A few requests; a folder is not asked.
+
+    Args:
+        tables: location below which all tables are.
+    Raises:
+        StoreUnsafe: the second of two conditional PUTs of a key did not fail.
+    """
+    if not is_remote(tables):
+        return
+    probe = f"{tables}/.windrow-probe"
+    create(probe, b"first")
+    if create(probe, b"second"):
+        raise StoreUnsafe(
+            f"the store of {tables} does not refuse a second PUT with If-None-Match of the same key, so commits of two "
+            "writers could replace each other. Use a store that has conditional writes (docs/ARCHITECTURE.md, Tables "
+            "in an object store)."
+        )
+
+
+def _store(location: str) -> ObjectStore:
+    return S3Store.from_url(location) if is_remote(location) else LocalStore(location)
+
+
+def _root(location: str) -> str:
+    """Return the bucket of a location in a store."""
+    parts = urlsplit(location)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def _missing(location: str) -> bytes:
+    raise FileNotFoundError(location)
