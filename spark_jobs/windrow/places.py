@@ -19,9 +19,11 @@ The meaning of rows is in the pipeline file, and what a run does is in its argum
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -58,6 +60,12 @@ def _tables(text: str | None) -> str | None:
     if not re.fullmatch("s3://[^/]+(/[^/]+)*/?", text):
         raise ValueError(f"WINDROW_TABLES={text!r} is neither a folder nor s3://bucket/prefix")
     return text.rstrip("/")
+
+
+@cache
+def _templates() -> str:
+    files = sorted((Path(__file__).parent / "platform" / "conf").iterdir())
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
 
 
 @dataclass(frozen=True)
@@ -140,8 +148,11 @@ class Places:
 
     @property
     def spark_conf(self) -> Path:
-        """Folder of the spark-defaults.conf that every Spark start reads."""
-        return self.cache / "spark" / "conf"
+        """Folder of the spark-defaults.conf that every Spark start of this code reads.
+
+        Checkouts of several versions may share the cache, so it carries a digest of the templates.
+        """
+        return self.cache / "spark" / f"conf-{_templates()}"
 
     @property
     def spark_properties(self) -> Path:

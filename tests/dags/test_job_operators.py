@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import psutil
 import pytest
@@ -262,7 +263,8 @@ def test_spark_gets_master_home_and_one_conf_folder(job, tmp_path, caplog):
     command = [task._spark_binary, *task.application_args]
     assert command[0] == str(tmp_path / "spark" / "bin" / "spark-submit")
     assert task._hook._connection["master"] == "local[1]"
-    assert task.properties_file == str(tmp_path / "cache" / "spark" / "conf" / "spark-defaults.conf")
+    folder, file = Path(task.properties_file).parent, Path(task.properties_file).name
+    assert (folder.parent, file) == (tmp_path / "cache" / "spark", "spark-defaults.conf")
     assert task.env_vars["PYSPARK_DRIVER_PYTHON"] == task.env_vars["PYSPARK_PYTHON"] == sys.executable
     assert task.durable is False
 
