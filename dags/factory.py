@@ -28,7 +28,7 @@ from windrow.places import Places
 from windrow.text import duration_text
 from windrow_airflow import forms, manuals
 from windrow_airflow.close_sensor import WindowCloseSensor
-from windrow_airflow.job_operators import PythonJobOperator, RebuildPlanOperator, SparkJobOperator
+from windrow_airflow.job_operators import CheckOperator, PythonJobOperator, RebuildPlanOperator, SparkJobOperator
 from windrow_airflow.pipeline_files import usable
 from windrow_airflow.run_identity import MACROS
 from windrow_airflow.window_timetable import WindowTimetable
@@ -94,7 +94,7 @@ def training_dag(pipeline: Pipeline) -> DAG:
             arguments=[*own, "--mode", "{{ mode(dag_run) }}"],
             max_active_tis_per_dag=1,
         )
-        check = _python(pipeline, "check", run_key="{{ planned_run(dag_run, ti) }}", arguments=own)
+        check = _check(pipeline, run_key="{{ planned_run(dag_run, ti) }}", arguments=own)
         publish = _spark(
             pipeline,
             "publish",
@@ -140,7 +140,7 @@ def rebuild_dag(pipeline: Pipeline) -> DAG:
             task_id="is_no_dry_run", python_callable=_is_no_dry_run, op_args=["{{ params.dry_run }}"]
         )
         join = _spark(pipeline, "join", run_key=planned, arguments=["--planned"])
-        check = _python(pipeline, "check", run_key=planned)
+        check = _check(pipeline, run_key=planned)
         publish = _spark(
             pipeline,
             "publish",
@@ -273,6 +273,10 @@ def _spark(pipeline: Pipeline, job: str, **more: Any) -> SparkJobOperator:
 
 def _python(pipeline: Pipeline, job: str, **more: Any) -> PythonJobOperator:
     return PythonJobOperator(task_id=job, job=job, pipeline=pipeline.name, execution_timeout=AT_MOST, **more)
+
+
+def _check(pipeline: Pipeline, **more: Any) -> CheckOperator:
+    return CheckOperator(task_id="check", job="check", pipeline=pipeline.name, execution_timeout=AT_MOST, **more)
 
 
 def _range() -> list[str]:

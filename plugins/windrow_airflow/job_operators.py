@@ -32,9 +32,10 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 from windrow.outcomes import ExitCode
 from windrow.places import Places
 from windrow.platform.jars import FOR_LARGE
+from windrow.semantics.judgement import with_reason
 from windrow_airflow import rebuild_page
 from windrow_airflow.job_outcome import ResultReader, is_locked, raise_for
-from windrow_airflow.report_link import ReportLink, TableLink
+from windrow_airflow.report_link import OverrideLink, ReportLink, TableLink, report_address
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -231,6 +232,18 @@ class PythonJobOperator(_Job, BaseOperator):
     def on_kill(self) -> None:
         if self._process is not None:
             end_tree(self._process)
+
+
+class CheckOperator(PythonJobOperator):
+    """The job `check`. Every interval that it judged is logged with its verdict and a link, whether blocked or not."""
+
+    operator_extra_links = (ReportLink(), OverrideLink(), TableLink())
+
+    def _settle(self, code: int, result: dict[str, Any], outlets: Sequence[Any], context: Context) -> dict[str, Any]:
+        judged = [{**one, "link": report_address(one["report"])} for one in result.get("judged", ())]
+        for one in judged:
+            self.log.info("%s: %s  %s", one["interval"], with_reason(one["verdict"], one["why"]), one["link"])
+        return super()._settle(code, {**result, "judged": judged} if judged else result, outlets, context)
 
 
 class RebuildPlanOperator(PythonJobOperator):

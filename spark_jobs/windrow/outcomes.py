@@ -7,7 +7,7 @@ ends with FAILED and a traceback. No number has two meanings.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 
 class ExitCode(IntEnum):
@@ -65,13 +65,14 @@ class StillOpen(Condition):
 
 
 class Blocked(Condition):
-    """Expectations failed; `report` is the path of the page that says which."""
+    """Expectations failed; `report` is the path of the page that says which, `result` what else a job reports."""
 
     code = ExitCode.BLOCKED
 
-    def __init__(self, message: str, report: str | None = None) -> None:
+    def __init__(self, message: str, report: str | None = None, **result: Any) -> None:
         super().__init__(message)
         self.report = report
+        self.result = result
 
 
 class AnotherWriter(Condition):

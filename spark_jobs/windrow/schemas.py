@@ -101,6 +101,7 @@ QUALITY = pa.schema(
         ("verdict", _TEXT),
         ("report", _TEXT),
         ("judged_at", _INSTANT),
+        ("why", _TEXT),
     ]
 )
 """Judged measures."""
@@ -133,6 +134,7 @@ PUBLICATIONS = pa.schema(
         ("reason", _TEXT),
         ("asked_by", _TEXT),
         ("rolled_back_to", _LONG),
+        ("why", _TEXT),
     ]
 )
 """Published intervals, derived from the commits of the training table and repaired from them."""

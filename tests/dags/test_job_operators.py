@@ -1,5 +1,6 @@
 """Jobs as tasks: exit codes, the result line, and nothing left behind by a kill. Real processes, no Spark."""
 
+import json
 import os
 import stat
 import subprocess
@@ -15,9 +16,9 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 
 from windrow.places import Places
 from windrow_airflow import job_operators
-from windrow_airflow.job_operators import PythonJobOperator, SparkJobOperator
+from windrow_airflow.job_operators import CheckOperator, PythonJobOperator, SparkJobOperator
 from windrow_airflow.job_outcome import ResultReader
-from windrow_airflow.report_link import ReportLink, TableLink
+from windrow_airflow.report_link import OverrideLink, ReportLink, TableLink
 
 SUBMIT = """#!/bin/sh
 # What spark-submit does with its command: options in pairs, then the script and its arguments.
@@ -172,6 +173,53 @@ def test_a_result_without_a_report_of_ours_has_no_link(job, operator, report):
 def test_every_task_links_the_pipelines_tables(operator, monkeypatch):
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", "http://127.0.0.1:18080")
     assert TableLink().get_link(operator(), ti_key=None) == "http://127.0.0.1:18080/windrow/pipelines/feed"
+
+
+def checked(job, monkeypatch, code, **result):
+    """A check that has judged two intervals; returns the task, its log, and what it raised."""
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "http://127.0.0.1:18080")
+    pages = job.folder / "home" / "reports" / "feed" / "data_docs"
+    judged = [
+        {"interval": "2026-11-01T00:00:00.000000Z", "verdict": "passed", "why": None, "report": str(pages / "a.html")},
+        {"interval": "2026-11-01T00:10:00.000000Z", "verdict": "warned", "why": "unknown rate 24 % > 20 %",
+         "report": str(pages / "b.html")},
+    ]  # fmt: skip
+    job(f"print('WINDROW_RESULT ' + {json.dumps(json.dumps({**result, 'judged': judged}))}); sys.exit({code})")
+    task = CheckOperator(task_id="work", job="work", pipeline="feed")
+    seen = []
+    task.log.info = lambda text, *values: seen.append(str(text) % values if values else str(text))
+    try:
+        return task, seen, task.execute({})
+    except AirflowFailException as error:
+        return task, seen, error
+
+
+@pytest.mark.parametrize(("code", "result"), [(0, {"outcome": "done"}), (30, {"outcome": "Blocked", "message": "no"})])
+def test_a_check_logs_every_interval_with_verdict_and_link_whether_it_passed_or_not(job, monkeypatch, code, result):
+    task, seen, ended = checked(job, monkeypatch, code, **result)
+    start = "http://127.0.0.1:18080/windrow/reports/feed/data_docs"
+    assert f"2026-11-01T00:00:00.000000Z: passed  {start}/a.html" in seen
+    assert f"2026-11-01T00:10:00.000000Z: warned: unknown rate 24 % > 20 %  {start}/b.html" in seen
+    assert [one["link"] for one in task.result["judged"]] == [f"{start}/a.html", f"{start}/b.html"]
+    if not code:
+        assert ended["judged"] == task.result["judged"]
+
+
+@pytest.mark.parametrize(
+    ("code", "more", "link"),
+    [
+        (
+            30,
+            {"outcome": "Blocked", "message": "no", "may_override": True},
+            "http://127.0.0.1:18080/dags/feed.override",
+        ),
+        (30, {"outcome": "Blocked", "message": "no", "may_override": False}, ""),
+        (0, {"outcome": "done"}, ""),
+    ],
+)
+def test_a_blocked_check_links_the_form_of_an_override_where_one_is_possible(job, monkeypatch, code, more, link):
+    task, _, _ = checked(job, monkeypatch, code, **more)
+    assert OverrideLink().get_link(task, ti_key=None) == link
 
 
 def test_output_that_is_not_utf8_is_no_failure(job, operator):

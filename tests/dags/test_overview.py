@@ -49,6 +49,11 @@ def test_the_name_and_reason_of_an_override_are_shown_as_text(places):
     assert "<script>" not in page
 
 
+def test_a_verdict_says_why(places):
+    published(places, 1, verdict="warned", why="quarantine feed.clicks 2.3 % > 1 %")
+    assert ": quarantine feed.clicks 2.3 % &gt; 1 %" in overview.pipeline_page("ads", places)
+
+
 def test_a_verdict_links_its_report_below_the_root_and_no_other(places):
     ours = places.reports("ads") / "data_docs" / "2026-11-01" / "index.html"
     published(places, 1, report=str(ours))

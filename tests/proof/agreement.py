@@ -21,7 +21,7 @@ from windrow.home import Home
 from windrow.io.delta import locks
 from windrow.io.landing import batches
 from windrow.io.registers import clocks
-from windrow.io.training import inputs
+from windrow.io.training import inputs, unread
 from windrow.jobs.join import make_candidates, measured
 from windrow.jobs.plan.planning import record
 from windrow.jobs.publish import publish
@@ -148,6 +148,7 @@ def records() -> list[Record]:
     landed.click("r", None, quarantined="event_time_missing", logged=30)
     landed.serve("r", 8)  # so was this one's, logged late enough to be its label
     landed.click("o", None, quarantined="event_time_missing", logged=3)
+    landed.click("x", None, quarantined="malformed", logged=30, batch=2)  # nobody's, and behind the pin
     landed.serve("o", 9)  # and this one's was logged before its window
     landed.serve("d", 10, "e1", partition=1)  # a producer's retry, in another partition
     landed.serve("d", 10, "e1")
@@ -214,7 +215,9 @@ class Prepared:
         plans = self.plans("counts")
         read = inputs.read(spark, self.ctx.home, plans, clocks.observe(self.ctx.home))
         written = join_plans(self.pipeline, plans, read).persist()
-        numbers = measured(self.pipeline, plans, read, written, {}, {})
+        numbers = measured(
+            self.pipeline, plans, read, written, {}, {}, unread.of_intervals(spark, self.ctx.home, plans)
+        )
         written.unpersist()
         inputs.release(read)
         for plan, joined in zip(plans, self.expected, strict=True):
@@ -224,7 +227,28 @@ class Prepared:
             states = [row.label_state for row in joined.rows]
             wanted |= {state: states.count(state) for state in ("positive", "negative", "unknown")}
             wanted |= {"duplicate_row_ids": 0, "labels_outside_window": 0, "state_contradictions": 0}
+            wanted |= self._volumes(plan.interval)
+            assert {name for name in found if name.startswith("volume.")} <= wanted.keys()
             assert {name: found[name] for name in wanted} == wanted
+
+    def _volumes(self, interval: Interval) -> dict[str, float]:
+        """Volumes and quarantine of an interval, record by record; the streams have one topic each."""
+        streams = {stream.topics[0]: stream for stream in (self.spec.left, *self.spec.right)}
+        found = {f"volume.{stream.name}": 0.0 for stream in streams.values()}
+        found |= {f"{name}.{topic}": 0 for topic in streams for name in ("records", "quarantined")}
+        for one in self.records:
+            counts_at = one.event_at or one.record_at
+            topic, is_in = one.row_id.topic, counts_at is not None and interval.start <= counts_at < interval.end
+            if one.batch > PINS[topic] or not is_in:
+                continue
+            found[f"records.{topic}"] += 1
+            if one.quarantined:
+                found[f"quarantined.{topic}"] += 1
+                continue
+            partition, where = f"volume.{topic}/{one.row_id.partition}", streams[topic].where
+            found[partition] = found.get(partition, 0) + 1
+            found[f"volume.{streams[topic].name}"] += where is None or bool(where(one.values))
+        return found
 
     def publishes(self, spark: Any) -> None:
         """Three intervals of a day, then one of them from two plans at once: each row once, the slower plan refused."""

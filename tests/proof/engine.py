@@ -44,6 +44,7 @@ from proof.mutations import (  # noqa: E402
 from windrow.places import Places  # noqa: E402
 
 JOIN, STATES, STREAMS = "transforms.join", "transforms.states", "transforms.streams"
+VOLUME, UNREAD = "transforms.volume", "io.training.unread"
 MEASURE, INPUTS, OFFSETS = "transforms.measure", "io.training.inputs", "semantics.landing.offsets"
 JOINS, JOINS_TAKEN, COUNTS, TAKES = ("joins",), ("joins taken",), ("counts",), ("takes",)
 TRUE, FALSE = "F.lit(True)", "F.lit(False)"
@@ -99,7 +100,8 @@ BREAKS = (
     Break("< for <= where reading begins", f"{STREAMS}:rows_of", flip(GtE, Gt), JOINS),
     Break("right side read one microsecond short", f"{STREAMS}:rows_of", flip(LtE, Lt), COUNTS),
     # ---- transforms.measure
-    Break("duplicates not counted", f"{MEASURE}:left_counts", argument("count_if", 1, FALSE, "'duplicate'"), COUNTS),
+    Break("duplicates not counted", f"{MEASURE}:left_duplicates", argument("count", 1, "F.lit(None)"), COUNTS),
+    Break("filtered rows counted as selected", f"{VOLUME}:volume_counts", argument("count_if", 1, TRUE), COUNTS),
     Break(
         "filtered labels counted as unmatched",
         f"{MEASURE}:right_counts",
@@ -109,6 +111,10 @@ BREAKS = (
     Break("two offsets counted as one", f"{MEASURE}:_bit", becomes("63", "62"), COUNTS),
     Break("conflicts not counted", f"{MEASURE}:conflicts", argument("sum", 1, "F.lit(0)", "'_times'"), COUNTS),
     # ---- io
+    Break(
+        "what cannot be read counts when it landed", f"{UNREAD}:_of_topic", becomes("RECORD_AT", "ARRIVED_AT"), COUNTS
+    ),
+    Break("what cannot be read counts beyond the pin", f"{UNREAD}:_of_topic", drop_condition("BATCH"), COUNTS),
     Break("pin ignored", f"{INPUTS}:landed_of", argument("where", 1, TRUE), JOINS),
     Break(
         "the slowest partition speaks for a silent side", "transforms.facts:_heard_until", becomes("max", "min"), JOINS

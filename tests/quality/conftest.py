@@ -71,6 +71,21 @@ def measures() -> dict[str, float | None]:
         "landing_imbalance": 0.0,
         "landing_quarantine_rate": 0.0008,
         "landing_duplicate_row_ids": 0.0,
+        "volume.served": 1003.0,
+        "volume.clicks": 120.0,
+        "volume_usual.served": 1010.0,
+        "volume_usual.clicks": 115.0,
+        "volume_z.served": -0.1,
+        "volume_z.clicks": 0.3,
+        "first_empty.served": 0.0,
+        "records.feed.served": 1003.0,
+        "records.feed.clicks": 121.0,
+        "quarantined.feed.served": 0.0,
+        "quarantined.feed.clicks": 1.0,
+        "quarantine_rate.feed.served": 0.0,
+        "quarantine_rate.feed.clicks": 1 / 121,
+        "quarantine_least.feed.served": 0.0,
+        "quarantine_least.feed.clicks": 8e-7,
     }
 
 

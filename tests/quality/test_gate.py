@@ -12,6 +12,7 @@ from windrow.quality import gate
 from windrow.quality.expectations import SuiteInvalid
 from windrow.quality.gate import Gate
 from windrow.quality.suites import load, suites_for
+from windrow.quality.tails import least_share
 from windrow.quality.validation import bound_text
 from windrow.quality.verdicts import Judgement, explain_failure
 
@@ -48,7 +49,7 @@ CRITICAL = [
     ("landing_landed", 0.0, -1.0),
     ("landing_quarantined", 0.0, -1.0),
     ("landing_skipped", 0.0, -1.0),
-    ("landing_quarantine_rate", 0.9, 0.91),
+    ("quarantine_least.feed.clicks", 0.5, 0.51),
 ]
 WARNING = [
     ("label_rate_z", -4.0, -4.01),
@@ -56,9 +57,13 @@ WARNING = [
     ("unknown_rate", 0.2, 0.21),
     ("left_key_null_rate", 0.05, 0.06),
     ("null_rate_max", 0.5, 0.51),
-    ("landing_quarantine_rate", 0.01, 0.011),
+    ("quarantine_least.feed.served", 0.01, 0.011),
+    ("volume_z.clicks", -4.0, -4.01),
+    ("volume_z.served", 6.0, 6.01),
+    ("first_empty.served", 0.0, 1.0),
+    ("partition_z.feed.clicks/3", -5.0, -5.01),
 ]
-COUNTS = [name for name, *_ in CRITICAL if "rate" not in name]
+COUNTS = [name for name, *_ in CRITICAL if "rate" not in name and "least" not in name]
 
 
 def names(judgement: Judgement) -> set[str]:
@@ -72,7 +77,8 @@ def test_a_sound_candidate_passes_and_every_expectation_was_answered(judged: Jud
     assert judgement.may_publish
     assert {result.verdict for result in judgement.results} == {"passed"}
     entries = sum(len(suite.expectations) for suite in suites_for(EXPECTATIONS, "training_rows"))
-    assert len(judgement.results) == entries + 2  # two right streams, two left columns: a pattern is one for each
+    # a pattern is one for each: two right streams, two left columns, two topics; no partition is silent
+    assert len(judgement.results) == entries + 5 - 1
 
 
 @pytest.mark.parametrize(("measure", "_", "fails"), CRITICAL)
@@ -100,7 +106,8 @@ def test_the_table_above_names_every_critical_expectation_of_both_suites() -> No
     entries = [e for suite in suites_for(EXPECTATIONS, "training_rows") for e in suite.expectations]
     critical = {entry.column for entry in entries if entry.severity == "critical"}
 
-    assert critical == {m for m, *_ in CRITICAL if not m.endswith(".imbalance")} | {"*.imbalance"}
+    patterns = {"*.imbalance", "quarantine_least.*"}
+    assert critical == {m for m, *_ in CRITICAL if not m.endswith((".imbalance", ".clicks"))} | patterns
 
 
 @pytest.mark.parametrize(("measure", "passes", "warns"), WARNING)
@@ -165,6 +172,7 @@ def test_without_measures_every_expectation_is_an_error(judged: Judge) -> None:
     assert judgement.verdict == "error"
     assert {result.verdict for result in judgement.results} == {"error"}
     assert {m for m, *_ in [*CRITICAL, *WARNING] if "." not in m} < names(judgement)
+    assert {"volume_z.*", "first_empty.*", "quarantine_least.*"} < names(judgement)
 
 
 def test_a_pattern_that_may_be_absent_passes_without_a_measure(judged: Judge, measures: Measures) -> None:
@@ -173,10 +181,18 @@ def test_a_pattern_that_may_be_absent_passes_without_a_measure(judged: Judge, me
     assert judged(without).verdict == "passed"
 
 
-def test_an_interval_without_left_rows_passes(judged: Judge, empty_measures: Measures) -> None:
+def test_an_interval_without_rows_is_empty_and_never_passed(judged: Judge, empty_measures: Measures) -> None:
     assert empty_measures["label_rate"] is None
 
-    assert judged(empty_measures).verdict == "passed"
+    judgement = judged(empty_measures)
+    assert judgement.verdict == "empty"
+    assert judgement.may_publish
+    assert 'class="verdict empty"' in judgement.report.read_text()
+    assert "1 empty" in (judgement.report.parents[3] / "index.html").read_text()
+
+
+def test_a_topic_that_is_empty_for_the_first_time_is_warned(judged: Judge, empty_measures: Measures) -> None:
+    assert judged({**empty_measures, "first_empty.served": 1.0}).verdict == "warned"
 
 
 @pytest.mark.parametrize("measure", ["left_imbalance", "right_imbalance", "clicks.imbalance", "landing_imbalance"])
@@ -210,11 +226,27 @@ def test_a_column_that_is_all_null_blocks_only_with_enough_rows_to_decide(
     assert judged({**measures, "rows": rows, "null_rate_max": 1.0}).verdict == verdict
 
 
-@pytest.mark.parametrize(("read", "verdict"), [(999.0, "warned"), (1000.0, "blocked")])
-def test_unreadable_records_block_only_after_enough_records_to_decide(
-    judged: Judge, measures: Measures, read: float, verdict: str
+@pytest.mark.parametrize(
+    ("bad", "records", "verdict"),
+    [
+        (1, 20, "passed"),  # 5 %, and chance
+        (23, 1000, "passed"),  # 2.3 %, and chance may do that
+        (69, 3000, "warned"),  # 2.3 %
+        (31, 3000, "passed"),  # 1.03 %
+        (13, 13, "warned"),  # all of them, and too few to be sure of the half
+        (16, 16, "blocked"),
+        (0, 0, "passed"),
+    ],
+)
+def test_quarantine_is_judged_beyond_chance(
+    judged: Judge, measures: Measures, bad: int, records: int, verdict: str
 ) -> None:
-    assert judged({**measures, "landing_read": read, "landing_quarantine_rate": 1.0}).verdict == verdict
+    share = least_share(bad, records)
+    assert judged({**measures, "quarantine_least.feed.clicks": share}).verdict == verdict
+
+
+def test_old_poison_of_other_intervals_and_topics_is_noted_and_does_not_warn(judged: Judge, measures: Measures) -> None:
+    assert judged({**measures, "landing_quarantined": 4000.0, "landing_quarantine_rate": 0.8}).verdict == "passed"
 
 
 @pytest.mark.parametrize("value", [float("nan"), "many"])

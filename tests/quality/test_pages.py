@@ -201,6 +201,8 @@ def test_the_quality_rows_fit_the_table_and_agree_with_the_report(judged: Judge,
             "verdict": "failed",
             "report": str(judgement.report),
             "judged_at": JUDGED_AT,
+            "why": "rows_outside_interval 3, not 0",
         }
     ]
+    assert {row["why"] for row in found if row["verdict"] == "passed"} == {None}
     assert {row["value"] for row in found if row["metric"] == "label_rate_z"} == {None}

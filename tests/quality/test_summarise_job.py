@@ -87,7 +87,7 @@ def test_each_interval_has_the_figures_of_its_standing_publication(ctx: Context)
 def test_the_page_of_a_day_has_its_intervals_and_the_trend_of_the_days_before(ctx: Context) -> None:
     text = summarise(ctx, date(2026, 11, 1)).read_text()
     assert "2 intervals published with 20 of 22 served rows (2 duplicates, 0 unpaired, 0 unaccounted)" in text
-    assert "Overridden: 1. Blocked: 1." in text
+    assert "Overridden: 1. Empty: 0. Blocked: 1." in text
     assert "Label rate, 2 days: lowest 0.00% at 10-31" in text
 
 

@@ -178,7 +178,7 @@ class Life:
         register = [
             {
                 "number": p.number, "plan": self.plan(p.plan).to_json(), "published_at": self.now, "verdict": "passed",
-                "overridden_by": None, "override_reason": None, "training_version": p.number,
+                "overridden_by": None, "override_reason": None, "training_version": p.number, "why": None,
             }
             for p in model.publications if is_in and p.plan.interval == grid
         ]  # fmt: skip

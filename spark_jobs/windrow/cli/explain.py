@@ -15,6 +15,7 @@ import typer
 from windrow.cli.show import AsJson, console, print_json
 from windrow.jobs.options import LENGTH, TIME, PipelineName
 from windrow.jobs.run import BadRequest, context, duration, instant
+from windrow.semantics.judgement import with_reason
 from windrow.text import counted, escaped, shown_duration, shown_instant
 
 _NEXT_PAIR = re.compile(r",(?=[A-Za-z][A-Za-z0-9_]*=)")
@@ -144,8 +145,9 @@ def _publication_line(one: Mapping[str, Any]) -> str:
     held = {True: "held it", False: "did not hold it", None: "may have held it (other pipeline file)"}[one["held_row"]]
     state = f" as {one['label_state']}" if one["label_state"] and one["held_row"] else ""
     by = f", overridden by {one['overridden_by']}: {one['override_reason']}" if one["overridden_by"] else ""
+    verdict = with_reason(one["verdict"], one["why"])
     return (
-        f"publication {one['number']} of {shown_instant(one['published_at'])} ({one['verdict']}{by}) "
+        f"publication {one['number']} of {shown_instant(one['published_at'])} ({verdict}{by}) "
         f"{held}{state}; training table version {one['training_version']}"
     )
 

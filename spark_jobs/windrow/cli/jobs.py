@@ -25,6 +25,7 @@ from windrow.jobs.options import (
     Who,
 )
 from windrow.jobs.run import BadRequest, context
+from windrow.semantics.judgement import with_reason
 from windrow.text import counted, shown_instant
 
 
@@ -143,7 +144,8 @@ def override(pipeline: PipelineName, interval: IntervalStart, reason: Reason, wh
 def _print_publication(row: Mapping[str, Any]) -> None:
     console.print(
         f"publication {row['number']}: {shown_instant(row['interval'])}  {counted(row['rows'], 'row')} = "
-        f"{row['positive']:,} positive + {row['negative']:,} negative + {row['unknown']:,} unknown  ({row['verdict']})"
+        f"{row['positive']:,} positive + {row['negative']:,} negative + {row['unknown']:,} unknown  "
+        f"({with_reason(row['verdict'], row['why'])})"
     )
 
 

@@ -109,7 +109,7 @@ def _holder_reason(seen: clocks.Observation, idle_mode: str) -> str:
 
 
 def publications_(pipeline: PipelineName, json: AsJson = False) -> None:
-    """List every publication: number, interval, counts, verdict, and the training table's version that it made."""
+    """List every publication: number, interval, counts, verdict and why, and the version of the training table."""
     ctx = context(pipeline)
     register = publications.repaired(ctx.home)
     if json:
@@ -122,7 +122,7 @@ def publications_(pipeline: PipelineName, json: AsJson = False) -> None:
         return
     standing = {row["number"] for row in publications.standing(register).values()}
     rows = [{**row, "stands": "yes" if row["number"] in standing else "replaced"} for row in register]
-    print_table(rows, (*PUBLICATION, "published_at", "stands"))
+    print_table(rows, (*PUBLICATION, "published_at", "stands", "why"))
     console.print(f"training table: {ctx.home.table(Table.TRAINING)}")
 
 

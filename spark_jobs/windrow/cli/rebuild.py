@@ -93,7 +93,7 @@ def _carry_out(ctx: Context, run: str, planned_json: dict[str, Any], json: bool)
             {**planned_json, "run": run, "published": [brief(row) for row in done.published], "blocked": blocked}
         )
     elif done.published:
-        print_table(done.published[-SHOWN:], PUBLICATION)
+        print_table(done.published[-SHOWN:], (*PUBLICATION, "why"))
         console.print(f"{len(done.published)} of {counted(len(planned), 'interval')} published by run {run}")
     raise_blocked(done.blocked.values())
 

@@ -69,6 +69,13 @@ class Stream(Frozen):
     where: Expression | None = None
     compacted: Literal["refuse", "accept"] = "refuse"
 
+    @property
+    def sources(self) -> dict[str, str]:
+        """The topics by their names in measures: `clicks` for the only topic of a stream, else `clicks.<topic>`."""
+        if len(self.topics) == 1:
+            return {self.name: self.topics[0]}
+        return {f"{self.name}.{topic}": topic for topic in self.topics}
+
 
 class LeftStream(Stream):
     """The served features: one record, one left row."""

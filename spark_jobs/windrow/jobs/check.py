@@ -1,6 +1,6 @@
 """check: Great Expectations judges the measures of a run's candidates. No Spark, no rows.
 
-    read      measures of the candidates, counts of earlier publications
+    read      measures of the candidates, counts of earlier intervals
     compute   a judgement of each candidate, and its report
     write     judged measures, in one commit
 
@@ -14,27 +14,19 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from windrow.io.delta import crash_points
-from windrow.io.registers import judgements, measures, publications
+from windrow.io.registers import judgements, measures
+from windrow.jobs.earlier import earlier_intervals
 from windrow.jobs.options import OptionalIntervalStart, PipelineName, RunKey
 from windrow.jobs.plan.planning import recorded_plans
 from windrow.jobs.run import Context, context, job
 from windrow.outcomes import Blocked
-from windrow.quality.history import Earlier, label_rate_history
-from windrow.semantics.judgement import may_publish
+from windrow.quality.comparison import as_earlier, compared
+from windrow.semantics.judgement import may_publish, with_reason
 from windrow.semantics.plan import Plan
+from windrow.text import shown_instant
 
-HISTORY = 24
-"""Number of earlier publications that a label rate is compared with."""
-LOOKED_AT = 4 * HISTORY
-"""Earlier publications among which these are looked for: those without a row with a complete list do not count."""
-
-
-class Published(NamedTuple):
-    """An earlier publication."""
-
-    interval: datetime
-    config_hash: str
-    counts: Earlier
+LISTED = 200
+"""Intervals that the result of the job lists one by one; its log lists all."""
 
 
 class Refusal(NamedTuple):
@@ -42,81 +34,117 @@ class Refusal(NamedTuple):
 
     why: str
     report: str
+    may_override: bool = True
+    """whether a person may publish it all the same"""
+
+
+class Judged(NamedTuple):
+    """The verdict on one interval, in one line, and the page that shows it."""
+
+    interval: datetime
+    verdict: str
+    why: str | None
+    report: str
+
+    def __str__(self) -> str:
+        return f"{shown_instant(self.interval)}  {with_reason(self.verdict, self.why)}  {self.report}"
+
+
+class Checked(NamedTuple):
+    """What a run of the check found, by plan id."""
+
+    judged: dict[str, Judged]
+    """every plan, oldest interval first"""
+    refused: dict[str, Refusal]
+    """those that are blocked"""
 
 
 def check(ctx: Context, planned: Sequence[Plan]) -> dict[str, Refusal]:
     """Judge every plan that has not passed before; returns the refusals by plan id, empty where all pass."""
-    judged = judgements.of_plans(ctx.home, planned)
-    waiting = [plan for plan in planned if not may_publish(judgements.verdict(judged.get(plan.id, [])))]
-    refused = _judge(ctx, waiting) if waiting else {}
+    return judge(ctx, planned).refused
+
+
+def judge(ctx: Context, planned: Sequence[Plan]) -> Checked:
+    """Judge every plan that has not passed before; returns the verdicts on all of them."""
+    known = judgements.of_plans(ctx.home, planned)
+    waiting = [plan for plan in planned if not may_publish(judgements.verdict(known.get(plan.id, [])))]
+    numbers = measures.by_plan(ctx.home, planned)
+    judged, refused = _judge(ctx, planned, waiting, numbers) if waiting else ({}, {})
     crash_points.point("check.after_verdict")
-    return refused
+    known |= judged
+    in_order = sorted(planned, key=lambda plan: plan.interval.start)
+    return Checked({plan.id: _judged(plan, known[plan.id], numbers[plan.id]) for plan in in_order}, refused)
 
 
-def _judge(ctx: Context, waiting: Sequence[Plan]) -> dict[str, Refusal]:
-    """Judge the candidates of these plans and record it; return the refusals by plan id."""
+def _judged(plan: Plan, rows: Sequence[Mapping[str, Any]], numbers: Mapping[str, float | None]) -> Judged:
+    """Return the verdict that the rows of a plan in the table `quality` state."""
+    is_empty = numbers.get("rows") == 0
+    verdict, why = (found(rows, is_empty=is_empty) for found in (judgements.verdict, judgements.why))
+    return Judged(plan.interval.start, str(verdict), why, rows[0]["report"] if rows else "")
+
+
+def _judge(
+    ctx: Context,
+    planned: Sequence[Plan],
+    waiting: Sequence[Plan],
+    numbers: Mapping[str, Mapping[str, float | None]],
+) -> tuple[dict[str, list[dict[str, Any]]], dict[str, Refusal]]:
+    """Judge the waiting ones of a run's plans, oldest interval first, and record it.
+
+    Returns:
+        The judged measures and the refusals, by plan id.
+    """
     from windrow.quality import report  # Great Expectations takes seconds to import
     from windrow.quality.gate import Gate
     from windrow.quality.suites import suites_for
     from windrow.quality.verdicts import explain_failure
 
-    numbers = measures.by_plan(ctx.home, waiting)
-    history = _history(ctx, waiting)
+    earlier = earlier_intervals(ctx, waiting)
     gate = Gate(suites_for(ctx.places.expectations, ctx.pipeline.suite))
-    judged = [
-        gate.judge(
-            {**numbers[plan.id], **_against_history(plan, numbers[plan.id], history)},
-            pipeline=ctx.pipeline.name,
-            interval=plan.interval,
-            plan=plan.id,
-            report_folder=ctx.home.reports,
-            judged_at=ctx.now(),
-        )
-        for plan in waiting
-    ]
+    to_judge = {plan.id for plan in waiting}
+    rows: dict[str, list[dict[str, Any]]] = {}
+    refused: dict[str, Refusal] = {}
+    for plan in sorted(planned, key=lambda plan: plan.interval.start):
+        found = numbers[plan.id]
+        if plan.id in to_judge:
+            judgement = gate.judge(
+                {**found, **compared(ctx.pipeline, plan, found, earlier)},
+                pipeline=ctx.pipeline.name,
+                interval=plan.interval,
+                plan=plan.id,
+                report_folder=ctx.home.reports,
+                judged_at=ctx.now(),
+            )
+            rows[plan.id] = report.rows(judgement)
+            if not judgement.may_publish:
+                why = explain_failure(judgement)
+                refused[plan.id] = Refusal(why, str(judgement.report), judgement.may_override)
+                continue
+        # what may be published is history for the next one, as if it were published already
+        earlier[plan.interval.start] = as_earlier(plan, found)
     crash_points.point("check.before_verdict")
-    judgements.record(ctx.home, [row for judgement in judged for row in report.rows(judgement)])
-    blocked = (judgement for judgement in judged if not judgement.may_publish)
-    return {judgement.plan: Refusal(explain_failure(judgement), str(judgement.report)) for judgement in blocked}
-
-
-def _history(ctx: Context, waiting: Sequence[Plan]) -> list[Published]:
-    """Return the publications that readers see before the last of these plans' intervals, oldest first."""
-    columns = ("number", "interval", "config_hash", "plan_id", "verdict", "positive", "negative", "unknown")
-    standing = publications.standing(publications.registered(ctx.home, columns))
-    first, last = min(plan.interval.start for plan in waiting), max(plan.interval.start for plan in waiting)
-    before = [start for start in sorted(standing) if start < first][-LOOKED_AT:]
-    wanted = [standing[start] for start in (*before, *(start for start in sorted(standing) if first <= start < last))]
-    complete = measures.values(ctx.home, "positive_complete", [(row["plan_id"], row["interval"]) for row in wanted])
-    return [
-        Published(row["interval"], row["config_hash"], Earlier.of(row, complete.get(row["plan_id"]))) for row in wanted
-    ]
-
-
-def _against_history(
-    plan: Plan, numbers: Mapping[str, float | None], history: Sequence[Published]
-) -> dict[str, float | None]:
-    """Return the measures that compare the label rate with earlier intervals of the same config."""
-    earlier = [
-        one.counts
-        for one in history
-        if one.interval < plan.interval.start and one.config_hash == plan.config_hash and any(one.counts[:2])
-    ]
-    counts = (int(numbers.get(name) or 0) for name in ("positive_complete", "negative"))
-    found = label_rate_history(earlier[-HISTORY:], *counts)
-    return {"label_rate_history": found.mean, "label_rate_z": found.z}
+    judgements.record(ctx.home, [row for judged in rows.values() for row in judged])
+    return rows, refused
 
 
 def execute(pipeline: PipelineName, run: RunKey, interval: OptionalIntervalStart = None) -> Mapping[str, Any]:
     """Judge the candidates of a run. With its own interval it fails only if that one is blocked."""
     ctx = context(pipeline)
     planned = recorded_plans(ctx, run, first="join")
-    blocked = check(ctx, planned)
+    checked = judge(ctx, planned)
+    for one in checked.judged.values():
+        print(one)
+    judged = {"judged": [one._asdict() for one in list(checked.judged.values())[:LISTED]]}
     own = [plan.id for plan in planned if interval is None or plan.interval.start == interval]
-    if stopped := [blocked[plan_id] for plan_id in own if plan_id in blocked]:
-        raise Blocked("\n".join(refusal.why for refusal in stopped), stopped[0].report)
-    passed = [plan.interval.start for plan in planned if plan.id not in blocked]
-    return {"passed": passed, "blocked": [refusal.why for refusal in blocked.values()]}
+    if stopped := [checked.refused[plan_id] for plan_id in own if plan_id in checked.refused]:
+        may_override = any(refusal.may_override for refusal in stopped)
+        message = "\n".join(refusal.why for refusal in stopped)
+        raise Blocked(message, stopped[0].report, may_override=may_override, **judged)
+    passed = [plan.interval.start for plan in planned if plan.id not in checked.refused]
+    blocked = [refusal.why for refusal in checked.refused.values()]
+    index = str(ctx.home.reports / "data_docs" / "index.html")
+    report = checked.judged[own[0]].report if len(own) == 1 else index
+    return {"passed": passed, "blocked": blocked, "report": report, **judged}
 
 
 main = job(execute)

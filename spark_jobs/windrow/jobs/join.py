@@ -27,7 +27,7 @@ from windrow.io.delta.locks import held
 from windrow.io.expressions import require_sound
 from windrow.io.registers import measures, publications
 from windrow.io.registers.clocks import Observation
-from windrow.io.training import candidates, inputs
+from windrow.io.training import candidates, inputs, unread
 from windrow.jobs.options import OptionalIntervalStart, PipelineName, RunKey
 from windrow.jobs.plan.planning import Known, Mode, plan_interval, recorded_plans
 from windrow.jobs.run import BadRequest, Context, context, job
@@ -95,7 +95,9 @@ def _join(ctx: Context, plans: tuple[Plan, ...], clock: Observation, numbers: Ma
         if not measures.are_recorded(home, plans):
             written = candidates.read(spark, home, plans)
             nulls = candidates.null_counts(home, plans)
-            measures.record(home, measured(pipeline, plans, read, written, nulls, landing_measures(clock.rows)))
+            unread_rows = unread.of_intervals(spark, home, plans)
+            landing = landing_measures(clock.rows)
+            measures.record(home, measured(pipeline, plans, read, written, nulls, landing, unread_rows))
         inputs.release(read)
         crash_points.point("join.after_measures")
 
@@ -107,6 +109,7 @@ def measured(
     written: DataFrame,
     nulls: Mapping[str, Mapping[str, int]],
     landing: Mapping[str, float | None],
+    unread_rows: DataFrame | None = None,
 ) -> list[dict[str, Any]]:
     """Return rows of `measures` about candidates.
 
@@ -114,8 +117,9 @@ def measured(
         written: the candidates, read back.
         nulls: by plan id, nulls of left columns that are known without counting.
         landing: measures of the landing balance.
+        unread_rows: records of the intervals that could not be read; None without any.
     """
-    counts = candidates.collect(aggregates(pipeline, plans, read, written, nulls))
+    counts = candidates.collect(aggregates(pipeline, plans, read, written, nulls, unread_rows))
     differences = schema_differences(types_of(written), pipeline)
     return measure_rows(pipeline, plans, counts, nulls, {"schema_differences": differences, **landing})
 

@@ -128,10 +128,11 @@ def _register_columns(
             "left_unpaired": balance.left.unpaired,
             **{name: int(numbers[plan.id][name] or 0) for name in ("positive", "negative", "unknown")},
             "balance": balance.to_json(),
-            "verdict": "overridden" if override else judgements.verdict(judgement),
+            "verdict": "overridden" if override else judgements.verdict(judgement, is_empty=not balance.left.emitted),
             "overridden_by": who,
             "override_reason": why,
             "report": judgement[0]["report"] if judgement else None,
+            "why": judgements.why(judgement, is_empty=not balance.left.emitted) if judgement else None,
             **origins[plan.id],
         }
     return columns
@@ -202,7 +203,7 @@ def _training_rows(ctx: Context, numbers: Mapping[Plan, int]) -> DataFrame:
 
 def brief(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the columns of a register row that a DAG run or a person is shown."""
-    names = ("number", "interval", "rows", "positive", "negative", "unknown", "verdict", "training_version")
+    names = ("number", "interval", "rows", "positive", "negative", "unknown", "verdict", "why", "training_version")
     return {name: row[name] for name in names}
 
 

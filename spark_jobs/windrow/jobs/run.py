@@ -123,7 +123,12 @@ def _print_failure(error: Exception) -> ExitCode:
         print(escaped(f"{type(error).__name__}: {error}", keep="\n"), file=stream, flush=True)
     report = getattr(error, "report", None)
     _print_result(
-        {"outcome": type(error).__name__, "message": str(error)[:2000], **({"report": report} if report else {})}
+        {
+            "outcome": type(error).__name__,
+            "message": str(error)[:2000],
+            **({"report": report} if report else {}),
+            **getattr(error, "result", {}),
+        }
     )
     return code
 

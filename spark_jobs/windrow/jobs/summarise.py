@@ -86,6 +86,7 @@ def figures(records: Records) -> dict[datetime, Figures]:
             late=sum(count for kind, count in late.items() if kind != "flips"),
             flips=late.get("flips", 0),
             overridden=row["overridden_by"] is not None,
+            empty=not row["rows"],
             null_rate_max=records.null_rates.get(row["plan_id"]),
         )
     return dict(sorted(found.items()))

@@ -4,7 +4,7 @@
     gate          judges the measures of one interval; `validation` drives Great Expectations for it
     verdicts      the judgement, and its explanation for a person
     report        the judgement as rows of the `quality` table
-    history       the label rate of an interval compared with earlier ones
+    comparison    an interval compared with earlier ones: `history` (label rate), `volume` (rows), `tails` (statistics)
     pages         Data Docs: a page per interval, and an index; `suite_page` is Great Expectations' own page
     summary       the page of a day
     ledger_report the page of the late ledger

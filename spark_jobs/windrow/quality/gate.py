@@ -5,8 +5,9 @@
 
 What it guarantees:
 
-- Only `passed` means passed. A measure that is absent or not a number, an expectation that raises, and one that
-  Great Expectations returns no result for are errors of the gate, and an error blocks.
+- Only `passed` means passed, and an interval without a row is `empty`. A measure that is absent or not a number, an
+  expectation that raises, and one that Great Expectations returns no result for are errors of the gate, and an error
+  blocks.
 - A null measure means "nothing to measure here" (a rate of no rows). Types that look at each value
   (`expect_column_values_…`) skip a null, types that look at the column (`expect_column_max_to_be_between`) fail on
   it: a suite chooses by its type whether a null passes.
@@ -22,7 +23,7 @@ from math import isnan
 from pathlib import Path
 from typing import Any
 
-from windrow.quality import pages
+from windrow.quality import pages, wording
 from windrow.quality.expectations import Suite
 from windrow.quality.suite_page import suite_page
 from windrow.quality.validation import Item, Measures, Validator, bound_text, by_position, first_line, raised
@@ -75,12 +76,12 @@ class Gate:
             for position, item in enumerate(items):
                 for index, measure in enumerate(item.measures):
                     outcome, detail = _outcome(item, index, measures, unusable, found.get(position), failure)
-                    results.append(_result(suite, item, measure, numbers.get(measure), outcome, detail))
+                    results.append(_result(suite, item, measure, numbers, outcome, detail))
         judgement = Judgement(
             pipeline,
             interval,
             plan,
-            worst((result.verdict, result.severity) for result in results),
+            worst(((result.verdict, result.severity) for result in results), is_empty=numbers.get("rows") == 0),
             tuple(results),
             pages.page_path(Path(report_folder), interval, plan),
             judged_at.astimezone(UTC),
@@ -162,8 +163,12 @@ def _outcome(
     return ("failed", "") if index in failed else ("passed", "")
 
 
-def _result(suite: Suite, item: Item, measure: str, observed: float | None, outcome: Outcome, detail: str) -> Result:
-    entry = item.entry
+def _result(suite: Suite, item: Item, measure: str, numbers: Measures, outcome: Outcome, detail: str) -> Result:
+    entry, observed, words = item.entry, numbers.get(measure), ""
+    if outcome == "failed":
+        words = wording.failure(measure, observed, entry.kwargs, entry.type, numbers)
+    elif outcome == "error":
+        words = f"{measure}: {detail}"
     return Result(
         suite=suite.name,
         expectation=entry.type,
@@ -174,4 +179,5 @@ def _result(suite: Suite, item: Item, measure: str, observed: float | None, outc
         verdict=outcome,
         notes=entry.notes,
         detail=detail,
+        why=words,
     )

@@ -6,25 +6,25 @@ their rows.
 
     spread²  variance of the earlier rates beyond chance, over intervals with at least a tenth of the usual rows:
              how much this pipeline's rate moves
-    count    of the rarer class (positives, as a rule) among n rows: Poisson, with a mean that itself moves by `spread`,
-             which is a negative binomial. Its exact tail is the probability p of a count at least as far out
-    z        the normal quantile of p: negative below the history, positive above
+    count    of the rarer class (positives, as a rule) among n rows: Poisson, with a mean that itself moves by `spread`
+    z        its exact distance from the mean (`tails`): negative below the history, positive above
 
 An exact tail holds for small counts too: where 15 clicks are expected, none at all is z = -4.8 after a steady day.
 A short history is assumed to be a restless one: a standard deviation of `PRIOR_SPREAD` times the rate is mixed in with
 the weight of `PRIOR_WEIGHT` intervals, and |z| stays below `SHORT_MOST`. Power and false alarms are measured by
 `benchmarks/gates.py`.
 
-Sources: negative binomial as a Poisson with a gamma mean, Greenwood and Yule 1920 (J. R. Stat. Soc. 83); spread beyond
-chance by moments, DerSimonian and Laird 1986 (Control. Clin. Trials 7); effective number of unequal parts, Kish 1965.
+Sources: spread beyond chance by moments, DerSimonian and Laird 1986 (Control. Clin. Trials 7); effective number of
+unequal parts, Kish 1965.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import log
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from windrow.quality.tails import distance
 
 ENOUGH = 3
 """Earlier intervals that make a history; also overridden ones in a row that make a new level."""
@@ -34,8 +34,6 @@ PRIOR_WEIGHT = 3
 """Number of intervals that this assumption counts as."""
 SHORT, SHORT_MOST = 6, 7.5
 """With fewer earlier intervals than the first number, |z| is at most the second: it warns and does not block."""
-_LEAST = 1e-300
-"""A smaller probability is taken for this one; z is then about 37."""
 
 
 class Earlier(NamedTuple):
@@ -83,7 +81,7 @@ def label_rate_history(earlier: Sequence[Earlier], positive: int, negative: int)
     >>> label_rate_history([Earlier(10, 990)] * 2, 10, 990)
     LabelRateHistory(mean=None, z=None)
     """
-    decided = sorted((p, p + n) for p, n, _ in _trusted(earlier) if p + n > 0)
+    decided = sorted((p, p + n) for p, n, _ in trusted(earlier) if p + n > 0)
     if len(decided) < ENOUGH:
         return LabelRateHistory(None, None)
     mean = sum(p for p, _ in decided) / sum(n for _, n in decided)
@@ -98,11 +96,23 @@ def label_rate_history(earlier: Sequence[Earlier], positive: int, negative: int)
     return LabelRateHistory(mean, max(-most, min(most, z)))
 
 
-def _trusted(earlier: Sequence[Earlier]) -> Sequence[Earlier]:
-    """Return the publications that are history: without the overridden ones, or from the newest new level on.
+class _Decided(Protocol):
+    @property
+    def overridden(self) -> bool:
+        """Whether a person published it although it was blocked."""
+
+
+_One = TypeVar("_One", bound=_Decided)
+
+
+def trusted(earlier: Sequence[_One]) -> Sequence[_One]:
+    """Return the intervals that are history: without the overridden ones, or from the newest new level on.
 
     What a person overrode was not like its history, so it is not history for others, until several in a row say that
     the level has changed for good.
+
+    Args:
+        earlier: oldest first.
     """
     level = next((n for n, one in enumerate(reversed(earlier)) if not one.overridden), len(earlier))
     return earlier[-level:] if level >= ENOUGH else [one for one in earlier if not one.overridden]
@@ -115,22 +125,13 @@ def _distance(decided: Sequence[tuple[int, int]], count: int, rows: int) -> floa
         decided: (count, rows) of each earlier interval.
         count: of this interval, among `rows`.
     """
-    from scipy.special import ndtri_exp
-    from scipy.stats import nbinom
-
     total = sum(n for _, n in decided)
     # never quite 0: no history proves "never"
     rate = (sum(p for p, _ in decided) + 1) / (total + 2)
     usual = median(n for _, n in decided)
     moved, parts = _spread([(p, n) for p, n in decided if 10 * n >= usual], rate)
     relative = moved * (1 + 1 / parts) + (1 - rate) / (rate * total)
-    expected, size = rows * rate, 1 / relative
-    chance = size / (size + expected)
-    if count < expected:
-        below = float(nbinom.cdf(count, size, chance))
-        return min(0.0, float(ndtri_exp(log(max(below, _LEAST)))))
-    above = float(nbinom.sf(count - 1, size, chance))
-    return max(0.0, -float(ndtri_exp(log(max(above, _LEAST)))))
+    return distance(count, rows * rate, relative)
 
 
 def _spread(decided: Sequence[tuple[int, int]], rate: float) -> tuple[float, float]:

@@ -101,6 +101,7 @@ def _entry(judgement: Judgement) -> dict[str, Any]:
         "until": short_instant_text(judgement.interval.end),
         "plan": judgement.plan,
         "verdict": judgement.verdict,
+        "why": judgement.why or "",
         "about": list(dict.fromkeys(result.metric for result in shown)),
         "judged_at": short_instant_text(judgement.judged_at),
         "page": "/".join(judgement.report.parts[-4:]),

@@ -22,6 +22,7 @@ def rows(judgement: Judgement) -> list[dict[str, Any]]:
             "verdict": result.verdict,
             "report": str(judgement.report),
             "judged_at": judgement.judged_at,
+            "why": result.why or None,
         }
         for result in judgement.results
     ]

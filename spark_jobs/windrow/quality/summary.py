@@ -39,6 +39,7 @@ class Figures:
     late: int = 0  # lines of the late ledger
     flips: int = 0  # of them, those that change the label state
     overridden: int = 0
+    empty: int = 0  # published without a row
     blocked: int = 0  # closed and judged, but not published
     null_rate_max: float | None = None  # of the worst payload column of the worst interval
 
@@ -86,7 +87,7 @@ TRENDS: tuple[tuple[str, str, Rate], ...] = (
 
 _COUNTS = (
     "served", "published", "duplicate", "unpaired", "unaccounted", "positive", "negative", "unknown", "late", "flips",
-    "overridden", "blocked",
+    "overridden", "empty", "blocked",
 )  # fmt: skip
 _RATES = ("label_rate", "null_rate_max")
 _WIDTH, _HEIGHT, _EDGE = 480, 120, 8

@@ -32,6 +32,8 @@ class Result:
     verdict: Outcome
     notes: str = ""
     detail: str = ""
+    why: str = ""
+    """in a few words why it did not pass; empty where it did"""
 
     @property
     def observed_text(self) -> str:
@@ -74,6 +76,17 @@ class Judgement:
         return rules.may_publish(self.verdict)
 
     @property
+    def why(self) -> str | None:
+        """Why the verdict is not `passed`, in one line; None where it is."""
+        judged = ((one.verdict, one.severity, one.why) for one in self.results)
+        return rules.why(judged, is_empty=self.verdict == "empty")
+
+    @property
+    def line(self) -> str:
+        """The verdict, with its reason."""
+        return rules.with_reason(self.verdict, self.why)
+
+    @property
     def blocking(self) -> tuple[Result, ...]:
         """Results that keep the interval from being published, errors first."""
         return tuple(sorted((r for r in self.results if r.blocks), key=lambda r: r.verdict != "error"))
@@ -91,26 +104,38 @@ class Judgement:
 
 def explain_failure(judgement: Judgement) -> str:
     """Explain why an interval is not published: each blocking result, plan, report, and the next move."""
-    at = short_instant_text(judgement.interval.start)
-    blocking = judgement.blocking
     lines = [
-        f"{judgement.pipeline} {judgement.interval} is not published: {_headline(judgement)}",
-        *(line for result in blocking for line in _explained(result)),
+        f"{judgement.pipeline} {judgement.interval} is not published, {judgement.line}",
+        *(line for result in judgement.blocking for line in _explained(result)),
         f"Plan {judgement.plan}. Report: {judgement.report}",
         "The candidate is kept, earlier publications stand, other intervals go on.",
     ]
-    train = f"windrow train {judgement.pipeline} --interval {at}"
+    return "\n".join([*lines, *next_moves(judgement)])
+
+
+def next_moves(judgement: Judgement) -> list[str]:
+    """Return what a person can do about a blocked interval, one line each: in Airflow, or with a command."""
+    name, at = judgement.pipeline, short_instant_text(judgement.interval.start)
     if judgement.verdict == "error":
-        lines.append("The gate itself could not judge. Correct the suite file or the measure, then")
+        first = "The gate itself could not judge. Correct the suite file or the measure, then join and judge again:"
     else:
-        lines.append("The same plan gives the same numbers. Once the cause is gone:")
-    lines.append(f"  {train}    joins again with all that has landed, and judges again")
+        first = (
+            "The same plan gives the same numbers. Once the cause is gone, join what has landed by then, and judge it:"
+        )
+    moves = [
+        first,
+        f"  in Airflow: Clear `join` with downstream, in the run of this interval in {name}.training",
+        f"  or: windrow train {name} --interval {at}",
+    ]
     if judgement.may_override:
-        lines.append(f'  windrow override {judgement.pipeline} --interval {at} --reason "…"')
-        lines.append("    publishes it as it is; who and why are recorded with the publication")
-    elif any(r.is_balance for r in blocking):
-        lines.append("  A balance that is off or not counted cannot be overridden: rows may be missing or doubled.")
-    return "\n".join(lines)
+        moves += [
+            "If its rows are right all the same, publish them as they are; who and why are recorded with them:",
+            f"  in Airflow: the form of {name}.override (Trigger), with interval {at} and a reason",
+            f'  or: windrow override {name} --interval {at} --reason "…"',
+        ]
+    elif any(result.is_balance for result in judgement.blocking):
+        moves.append("A balance that is off or not counted cannot be overridden: rows may be missing or doubled.")
+    return moves
 
 
 def number(value: float | None) -> str:
@@ -124,14 +149,6 @@ def number(value: float | None) -> str:
     if value == int(value) if abs(value) < 1e15 else False:
         return str(int(value))
     return f"{value:.6g}"
-
-
-def _headline(judgement: Judgement) -> str:
-    errors = sum(1 for r in judgement.blocking if r.verdict == "error")
-    failed = len(judgement.blocking) - errors
-    parts = [f"{failed} critical expectation{'s' * (failed != 1)} failed"] if failed else []
-    parts += [f"{errors} could not be judged"] if errors else []
-    return ", ".join(parts) or "nothing was judged"
 
 
 def _explained(result: Result) -> list[str]:

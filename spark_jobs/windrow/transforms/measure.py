@@ -26,6 +26,7 @@ from windrow.semantics.plan import Plan
 from windrow.transforms.conditions import any_of
 from windrow.transforms.join import interval_of
 from windrow.transforms.streams import Inputs, StreamRows, claims_of
+from windrow.transforms.volume import unread_counts, volume_counts
 
 
 def aggregates(
@@ -34,27 +35,31 @@ def aggregates(
     read: Inputs,
     written: DataFrame,
     nulls: Mapping[str, Mapping[str, int]],
+    unread: DataFrame | None,
 ) -> dict[str, DataFrame]:
     """Return every aggregate that the measures of a run's candidates need, by name.
 
     Args:
         written: the candidates, as read back.
         nulls: by plan id, nulls of left columns that are known; only the others are counted.
+        unread: `_topic` and `_event_time` of the records of the intervals that could not be read; None without any.
 
     Returns:
-        `rows` and `repeated` have one row per plan; `left`, `right.<stream>` and `conflict.<stream>` one row per
-        interval. A stream in which no event id repeats has no `conflict`.
+        `rows` and `repeated` have one row per plan; `duplicates`, `volume.<stream>`, `right.<stream>`,
+        `conflict.<stream>` and `unread` one row per interval. `duplicates` and `conflict` are absent where no event
+        id repeats, `unread` without such a record.
     """
     uncounted = [name for name in pipeline.left.columns if any(name not in nulls.get(p.id, {}) for p in plans)]
     starts, length = [plan.interval.start for plan in plans], pipeline.interval
-    frames = {
-        "rows": candidate_measures(written, pipeline, uncounted),
-        "repeated": repeated_row_ids(written),
-        "left": left_counts(read.left, length),
-    }
+    frames = {"rows": candidate_measures(written, pipeline, uncounted), "repeated": repeated_row_ids(written)}
+    if read.left.repeated is not None:
+        frames["duplicates"] = left_duplicates(read.left, length)
+    if unread is not None:
+        frames["unread"] = unread_counts(unread, length)
     for stream in pipeline.right:
         frames[f"right.{stream.name}"] = right_counts(read.rights[stream.name], written, stream, starts, length)
     for side in (read.left, *read.rights.values()):
+        frames[f"volume.{side.stream.name}"] = volume_counts(side, starts[0], starts[-1] + length, length)
         if (disputed := conflicts(side, starts, length)) is not None:
             frames[f"conflict.{side.stream.name}"] = disputed
     return frames
@@ -114,20 +119,10 @@ def repeated_row_ids(candidates: DataFrame) -> DataFrame:
     return words.groupBy(PLAN).agg(F.sum(F.col("_rows") - F.col("_ids")).alias("duplicate_row_ids"))
 
 
-def left_counts(left: StreamRows, length: timedelta) -> DataFrame:
-    """One row per interval: `left_landed` (rows that passed `where`), `left_duplicate`, `left_filtered`."""
-    landed = left.read.select(EVENT_TIME, "_filtered").withColumn("_n", F.lit("landed"))
-    duplicate = left.duplicates.select(EVENT_TIME).withColumn("_filtered", F.lit(False))
-    rows = landed.unionByName(duplicate.withColumn("_n", F.lit("duplicate")))
-    return (
-        rows.withColumn(INTERVAL, interval_of(F.col(EVENT_TIME), length))
-        .groupBy(INTERVAL)
-        .agg(
-            F.count_if((F.col("_n") == "landed") & ~F.col("_filtered")).alias("left_landed"),
-            F.count_if(F.col("_n") == "duplicate").alias("left_duplicate"),
-            F.count_if((F.col("_n") == "landed") & F.col("_filtered")).alias("left_filtered"),
-        )
-    )
+def left_duplicates(left: StreamRows, length: timedelta) -> DataFrame:
+    """One row per interval: `left_duplicate`, the producer's retries."""
+    rows = left.duplicates.withColumn(INTERVAL, interval_of(F.col(EVENT_TIME), length))
+    return rows.groupBy(INTERVAL).agg(F.count(F.lit(1)).alias("left_duplicate"))
 
 
 def right_counts(

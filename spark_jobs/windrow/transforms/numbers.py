@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 
-from windrow.config import Pipeline
+from windrow.config import Pipeline, Stream
 from windrow.semantics.balance import RIGHT_COUNTS, Balance, LeftBalance, RightBalance, rate
 from windrow.semantics.plan import Plan
 
@@ -17,6 +18,9 @@ _OF_ROWS = (
     "labels_out_of_order", "null_arrays", "state_contradictions", "null_event_time", "null_row_id",
 )  # fmt: skip
 """Counts of `measure.candidate_measures` that are measures as they are."""
+
+PARTITIONS = 256
+"""A topic with more partitions is counted as a whole only, so that an interval does not have thousands of measures."""
 
 
 def measure_rows(
@@ -47,10 +51,12 @@ def _of_plan(pipeline: Pipeline, plan: Plan, counts: Counts, nulls: Mapping[str,
         return int(counts.get(aggregate, {}).get(start, {}).get(name, 0))
 
     rows = {**{f"nulls.{name}": n for name, n in nulls.items()}, **counts["rows"].get(plan.id, {})}
+    read = {stream.name: _partitions(stream, start, counts) for stream in pipeline.streams}
+    served = read[pipeline.left.name].values()
     left = LeftBalance(
-        landed=count("left", "left_landed"),
+        landed=sum(one.selected for one in served),
         emitted=rows.get("rows", 0),
-        duplicate=count("left", "left_duplicate"),
+        duplicate=count("duplicates", "left_duplicate"),
         unpaired=rows.get("left_unpaired", 0),
     )
     names = [stream.name for stream in pipeline.right]
@@ -59,10 +65,69 @@ def _of_plan(pipeline: Pipeline, plan: Plan, counts: Counts, nulls: Mapping[str,
         **_of_rows(pipeline, rows),
         "duplicate_row_ids": counts["repeated"].get(plan.id, {}).get("duplicate_row_ids", 0),
         **Balance(left, right).measures(),
-        "left_filtered": count("left", "left_filtered"),
+        "left_filtered": sum(one.read - one.selected for one in served),
         "left_conflict": count(f"conflict.{pipeline.left.name}", "conflict"),
         **{f"{name}.conflict": count(f"conflict.{name}", "conflict") for name in names},
+        **_volumes(pipeline, read),
+        **_quarantine(pipeline, read, counts.get("unread", {}).get(start, {}).get("topics", {})),
     }
+
+
+class _Read(NamedTuple):
+    """Rows of a topic partition in an interval: those that a stream can read, and of these what `where` selects."""
+
+    read: int
+    selected: int
+
+
+def _partitions(stream: Stream, start: datetime, counts: Counts) -> dict[str, _Read]:
+    """Rows of a stream in an interval, by `topic/partition`; a partition without one is absent."""
+    found = counts.get(f"volume.{stream.name}", {}).get(start, {}).get("partitions", {})
+    return {partition: _Read(*rows) for partition, rows in found.items()}
+
+
+def _volumes(pipeline: Pipeline, read: Mapping[str, Mapping[str, _Read]]) -> dict[str, float | None]:
+    """`volume.<stream>` of every stream, `volume.<topic>/<partition>` of every partition that has rows."""
+    volumes: dict[str, float | None] = {
+        f"volume.{name}": sum(rows.selected for at, rows in read[stream.name].items() if _topic(at) == topic)
+        for stream in pipeline.streams
+        for name, topic in stream.sources.items()
+    }
+    for topic in pipeline.topics:
+        partitions = _widest(topic, read)
+        if len(partitions) <= PARTITIONS:
+            volumes |= {f"volume.{partition}": rows for partition, rows in partitions.items()}
+    return volumes
+
+
+def _quarantine(
+    pipeline: Pipeline, read: Mapping[str, Mapping[str, _Read]], unread: Mapping[str, int]
+) -> dict[str, float | None]:
+    """`records.<topic>`; those of them that cannot be read, `quarantined.<topic>`; and their share."""
+    found: dict[str, float | None] = {}
+    for topic in pipeline.topics:
+        bad = unread.get(topic, 0)
+        records = bad + sum(_widest(topic, read).values())
+        found |= {
+            f"records.{topic}": records,
+            f"quarantined.{topic}": bad,
+            f"quarantine_rate.{topic}": rate(bad, records),
+        }
+    return found
+
+
+def _widest(topic: str, read: Mapping[str, Mapping[str, _Read]]) -> dict[str, int]:
+    """Readable rows by `topic/partition`: of the streams that share the topic, that which can read most counts."""
+    widest: dict[str, int] = {}
+    for partitions in read.values():
+        for partition, rows in partitions.items():
+            if _topic(partition) == topic:
+                widest[partition] = max(rows.read, widest.get(partition, 0))
+    return widest
+
+
+def _topic(partition: str) -> str:
+    return partition.rpartition("/")[0]
 
 
 def _of_rows(pipeline: Pipeline, counts: Mapping[str, int]) -> dict[str, float | None]:

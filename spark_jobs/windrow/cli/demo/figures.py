@@ -79,7 +79,7 @@ def print_results(demo: Demo) -> None:
     standing = publications.standing(publications.registered(demo.home))
     of_input = [standing[start] for start in sorted(demo.truth.counts.intervals)]
     console.print("\npublications", style="bold")
-    print_table(of_input, PUBLICATION)
+    print_table(of_input, (*PUBLICATION, "why"))
     _print_figures(demo, of_input)
     _print_sample(demo)
     airflow, name = platform.Airflow(demo.places), demo.pipeline.name

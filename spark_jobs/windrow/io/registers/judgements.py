@@ -13,6 +13,7 @@ from windrow.io.delta.locks import held
 from windrow.schemas import QUALITY
 from windrow.semantics.intervals import Interval
 from windrow.semantics.judgement import Verdict, may_publish, worst
+from windrow.semantics.judgement import why as reason_of
 from windrow.semantics.plan import Plan
 
 
@@ -27,9 +28,28 @@ def of_plans(home: Home, plans: Sequence[Plan]) -> dict[str, list[dict[str, Any]
     return _newest("plan", tables.read(home.table(Table.QUALITY), filters=tables.of_plans("plan", plans)))
 
 
-def verdict(rows: Iterable[Mapping[str, Any]]) -> Verdict:
-    """Return the verdict that follows from the rows of one judgement; `error` without rows."""
-    return worst((row["verdict"], row["severity"]) for row in rows)
+def verdict(rows: Iterable[Mapping[str, Any]], *, is_empty: bool = False) -> Verdict:
+    """Return the verdict that follows from the rows of one judgement; `error` without rows.
+
+    Args:
+        is_empty: the candidate has no row.
+    """
+    return worst(((row["verdict"], row["severity"]) for row in rows), is_empty=is_empty)
+
+
+def why(rows: Iterable[Mapping[str, Any]], *, is_empty: bool = False) -> str | None:
+    """Return in one line why the verdict of one judgement is not `passed`; None where it is.
+
+    Args:
+        is_empty: the candidate has no row.
+    """
+    return reason_of(((row["verdict"], row["severity"], _words(row)) for row in rows), is_empty=is_empty)
+
+
+def _words(row: Mapping[str, Any]) -> str:
+    """Why a measure did not pass; an earlier release recorded no words."""
+    value = "nothing" if row["value"] is None else f"{row['value']:g}"
+    return row.get("why") or f"{row['metric']} {value}, expected {row['bound']}"
 
 
 def blocked_intervals(home: Home, among: Sequence[Interval]) -> set[datetime]:

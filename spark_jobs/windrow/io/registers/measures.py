@@ -12,14 +12,22 @@ from windrow.schemas import MEASURES
 from windrow.semantics.plan import Plan
 
 APP_ID = "windrow.measures"
+_COMPARABLE: tuple[list[tables.Filter], ...] = (
+    [("name", "in", ["positive_complete", "unknown.forced"])],
+    [("name", ">=", "volume."), ("name", "<", "volume/")],  # all that begin with "volume."
+)
 
 
 def record(home: Home, rows: Sequence[Mapping[str, Any]]) -> None:
     """Append measures (columns of `schemas.MEASURES`) in one commit, once per plan."""
-    ids = {row["plan"] for row in rows}
-    tables.append_next(
-        home.table(Table.MEASURES), MEASURES, rows, app_id=APP_ID, is_done=lambda: bool(ids) and ids <= plan_ids(home)
-    )
+    path, ids = home.table(Table.MEASURES), {row["plan"] for row in rows}
+    # files have narrow bounds of intervals, not of ids
+    theirs: list[tables.Filter] = [(name, "in", sorted({row[name] for row in rows})) for name in ("interval", "plan")]
+
+    def is_done() -> bool:
+        return bool(ids) and ids == {row["plan"] for row in tables.read(path, columns=["plan"], filters=theirs)}
+
+    tables.append_next(path, MEASURES, rows, app_id=APP_ID, is_done=is_done)
 
 
 def are_recorded(home: Home, plans: Sequence[Plan]) -> bool:
@@ -37,19 +45,19 @@ def of_plans(home: Home, plans: Sequence[Plan]) -> list[dict[str, Any]]:
     return tables.read(home.table(Table.MEASURES), filters=tables.of_plans("plan", plans)) if plans else []
 
 
-def values(home: Home, name: str, plans: Sequence[tuple[str, datetime]]) -> dict[str, float | None]:
-    """Return plan id → value of a measure; plans without it are absent.
+def comparable(home: Home, plans: Sequence[tuple[str, datetime]]) -> dict[str, dict[str, float | None]]:
+    """Return what later intervals are compared with: plan id → name of the measure → value, where there is one.
 
     Args:
         plans: id and interval start of each: files have narrow bounds of intervals, not of ids.
     """
-    if not plans:
-        return {}
-    starts = sorted({start for _, start in plans})
-    filters: list[tables.Filter] = [("name", "=", name), ("interval", ">=", starts[0]), ("interval", "<=", starts[-1])]
-    wanted = {plan_id for plan_id, _ in plans}
-    rows = tables.read(home.table(Table.MEASURES), ["plan", "value"], filters)
-    return {row["plan"]: row["value"] for row in rows if row["plan"] in wanted}
+    found: dict[str, dict[str, float | None]] = {plan_id: {} for plan_id, _ in plans}
+    of_them: list[tables.Filter] = [("interval", "in", sorted({start for _, start in plans}))]
+    for names in _COMPARABLE:
+        for row in tables.read(home.table(Table.MEASURES), ["plan", "name", "value"], [*of_them, *names]):
+            if row["plan"] in found:
+                found[row["plan"]][row["name"]] = row["value"]
+    return found
 
 
 def by_plan(home: Home, plans: Sequence[Plan]) -> dict[str, dict[str, float | None]]:

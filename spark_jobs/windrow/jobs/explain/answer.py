@@ -151,7 +151,9 @@ def _publication(case: Case, row: Mapping[str, Any]) -> dict[str, Any]:
     state, reason = _published_state(case) if has_row else _state(then)
     labels = (len(then.matches[stream.name]) for stream in case.pipeline.label_streams) if then else None
     return {
-        **{name: row[name] for name in ("number", "published_at", "verdict", "overridden_by", "override_reason")},
+        **{
+            name: row[name] for name in ("number", "published_at", "verdict", "why", "overridden_by", "override_reason")
+        },
         "training_version": row["training_version"],
         "plan": plan.id,
         "pins": dict(plan.pins),

@@ -1,0 +1,123 @@
+"""Why a measure failed, in a few words. Names and numbers, never a value of a row.
+
+a share       quarantine feed.clicks 2.3 % > 1 %
+a distance    volume clicks 3, usual 120 (z -9.1 < -4)
+a count       duplicate_row_ids 2, not 0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from windrow.quality.validation import bound_text
+from windrow.quality.verdicts import number
+
+COLUMNS = 3
+"""Most columns that are named."""
+
+Numbers = Mapping[str, float | None]
+
+
+class _Bound(NamedTuple):
+    """The bound that was passed."""
+
+    sign: str
+    value: float
+
+
+def failure(metric: str, observed: float | None, kwargs: Mapping[str, Any], type_: str, measures: Numbers) -> str:
+    """Return why an expectation about a measure failed.
+
+    Args:
+        metric: name of the measure.
+        kwargs: bounds of the expectation.
+        type_: its type.
+        measures: all measures of the interval, by name.
+
+    >>> between = "expect_column_values_to_be_between"
+    >>> rates = {"quarantine_rate.feed.clicks": 0.023}
+    >>> failure("quarantine_least.feed.clicks", 0.014, {"max_value": 0.01}, between, rates)
+    'quarantine feed.clicks 2.3 % > 1 %'
+    >>> failure("rows_outside_interval", 3.0, {"min_value": 0, "max_value": 0}, between, {})
+    'rows_outside_interval 3, not 0'
+    """
+    if observed is None:
+        return f"{metric} is null"
+    bound = _passed(observed, kwargs) if type_.endswith("_to_be_between") else None
+    if bound is None:
+        return f"{metric} {number(observed)}: {bound_text(kwargs, type_)}"
+    kind, _, name = metric.partition(".")
+    if kind == "first_empty":
+        return f"{name} has no row, for the first time"
+    if bound.sign == "not":
+        return f"{metric} {number(observed)}, not {number(bound.value)}"
+    if share := _share(kind, name, observed, measures):
+        subject, value = share
+        shown, limit = _apart(value, bound.value)
+        return f"{subject} {shown} {bound.sign} {limit}"
+    if distance := _distance(kind, name, measures):
+        return f"{distance} (z {observed:.1f} {bound.sign} {number(bound.value)})"
+    return f"{metric} {number(observed)} {bound.sign} {number(bound.value)}"
+
+
+def percent(share: float, digits: int = 3) -> str:
+    """A share as a percentage.
+
+    >>> percent(0.023), percent(1), percent(0.01234567)
+    ('2.3 %', '100 %', '1.23 %')
+    """
+    return f"{float(f'{100 * share:.{digits}g}'):.15g} %"
+
+
+def _passed(observed: float, kwargs: Mapping[str, Any]) -> _Bound | None:
+    """The bound that is passed, with the sign between the observed value and it; None where neither is."""
+    low, high = kwargs.get("min_value"), kwargs.get("max_value")
+    if low is not None and low == high:
+        return _Bound("not", float(low))
+    if low is not None and (observed < low or (kwargs.get("strict_min") and observed == low)):
+        return _Bound("≤" if kwargs.get("strict_min") else "<", float(low))
+    if high is not None and (observed > high or (kwargs.get("strict_max") and observed == high)):
+        return _Bound("≥" if kwargs.get("strict_max") else ">", float(high))
+    return None
+
+
+def _share(kind: str, name: str, observed: float, measures: Numbers) -> tuple[str, float] | None:
+    """What a share is of, and its value; None for other measures. Of a lower limit the share itself is shown."""
+    if kind == "quarantine_least":
+        rate = measures.get(f"quarantine_rate.{name}")
+        return f"quarantine {name}", observed if rate is None else rate
+    if kind == "null_rate_max":
+        return f"null rate of {_columns(observed, measures)}", observed
+    if kind.endswith("_rate"):
+        return kind.replace("_", " ") + (f" of {name}" if name else ""), observed
+    return None
+
+
+def _distance(kind: str, name: str, measures: Numbers) -> str:
+    """What a distance is about: the value that was compared, and the usual one; empty for other measures."""
+    if kind == "label_rate_z":
+        positive, negative = (measures.get(one) or 0.0 for one in ("positive_complete", "negative"))
+        now, usual = positive / max(1.0, positive + negative), measures.get("label_rate_history")
+        return f"label rate {percent(now)}" + ("" if usual is None else f", usual {percent(usual)}")
+    usual = measures.get(f"{kind.removesuffix('_z')}_usual.{name}")
+    shown = "" if usual is None else f", usual {usual:.4g}"
+    if kind == "volume_z":
+        return f"volume {name} {number(measures.get(f'volume.{name}'))}{shown}"
+    return f"partition {name} has no row{shown}" if kind == "partition_z" else ""
+
+
+def _columns(rate: float, measures: Numbers) -> str:
+    """The columns that have this null rate."""
+    rates = {
+        name.removeprefix("null_rate."): value for name, value in measures.items() if name.startswith("null_rate.")
+    }
+    names = sorted(name for name, value in rates.items() if value == rate)
+    more = f" and {len(names) - COLUMNS} more" if len(names) > COLUMNS else ""
+    return ", ".join(names[:COLUMNS]) + more or "a column"
+
+
+def _apart(share: float, bound: float) -> tuple[str, str]:
+    """Both shares as percentages, with as many digits as it takes to tell them apart."""
+    digits = next((n for n in range(2, 16) if share == bound or percent(share, n) != percent(bound)), 2)
+    return percent(share, digits), percent(bound)
