@@ -1,0 +1,92 @@
+"""What a trainer asks for: a range of served time and the filters on its rows. Frozen values that refuse to be wrong.
+
+A request has no default that depends on the day it is read: start and end are instants, so that the same request on
+the same state of the table gives the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any, Literal, Self, cast
+
+from windrow.outcomes import BadInput
+from windrow.semantics.intervals import utc
+from windrow.text import instant_of, instant_text, parse_instant, short
+
+Labels = Literal["complete", "known", "all"]
+Unpublished = Literal["refuse", "skip"]
+
+LABELS: Mapping[str, str] = {
+    "complete": "rows whose label side was complete, positive or not",
+    "known": "rows whose state is known: keeps the positives of an outage and drops its negatives",
+    "all": "every row, unknown ones too: what is unknown counts as no label",
+}
+UNPUBLISHED = ("refuse", "skip")
+
+
+class WrongRequest(BadInput):
+    """An argument of a read that cannot be carried out; the message names it and what would be right."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """Arguments of a read that decide which rows it gives.
+
+    Args:
+        start: first served time.
+        end: end of the served times, not included.
+        labels: `complete`, `known` or `all`; docs/TRAINING.md says what bias each brings.
+        unpublished: whether intervals of the range that are not published are refused or left out.
+    """
+
+    start: datetime
+    end: datetime
+    labels: Labels = "complete"
+    unpublished: Unpublished = "refuse"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "start", utc(self.start))
+        object.__setattr__(self, "end", utc(self.end))
+        if self.end <= self.start:
+            raise WrongRequest(f"end {instant_text(self.end)} is not after start {instant_text(self.start)}")
+        _one_of("labels", self.labels, tuple(LABELS))
+        _one_of("unpublished", self.unpublished, UNPUBLISHED)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as JSON has them."""
+        return {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any]) -> Self:
+        """Return the request that `to_dict` wrote.
+
+        Raises:
+            WrongRequest: it has fields that this version of the code does not know.
+        """
+        unknown = raw.keys() - {field.name for field in fields(cls)}
+        if unknown:
+            raise WrongRequest(f"a later version of Windrow wrote the request: {', '.join(sorted(unknown))} not known")
+        return cls(**{**raw, "start": instant_of(raw["start"]), "end": instant_of(raw["end"])})
+
+
+def instant(name: str, value: datetime | str) -> datetime:
+    """Return an argument as an instant in UTC.
+
+    Raises:
+        WrongRequest: the text is no instant, or the value has no time zone.
+    """
+    try:
+        return parse_instant(value) if isinstance(value, str) else utc(value)
+    except ValueError as wrong:
+        raise WrongRequest(f"{name}: {wrong}") from None
+
+
+def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise WrongRequest(f"{name} is {short(cast(str, value))}; it may be {', '.join(allowed)}")
+
+
+def _plain(value: Any) -> Any:
+    return instant_text(value) if isinstance(value, datetime) else value
