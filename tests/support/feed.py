@@ -46,10 +46,14 @@ RULES = Rules(
 )
 
 
+CLICKED = {"clicked": lambda row: bool(row.matches["clicks"])}
+"""The derived label of the pipeline."""
+
+
 def feed_home(places: Places, *, seed: int = 1, sessions: int = 250) -> Home:
     """The home of the pipeline `feed`, with what it has published."""
     home = Home(load(FILE, places.expectations), replace(places, pipelines=(FILE.parent,)))
-    writer = Writer(home, {"clicked": lambda row: bool(row.matches["clicks"])})
+    writer = Writer(home, CLICKED)
     writer.publish_all(feed_life(seed, sessions).publications)
     return home
 

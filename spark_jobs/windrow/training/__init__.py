@@ -42,6 +42,8 @@ def read(
     *,
     at: int | datetime | str | None = None,
     labels: Labels = "complete",
+    negatives: float | None = None,
+    seed: int = 0,
     unpublished: Unpublished = "refuse",
     places: Places | None = None,
 ) -> Read:
@@ -57,6 +59,8 @@ def read(
             come by time (outages, gaps, forced intervals). `known` keeps every row with a state; the positives of an
             outage stay and its negatives go, so its label rate is too high. `all` keeps unknown rows too; whoever takes
             them as negatives has a label rate that is too low.
+        negatives: share of the negative rows to keep, such as 0.05; adds `_weight` and `_logit_offset` (see `sample`).
+        seed: of the sample; the same seed chooses the same rows, and more of them for a larger share.
         unpublished: `refuse` raises where an interval of the range is not published; `skip` leaves it out.
         places: where tables and pipeline files are; default: as the environment says.
 
@@ -73,6 +77,8 @@ def read(
         state.until if end is None else instant("end", end),
         labels,
         unpublished,
+        negatives,
+        seed,
     )
     pin, table = pinned(home, request, state)
     return Read(rows_of(table, request), pin)

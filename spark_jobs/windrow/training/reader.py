@@ -12,6 +12,7 @@ from deltalake import DeltaTable
 
 from windrow.columns import DATE, EVENT_TIME, REASON, STATE
 from windrow.training.request import Request
+from windrow.training.sample import sampled
 
 
 def rows_of(table: DeltaTable, request: Request) -> pl.LazyFrame:
@@ -20,7 +21,8 @@ def rows_of(table: DeltaTable, request: Request) -> pl.LazyFrame:
     Args:
         table: the training table at the version that is read.
     """
-    return _labelled(_within(pl.scan_delta(table), request), request)
+    rows = _labelled(_within(pl.scan_delta(table), request), request)
+    return sampled(rows, request)
 
 
 def _within(rows: pl.LazyFrame, request: Request) -> pl.LazyFrame:

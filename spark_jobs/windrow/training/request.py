@@ -39,12 +39,16 @@ class Request:
         end: end of the served times, not included.
         labels: `complete`, `known` or `all`; docs/TRAINING.md says what bias each brings.
         unpublished: whether intervals of the range that are not published are refused or left out.
+        negatives: share of the negative rows that is kept, above 0 and at most 1; None keeps all, without a weight.
+        seed: of the sample.
     """
 
     start: datetime
     end: datetime
     labels: Labels = "complete"
     unpublished: Unpublished = "refuse"
+    negatives: float | None = None
+    seed: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "start", utc(self.start))
@@ -53,6 +57,10 @@ class Request:
             raise WrongRequest(f"end {instant_text(self.end)} is not after start {instant_text(self.start)}")
         _one_of("labels", self.labels, tuple(LABELS))
         _one_of("unpublished", self.unpublished, UNPUBLISHED)
+        if self.negatives is not None and not 0 < self.negatives <= 1:
+            raise WrongRequest(f"negatives is {self.negatives}; it is a share, above 0 and at most 1, such as 0.05")
+        if not -(2**63) <= self.seed < 2**63:
+            raise WrongRequest(f"seed is {self.seed}; it is a whole number of 64 bits")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as JSON has them."""
