@@ -89,7 +89,7 @@ def lived(outage: Outage, *, rows: int, served: int = 0, labelled: int = 0, rate
     for now in steps:
         while waiting_rows and waiting_rows[-1][0] <= now:
             at, key, has_label = waiting_rows.pop()
-            truth[model.produce(("served", 0), Sent(at, {"key": key}, at))] = has_label
+            truth[model.produce(("served", 0), Sent(at, {"key": key, "id": f"row {key}"}, at))] = has_label
         while waiting_labels and waiting_labels[-1][0] <= now:
             _, at, key = waiting_labels.pop()
             is_lost = outage.kind == "lost" and outage.covers(at)

@@ -12,20 +12,46 @@ docs/TRAINING.md is the guide. Polars and Arrow read the files, delta-rs the log
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict, Unpack
 
 import polars as pl
 
 from windrow.config import find
 from windrow.home import Home
 from windrow.places import Places
+from windrow.semantics.intervals import Interval
+from windrow.training import splits
 from windrow.training.pin import Pin
 from windrow.training.reader import rows_of
 from windrow.training.request import Labels, Request, Unpublished, WrongRequest, instant
-from windrow.training.state import AnotherTable, NotPublished, RowsGone, found_again, pinned, state_at
+from windrow.training.splits import SharedLabels
+from windrow.training.state import (
+    AnotherTable,
+    FileUnknown,
+    NotPublished,
+    RowsGone,
+    State,
+    found_again,
+    pinned,
+    pipelines_of,
+    state_at,
+)
 
-__all__ = ["AnotherTable", "NotPublished", "Pin", "Read", "RowsGone", "WrongRequest", "read", "read_pinned"]
+__all__ = [
+    "AnotherTable",
+    "FileUnknown",
+    "NotPublished",
+    "Pin",
+    "Read",
+    "RowsGone",
+    "SharedLabels",
+    "WrongRequest",
+    "read",
+    "read_pinned",
+    "split",
+]
 
 
 class Read(NamedTuple):
@@ -35,17 +61,23 @@ class Read(NamedTuple):
     pin: Pin
 
 
+class Options(TypedDict, total=False):
+    """Arguments of a read that choose among its rows; `read` says what they mean."""
+
+    labels: Labels
+    negatives: float | None
+    seed: int
+    unpublished: Unpublished
+
+
 def read(
     pipeline: str,
     start: datetime | str | None = None,
     end: datetime | str | None = None,
     *,
     at: int | datetime | str | None = None,
-    labels: Labels = "complete",
-    negatives: float | None = None,
-    seed: int = 0,
-    unpublished: Unpublished = "refuse",
     places: Places | None = None,
+    **options: Unpack[Options],
 ) -> Read:
     """Return the rows that were served in [start, end), and their pin.
 
@@ -55,14 +87,16 @@ def read(
             of the pipeline.
         end: end of the served times, not included. Default: the end of the newest published interval.
         at: the state that is read: the number of a publication, or an instant; default: the newest.
-        labels: `complete` keeps the rows whose label side was complete, positive or not; it is unbiased where doubts
-            come by time (outages, gaps, forced intervals). `known` keeps every row with a state; the positives of an
-            outage stay and its negatives go, so its label rate is too high. `all` keeps unknown rows too; whoever takes
-            them as negatives has a label rate that is too low.
+        places: where tables and pipeline files are; default: as the environment says.
+
+    Keyword Args:
+        labels: `complete` (default) keeps the rows whose label side was complete, positive or not; it is unbiased where
+            doubts come by time (outages, gaps, forced intervals). `known` keeps every row with a state; the positives
+            of an outage stay and its negatives go, so its label rate is too high. `all` keeps unknown rows too; whoever
+            takes them as negatives has a label rate that is too low.
         negatives: share of the negative rows to keep, such as 0.05; adds `_weight` and `_logit_offset` (see `sample`).
         seed: of the sample; the same seed chooses the same rows, and more of them for a larger share.
-        unpublished: `refuse` raises where an interval of the range is not published; `skip` leaves it out.
-        places: where tables and pipeline files are; default: as the environment says.
+        unpublished: `refuse` (default) raises where an interval of the range is not published; `skip` leaves it out.
 
     Raises:
         PipelineUnknown: there is no pipeline of this name; the message lists them.
@@ -72,16 +106,7 @@ def read(
     """
     home = home_of(pipeline, places)
     state = state_at(home, at)
-    request = Request(
-        home.pipeline.start if start is None else instant("start", start),
-        state.until if end is None else instant("end", end),
-        labels,
-        unpublished,
-        negatives,
-        seed,
-    )
-    pin, table = pinned(home, request, state)
-    return Read(rows_of(table, request), pin)
+    return _read(home, state, request_of(home, state, start, end, options))
 
 
 def read_pinned(pin: Pin | str, *, places: Places | None = None) -> Read:
@@ -97,6 +122,55 @@ def read_pinned(pin: Pin | str, *, places: Places | None = None) -> Read:
     """
     pin = Pin.from_json(pin) if isinstance(pin, str) else pin
     return Read(rows_of(found_again(home_of(pin.pipeline, places), pin), pin.request), pin)
+
+
+def split(
+    pipeline: str,
+    start: datetime | str | None = None,
+    end: datetime | str | None = None,
+    *,
+    parts: Sequence[str] | Mapping[str, float],
+    cuts: Sequence[datetime | str] = (),
+    by: str | None = None,
+    at: int | datetime | str | None = None,
+    places: Places | None = None,
+    **options: Unpack[Options],
+) -> dict[str, Read]:
+    """Return the parts of a range, of which no two share a label event; each has its own pin.
+
+    Args:
+        parts: names of the parts, in the order of time where there are cuts; with `by`, the share of each.
+        cuts: where a part ends and the next begins. The last window before a cut is left out.
+        by: a column of the left stream, of type integer or string: rows with one value of it are in one part.
+        seed: of the hash, as in `read`; another seed gives another split.
+
+    Raises:
+        SharedLabels: the column is not in the key, and a label has rows in two parts.
+        WrongRequest: cuts or shares do not fit the parts; and what `read` raises.
+    """
+    home = home_of(pipeline, places)
+    state = state_at(home, at)
+    request = request_of(home, state, start, end, options)
+    instants = [instant("cuts", cut) for cut in cuts]
+    files = pipelines_of(home, state.within(Interval(request.start, request.end))).values()
+    requests = splits.parts_of(request, parts, instants, by, home.pipeline, splits.gap(files))
+    reads = {name: _read(home, state, one) for name, one in requests.items()}
+    if by is not None and splits.must_be_compared(by, instants, home.pipeline):
+        splits.refuse_shared_labels({name: one.rows for name, one in reads.items()}, by, home.pipeline)
+    return reads
+
+
+def _read(home: Home, state: State, request: Request) -> Read:
+    pin, table = pinned(home, request, state)
+    return Read(rows_of(table, request), pin)
+
+
+def request_of(
+    home: Home, state: State, start: datetime | str | None, end: datetime | str | None, options: Options
+) -> Request:
+    """Return the request of some arguments; a range without an end goes as far as the state is published."""
+    first = home.pipeline.start if start is None else instant("start", start)
+    return Request(first, state.until if end is None else instant("end", end), **options)
 
 
 def home_of(pipeline: str, places: Places | None) -> Home:

@@ -13,6 +13,7 @@ from deltalake import DeltaTable
 from windrow.columns import DATE, EVENT_TIME, REASON, STATE
 from windrow.training.request import Request
 from windrow.training.sample import sampled
+from windrow.training.splits import in_share
 
 
 def rows_of(table: DeltaTable, request: Request) -> pl.LazyFrame:
@@ -22,7 +23,7 @@ def rows_of(table: DeltaTable, request: Request) -> pl.LazyFrame:
         table: the training table at the version that is read.
     """
     rows = _labelled(_within(pl.scan_delta(table), request), request)
-    return sampled(rows, request)
+    return sampled(in_share(rows, request), request)
 
 
 def _within(rows: pl.LazyFrame, request: Request) -> pl.LazyFrame:

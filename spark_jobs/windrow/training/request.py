@@ -7,7 +7,7 @@ the same state of the table gives the same rows.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any, Literal, Self, cast
 
@@ -31,6 +31,19 @@ class WrongRequest(BadInput):
 
 
 @dataclass(frozen=True)
+class Share:
+    """Rows whose hash of a column, as a share of all hashes, is in [low, high)."""
+
+    column: str
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.low < self.high <= 1:
+            raise WrongRequest(f"share of {self.column}: [{self.low}, {self.high}) is no part of [0, 1)")
+
+
+@dataclass(frozen=True)
 class Request:
     """Arguments of a read that decide which rows it gives.
 
@@ -40,7 +53,8 @@ class Request:
         labels: `complete`, `known` or `all`; docs/TRAINING.md says what bias each brings.
         unpublished: whether intervals of the range that are not published are refused or left out.
         negatives: share of the negative rows that is kept, above 0 and at most 1; None keeps all, without a weight.
-        seed: of the sample.
+        seed: of the sample and of the share.
+        share: the part of a split by hash.
     """
 
     start: datetime
@@ -49,6 +63,7 @@ class Request:
     unpublished: Unpublished = "refuse"
     negatives: float | None = None
     seed: int = 0
+    share: Share | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "start", utc(self.start))
@@ -76,7 +91,8 @@ class Request:
         unknown = raw.keys() - {field.name for field in fields(cls)}
         if unknown:
             raise WrongRequest(f"a later version of Windrow wrote the request: {', '.join(sorted(unknown))} not known")
-        return cls(**{**raw, "start": instant_of(raw["start"]), "end": instant_of(raw["end"])})
+        share = Share(**raw["share"]) if raw.get("share") else None
+        return cls(**{**raw, "start": instant_of(raw["start"]), "end": instant_of(raw["end"]), "share": share})
 
 
 def instant(name: str, value: datetime | str) -> datetime:
@@ -97,4 +113,6 @@ def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
 
 
 def _plain(value: Any) -> Any:
-    return instant_text(value) if isinstance(value, datetime) else value
+    if isinstance(value, datetime):
+        return instant_text(value)
+    return asdict(value) if isinstance(value, Share) else value

@@ -22,10 +22,11 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from windrow.columns import DATE, EVENT_TIME
+from windrow.config import Pipeline
 from windrow.home import Home, Table
 from windrow.io.delta import lookup, tables
 from windrow.io.delta.lookup import Range
-from windrow.io.registers import clocks, publications
+from windrow.io.registers import clocks, configs, publications
 from windrow.outcomes import BadInput, StillOpen
 from windrow.semantics.close import is_closed
 from windrow.semantics.intervals import Interval, grid_around, intervals_between, stretches
@@ -48,6 +49,10 @@ class NotPublished(StillOpen):
 
 class RowsGone(BadInput):
     """The rows that a pin names are in no version of the table that can still be read. A retry does not help."""
+
+
+class FileUnknown(BadInput):
+    """A pipeline file under which rows were published is not on record."""
 
 
 class AnotherTable(BadInput):
@@ -77,6 +82,11 @@ class State:
     def until(self) -> datetime:
         """End of the newest interval that is published."""
         return max(row["interval_end"] for row in self.standing.values())
+
+    def within(self, span: Interval) -> list[Row]:
+        """Publications of the state whose intervals overlap a span."""
+        rows = self.standing.values()
+        return [row for row in rows if row["interval"] < span.end and row["interval_end"] > span.start]
 
 
 def state_at(home: Home, at: int | datetime | str | None) -> State:
@@ -124,6 +134,24 @@ def pinned(home: Home, request: Request, state: State, span: Interval | None = N
     table = _table_with(home, rows, state, span)
     numbers = tuple(row["number"] for row in rows)
     return Pin(home.pipeline.name, table.version(), numbers, _digest(rows), request, version("windrow")), table
+
+
+def pipelines_of(home: Home, rows: Iterable[Row]) -> dict[str, Pipeline]:
+    """Return the pipeline files under which publications were made, by config hash.
+
+    Raises:
+        FileUnknown: one is not on record, or this version of Windrow cannot read it.
+    """
+    number_of = {row["config_hash"]: row["number"] for row in rows}
+    found = {config_hash: configs.of_hash(home, config_hash) for config_hash in number_of}
+    for config_hash, pipeline in found.items():
+        if pipeline is None:
+            raise FileUnknown(
+                f"the pipeline file of publication {number_of[config_hash]} cannot be read from "
+                f"{home.table(Table.CONFIGS)}, so its windows are not known. A rebuild of the range publishes it under "
+                "the present file."
+            )
+    return {config_hash: pipeline for config_hash, pipeline in found.items() if pipeline}
 
 
 def found_again(home: Home, pin: Pin, span: Interval | None = None) -> DeltaTable:
