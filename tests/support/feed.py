@@ -62,7 +62,7 @@ def feed_life(seed: int, sessions: int) -> Model:
     """The pipeline's life: every ten minutes it lands, closes and publishes."""
     model = Model(RULES)
     waiting = sorted(_events(random.Random(seed), sessions), key=lambda event: event[0], reverse=True)
-    for step in range(1, (LENGTH + WINDOW) // INTERVAL + 3):
+    for step in range(1, (LENGTH + 2 * WINDOW) // INTERVAL + 3):
         now = START + step * INTERVAL
         while waiting and waiting[-1][0] <= now:
             _, topic, partition, sent = waiting.pop()

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple, TypedDict, Unpack
 
@@ -22,10 +23,10 @@ from windrow.config import find
 from windrow.home import Home
 from windrow.places import Places
 from windrow.semantics.intervals import Interval
-from windrow.training import splits
+from windrow.training import credit, splits
 from windrow.training.pin import Pin
 from windrow.training.reader import rows_of
-from windrow.training.request import Labels, Request, Unpublished, WrongRequest, instant
+from windrow.training.request import Attribute, Labels, Request, Unpublished, WrongRequest, instant
 from windrow.training.splits import SharedLabels
 from windrow.training.state import (
     AnotherTable,
@@ -33,9 +34,10 @@ from windrow.training.state import (
     NotPublished,
     RowsGone,
     State,
+    files_around,
     found_again,
     pinned,
-    pipelines_of,
+    reach,
     state_at,
 )
 
@@ -67,6 +69,7 @@ class Options(TypedDict, total=False):
     labels: Labels
     negatives: float | None
     seed: int
+    attribute: Attribute | None
     unpublished: Unpublished
 
 
@@ -85,7 +88,8 @@ def read(
         pipeline: name of the pipeline.
         start: first served time; instants are aware datetimes or texts such as 2026-11-01T00:00:00Z. Default: the start
             of the pipeline.
-        end: end of the served times, not included. Default: the end of the newest published interval.
+        end: end of the served times, not included. Default: the end of the newest published interval; with an
+            attribution that looks at later rows, one window before it.
         at: the state that is read: the number of a publication, or an instant; default: the newest.
         places: where tables and pipeline files are; default: as the environment says.
 
@@ -96,6 +100,8 @@ def read(
             takes them as negatives has a label rate that is too low.
         negatives: share of the negative rows to keep, such as 0.05; adds `_weight` and `_logit_offset` (see `sample`).
         seed: of the sample; the same seed chooses the same rows, and more of them for a larger share.
+        attribute: credits each label to the rows that it matched: to `all` of them, to the `first_touch`, to the
+            `last_touch`, or `linear` in equal parts; adds `_credit_<stream>`, parallel to the labels (see `credit`).
         unpublished: `refuse` (default) raises where an interval of the range is not published; `skip` leaves it out.
 
     Raises:
@@ -121,7 +127,8 @@ def read_pinned(pin: Pin | str, *, places: Places | None = None) -> Read:
         AnotherTable: it was made from another training table.
     """
     pin = Pin.from_json(pin) if isinstance(pin, str) else pin
-    return Read(rows_of(found_again(home_of(pin.pipeline, places), pin), pin.request), pin)
+    home = home_of(pin.pipeline, places)
+    return Read(rows_of(home.pipeline, found_again(home, pin), pin), pin)
 
 
 def split(
@@ -152,8 +159,8 @@ def split(
     state = state_at(home, at)
     request = request_of(home, state, start, end, options)
     instants = [instant("cuts", cut) for cut in cuts]
-    files = pipelines_of(home, state.within(Interval(request.start, request.end))).values()
-    requests = splits.parts_of(request, parts, instants, by, home.pipeline, splits.gap(files))
+    apart = reach(files_around(home, state, Interval(request.start, request.end)).values())
+    requests = splits.parts_of(request, parts, instants, by, home.pipeline, apart)
     reads = {name: _read(home, state, one) for name, one in requests.items()}
     if by is not None and splits.must_be_compared(by, instants, home.pipeline):
         splits.refuse_shared_labels({name: one.rows for name, one in reads.items()}, by, home.pipeline)
@@ -161,16 +168,23 @@ def split(
 
 
 def _read(home: Home, state: State, request: Request) -> Read:
-    pin, table = pinned(home, request, state)
-    return Read(rows_of(table, request), pin)
+    span = Interval(request.start, request.end)
+    if request.attribute is not None:
+        span = credit.span(request, reach(files_around(home, state, span).values()))
+    pin, table = pinned(home, request, state, span)
+    return Read(rows_of(home.pipeline, table, pin), pin)
 
 
 def request_of(
     home: Home, state: State, start: datetime | str | None, end: datetime | str | None, options: Options
 ) -> Request:
-    """Return the request of some arguments; a range without an end goes as far as the state is published."""
+    """Return the request of some arguments; a range without an end goes as far as the state can answer it."""
     first = home.pipeline.start if start is None else instant("start", start)
-    return Request(first, state.until if end is None else instant("end", end), **options)
+    request = Request(first, state.until if end is None else instant("end", end), **options)
+    if end is not None or request.attribute is None:
+        return request
+    apart = reach(files_around(home, state, Interval(request.start, request.end)).values())
+    return replace(request, end=request.end - credit.ahead(request, apart))
 
 
 def home_of(pipeline: str, places: Places | None) -> Home:

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from windrow.semantics.intervals import Interval
+from windrow.text import instant_of, instant_text
 from windrow.training.request import Request
 
 
@@ -25,8 +27,9 @@ class Pin:
 
     Args:
         version: version of the training table.
-        publications: numbers of the publications whose rows the range had, ascending.
+        publications: numbers of the publications whose rows were looked at, ascending.
         plans: digest of their plans (`digest`); another table with the same numbers has another one.
+        span: served times whose rows were looked at: those of the request, or more where credits need them.
         code_version: version of Windrow that read.
     """
 
@@ -35,11 +38,14 @@ class Pin:
     publications: tuple[int, ...]
     plans: str
     request: Request
+    span: Interval
     code_version: str
 
     def to_json(self) -> str:
         """Return the pin as text; publications are ranges, `[[1, 144], [150, 150]]`."""
-        raw = {**vars(self), "publications": list(_ranges(self.publications)), "request": self.request.to_dict()}
+        span = [instant_text(self.span.start), instant_text(self.span.end)]
+        publications = list(_ranges(self.publications))
+        raw = {**vars(self), "publications": publications, "request": self.request.to_dict(), "span": span}
         return json.dumps(raw, sort_keys=True)
 
     @classmethod
@@ -47,7 +53,8 @@ class Pin:
         """Return the pin that `to_json` wrote."""
         raw: dict[str, Any] = json.loads(text)
         numbers = tuple(n for first, last in raw["publications"] for n in range(first, last + 1))
-        return cls(**{**raw, "publications": numbers, "request": Request.from_dict(raw["request"])})
+        span, request = Interval(*map(instant_of, raw["span"])), Request.from_dict(raw["request"])
+        return cls(**{**raw, "publications": numbers, "request": request, "span": span})
 
 
 def digest(plan_ids: Iterable[str]) -> str:

@@ -11,27 +11,34 @@ import polars as pl
 from deltalake import DeltaTable
 
 from windrow.columns import DATE, EVENT_TIME, REASON, STATE
+from windrow.config import Pipeline
+from windrow.semantics.intervals import Interval
+from windrow.training.credit import credited
+from windrow.training.pin import Pin
 from windrow.training.request import Request
 from windrow.training.sample import sampled
 from windrow.training.splits import in_share
 
 
-def rows_of(table: DeltaTable, request: Request) -> pl.LazyFrame:
-    """Return the rows of a request.
+def rows_of(pipeline: Pipeline, table: DeltaTable, pin: Pin) -> pl.LazyFrame:
+    """Return the rows of a pin.
 
     Args:
-        table: the training table at the version that is read.
+        table: the training table at a version with its rows.
     """
-    rows = _labelled(_within(pl.scan_delta(table), request), request)
-    return sampled(in_share(rows, request), request)
+    request, every = pin.request, pl.scan_delta(table)
+    rows = _labelled(_within(every, Interval(request.start, request.end)), request)
+    rows = sampled(in_share(rows, request), request)
+    streams = [stream.name for stream in pipeline.label_streams if stream.name in every.collect_schema()]
+    return credited(rows, _within(every, pin.span), request, streams)
 
 
-def _within(rows: pl.LazyFrame, request: Request) -> pl.LazyFrame:
-    """Keep the served times of the request; the dates choose partitions, the times choose files."""
+def _within(rows: pl.LazyFrame, span: Interval) -> pl.LazyFrame:
+    """Keep served times; the dates choose partitions, the times choose files."""
     at, day = pl.col(EVENT_TIME), pl.col(DATE)
     # an interval does not cross midnight UTC, so a row has the date of its event time
-    days = (day >= request.start.date()) & (day <= request.end.date())
-    return rows.filter(days & (at >= request.start) & (at < request.end))
+    days = (day >= span.start.date()) & (day <= span.end.date())
+    return rows.filter(days & (at >= span.start) & (at < span.end))
 
 
 def _labelled(rows: pl.LazyFrame, request: Request) -> pl.LazyFrame:

@@ -17,6 +17,7 @@ from windrow.text import instant_of, instant_text, parse_instant, short
 
 Labels = Literal["complete", "known", "all"]
 Unpublished = Literal["refuse", "skip"]
+Attribute = Literal["all", "first_touch", "last_touch", "linear"]
 
 LABELS: Mapping[str, str] = {
     "complete": "rows whose label side was complete, positive or not",
@@ -24,6 +25,7 @@ LABELS: Mapping[str, str] = {
     "all": "every row, unknown ones too: what is unknown counts as no label",
 }
 UNPUBLISHED = ("refuse", "skip")
+ATTRIBUTIONS = ("all", "first_touch", "last_touch", "linear")
 
 
 class WrongRequest(BadInput):
@@ -55,6 +57,7 @@ class Request:
         negatives: share of the negative rows that is kept, above 0 and at most 1; None keeps all, without a weight.
         seed: of the sample and of the share.
         share: the part of a split by hash.
+        attribute: how each label is credited to the rows that it matched; None for no column of credits.
     """
 
     start: datetime
@@ -64,6 +67,7 @@ class Request:
     negatives: float | None = None
     seed: int = 0
     share: Share | None = None
+    attribute: Attribute | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "start", utc(self.start))
@@ -72,6 +76,8 @@ class Request:
             raise WrongRequest(f"end {instant_text(self.end)} is not after start {instant_text(self.start)}")
         _one_of("labels", self.labels, tuple(LABELS))
         _one_of("unpublished", self.unpublished, UNPUBLISHED)
+        if self.attribute is not None:
+            _one_of("attribute", self.attribute, ATTRIBUTIONS)
         if self.negatives is not None and not 0 < self.negatives <= 1:
             raise WrongRequest(f"negatives is {self.negatives}; it is a share, above 0 and at most 1, such as 0.05")
         if not -(2**63) <= self.seed < 2**63:

@@ -14,7 +14,7 @@ Both at once: the users of `train` before the cut, those of `test` from the cut 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import accumulate, pairwise
@@ -46,16 +46,6 @@ def in_share(rows: pl.LazyFrame, request: Request) -> pl.LazyFrame:
     low, high = threshold(request.share.low), threshold(request.share.high)
     hashed = hash_of((request.seed, PURPOSE), [pl.col(request.share.column)]).cast(pl.Int64)
     return rows.filter((hashed >= low) & (hashed < high))
-
-
-def gap(pipelines: Iterable[Pipeline]) -> timedelta:
-    """Return how far apart two served times are, at least, that can share no label event.
-
-    Args:
-        pipelines: every pipeline file under which rows of the range were published.
-    """
-    windows = [stream.window for pipeline in pipelines for stream in pipeline.label_streams]
-    return max((window.before + window.after for window in windows), default=timedelta(0))
 
 
 def parts_of(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -22,14 +22,14 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from windrow.columns import DATE, EVENT_TIME
-from windrow.config import Pipeline
+from windrow.config import Pipeline, Window
 from windrow.home import Home, Table
 from windrow.io.delta import lookup, tables
 from windrow.io.delta.lookup import Range
 from windrow.io.registers import clocks, configs, publications
 from windrow.outcomes import BadInput, StillOpen
 from windrow.semantics.close import is_closed
-from windrow.semantics.intervals import Interval, grid_around, intervals_between, stretches
+from windrow.semantics.intervals import Interval, grid_around, intervals_between, shifted, stretches
 from windrow.text import counted, short_instant_text, shown_instant
 from windrow.training.pin import Pin, digest
 from windrow.training.request import Request, WrongRequest, instant
@@ -120,20 +120,19 @@ def state_at(home: Home, at: int | datetime | str | None) -> State:
     return State(table, register, min(number, newest))
 
 
-def pinned(home: Home, request: Request, state: State, span: Interval | None = None) -> tuple[Pin, DeltaTable]:
+def pinned(home: Home, request: Request, state: State, span: Interval) -> tuple[Pin, DeltaTable]:
     """Return the pin of a request, and the table at a version with exactly its rows.
 
     Args:
-        span: the served times whose rows are looked at, where they reach beyond the request.
+        span: the served times whose rows are looked at; they may reach beyond the request.
     Raises:
         NotPublished: an interval of the range is not published in this state.
         RowsGone: the rows of a past state were vacuumed.
     """
-    span = span or Interval(request.start, request.end)
     rows = _rows_of(home, request, state, span)
     table = _table_with(home, rows, state, span)
     numbers = tuple(row["number"] for row in rows)
-    return Pin(home.pipeline.name, table.version(), numbers, _digest(rows), request, version("windrow")), table
+    return Pin(home.pipeline.name, table.version(), numbers, _digest(rows), request, span, version("windrow")), table
 
 
 def pipelines_of(home: Home, rows: Iterable[Row]) -> dict[str, Pipeline]:
@@ -154,14 +153,43 @@ def pipelines_of(home: Home, rows: Iterable[Row]) -> dict[str, Pipeline]:
     return {config_hash: pipeline for config_hash, pipeline in found.items() if pipeline}
 
 
-def found_again(home: Home, pin: Pin, span: Interval | None = None) -> DeltaTable:
+def reach(pipelines: Iterable[Pipeline]) -> timedelta:
+    """Return how far apart two rows are, at most, that can have a label event in common.
+
+    Args:
+        pipelines: every pipeline file under which rows of the range were published.
+    """
+    windows: dict[str, list[Window]] = {}
+    for pipeline in pipelines:
+        for stream in pipeline.label_streams:
+            windows.setdefault(stream.name, []).append(stream.window)
+    widest = (max(w.before for w in of) + max(w.after for w in of) for of in windows.values())
+    return max(widest, default=timedelta(0))
+
+
+def files_around(home: Home, state: State, span: Interval) -> dict[str, Pipeline]:
+    """Return the pipeline files of all rows that can have a label event in common with a row of the span.
+
+    Raises:
+        FileUnknown: one is not on record.
+    """
+    files: dict[str, Pipeline] = {home.pipeline.config_hash: home.pipeline}
+    while True:
+        apart = reach(files.values())
+        wide = Interval(shifted(span.start, -apart), shifted(span.end, apart))
+        found = pipelines_of(home, state.within(wide)) | {home.pipeline.config_hash: home.pipeline}
+        if found.keys() == files.keys():
+            return found
+        files = found
+
+
+def found_again(home: Home, pin: Pin) -> DeltaTable:
     """Return the training table at a version with exactly the rows of a pin: its own version, or another one.
 
     Raises:
         AnotherTable: its publications are not those of the table that is here.
         RowsGone: no version with its rows can be read any more.
     """
-    span = span or Interval(pin.request.start, pin.request.end)
     state, wanted = state_at(home, None), set(pin.publications)
     rows = [row for row in state.register if row["number"] in wanted]
     if len(rows) != len(wanted) or _digest(rows) != pin.plans:
@@ -169,7 +197,7 @@ def found_again(home: Home, pin: Pin, span: Interval | None = None) -> DeltaTabl
             f"the publications of the pin are not those of {home.table(Table.TRAINING)}: the table was made anew, or "
             "the pin is of another home. Read the range again, which gives a new pin."
         )
-    return _readable(home.table(Table.TRAINING), pin.version, span) or _table_with(home, rows, state, span)
+    return _readable(home.table(Table.TRAINING), pin.version, pin.span) or _table_with(home, rows, state, pin.span)
 
 
 def _digest(rows: Iterable[Row]) -> str:
@@ -186,7 +214,7 @@ def _rows_of(home: Home, request: Request, state: State, span: Interval) -> list
     standing = state.standing
     missing = [interval for interval in wanted if interval.start not in standing]
     if missing and request.unpublished == "refuse":
-        raise NotPublished(_what_is_missing(home, missing, wanted))
+        raise NotPublished(_what_is_missing(home, missing, request, span))
     found = (standing[interval.start] for interval in wanted if interval.start in standing)
     return sorted(found, key=lambda row: row["number"])
 
@@ -200,7 +228,7 @@ def _intervals(home: Home, span: Interval) -> Iterable[Interval]:
     return intervals_between(max(first, home.pipeline.start), last, length)
 
 
-def _what_is_missing(home: Home, missing: Sequence[Interval], wanted: Sequence[Interval]) -> str:
+def _what_is_missing(home: Home, missing: Sequence[Interval], request: Request, span: Interval) -> str:
     name, frontier = home.pipeline.name, clocks.observe(home).frontier(home.pipeline)
     closed = [interval for interval in missing if is_closed(interval, frontier)]
     still_open = [interval for interval in missing if not is_closed(interval, frontier)]
@@ -209,8 +237,11 @@ def _what_is_missing(home: Home, missing: Sequence[Interval], wanted: Sequence[I
         parts.append(f"open: {_listed(still_open)} (`windrow clock {name}` says what holds them)")
     if closed:
         parts.append(f"closed: {_listed(closed)} (`windrow train {name}` publishes them, unless expectations block)")
-    if missing[0].start > wanted[0].start:
-        parts.append(f"whole until end={short_instant_text(missing[0].start)}")
+    if span != Interval(request.start, request.end):
+        parts.append(f"attribute={request.attribute!r} looks at the rows of {span}")
+    until = shifted(missing[0].start, request.end - span.end)
+    if until > request.start:
+        parts.append(f"whole until end={short_instant_text(until)}")
     parts.append("unpublished='skip' reads the rest")
     return "; ".join(parts)
 
