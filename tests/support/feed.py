@@ -80,7 +80,7 @@ def _events(chance: random.Random, sessions: int) -> Iterator[tuple[datetime, st
         user, item = chance.randint(1, 60), chance.randint(1, 12)
         at = START + _up_to(chance, LENGTH - WINDOW)
         for k in range(chance.randint(1, 4)):
-            at += _up_to(chance, WINDOW / 4)
+            at += _up_to(chance, WINDOW / 20)
             values = {"request_id": f"r{n}.{k}", "user_id": user, "item_id": item, "features": [chance.random(), 1.0]}
             yield at, SERVED, user % 2, Sent(at, values, at)
         if chance.random() < 0.15 + 0.02 * item:

@@ -115,13 +115,39 @@ def seen(home: Home) -> Labels:
     return {"seen": lambda row: any(row.matches[stream.name] for stream in home.pipeline.label_streams)}
 
 
+def table_of(pipeline: Pipeline, labels: Labels, one: Publication) -> pa.Table:
+    """The rows of a publication in the training table's columns, without the date."""
+    schema = pa.schema([(name, arrow_type(parse_type(kind))) for name, kind in training_types(pipeline).items()])
+    return pa.Table.from_pylist([_row(pipeline, labels, row, one) for row in one.joined.rows], schema)
+
+
+def _row(pipeline: Pipeline, labels: Labels, row: JoinedRow, one: Publication) -> dict[str, Any]:
+    label_topics = {topic for stream in pipeline.label_streams for topic in stream.topics}
+    clocks = [c.clock_at for c in one.plan.watermark if c.topic in label_topics]
+    unknown = row.label_state == "unknown"
+    values = {pipeline.left.event_time: row.event_at, **row.values}
+    return {
+        **{name: values.get(name) for name in pipeline.left.columns},
+        **{s.name: [_element(m, s.event_time, s.columns) for m in row.matches[s.name]] for s in pipeline.right},
+        **{name: None if unknown else of(row) for name, of in labels.items()},
+        STATE: row.label_state,
+        REASON: row.label_reason,
+        EVENT_TIME: row.event_at,
+        **_row_id(row.row_id),
+        BATCH: 1,
+        ARRIVED_AT: row.event_at + timedelta(seconds=1),
+        INTERVAL: one.plan.interval.start,
+        OBSERVED_UNTIL: None if None in clocks else min(filter(None, clocks), default=None),
+        PUBLICATION: one.number,
+    }
+
+
 class Writer:
     """Writes publications to the training table of a home, each in a commit of its own."""
 
     def __init__(self, home: Home, labels: Labels) -> None:
         self.home, self.labels = home, labels
         self.types = training_types(home.pipeline)
-        self.schema = pa.schema([(name, arrow_type(parse_type(kind))) for name, kind in self.types.items()])
         self.now = home.pipeline.start + timedelta(days=1)
 
     def publish_all(self, publications: Iterable[Publication]) -> None:
@@ -132,49 +158,28 @@ class Writer:
     def publish(self, one: Publication) -> dict[str, Any]:
         """Publish one, under the pipeline file of this home; returns its register row."""
         plan = replace(one.plan, pipeline=self.home.pipeline.name, config_hash=self.home.pipeline.config_hash)
-        self._create()
+        table = table_of(self.home.pipeline, self.labels, one)
+        self._create(table.schema)
         configs.keep(self.home, self.now)
-        rows = [self._row(row, one.number, plan) for row in one.joined.rows]
-        staged = Staged(plan, one.number, (self._file(rows, plan),), self.types) if rows else None
+        staged = Staged(plan, one.number, (self._file(table, plan),), self.types) if table.num_rows else None
         register = self._register_row(one, plan)
         return publication.commit(self.home, plan.interval, register, _unwanted, staged)
 
-    def _create(self) -> None:
+    def _create(self, schema: pa.Schema) -> None:
         path = self.home.table(Table.TRAINING)
         if tables.opened(path) is None:
             DeltaTable.create(
                 path,
-                Schema.from_arrow(self.schema.append(pa.field(DATE, pa.date32()))),
+                Schema.from_arrow(schema.append(pa.field(DATE, pa.date32()))),
                 partition_by=[DATE],
                 configuration={tables.STATISTICS: ",".join(TRAINING_STATISTICS), "delta.checkpointInterval": "10"},
             )
 
-    def _file(self, rows: list[dict[str, Any]], plan: Plan) -> DataFile:
+    def _file(self, table: pa.Table, plan: Plan) -> DataFile:
         path = Path(self.home.places.home) / "written" / f"{plan.id}.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(pa.Table.from_pylist(rows, self.schema), path)
+        pq.write_table(table, path)
         return DataFile.read(path)
-
-    def _row(self, row: JoinedRow, number: int, plan: Plan) -> dict[str, Any]:
-        pipeline = self.home.pipeline
-        labels = {stream.topics for stream in pipeline.label_streams}
-        clocks = [c.clock_at for c in plan.watermark if any(c.topic in topics for topics in labels)]
-        unknown = row.label_state == "unknown"
-        values = {pipeline.left.event_time: row.event_at, **row.values}
-        return {
-            **{name: values.get(name) for name in pipeline.left.columns},
-            **{s.name: [_element(m, s.event_time, s.columns) for m in row.matches[s.name]] for s in pipeline.right},
-            **{name: None if unknown else of(row) for name, of in self.labels.items()},
-            STATE: row.label_state,
-            REASON: row.label_reason,
-            EVENT_TIME: row.event_at,
-            **_row_id(row.row_id),
-            BATCH: 1,
-            ARRIVED_AT: row.event_at + timedelta(seconds=1),
-            INTERVAL: plan.interval.start,
-            OBSERVED_UNTIL: None if None in clocks else min(filter(None, clocks), default=None),
-            PUBLICATION: number,
-        }
 
     def _register_row(self, one: Publication, plan: Plan) -> dict[str, Any]:
         states = [row.label_state for row in one.joined.rows]

@@ -14,19 +14,20 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
-from typing import NamedTuple, TypedDict, Unpack
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 import polars as pl
+from deltalake import DeltaTable
 
 from windrow.config import find
 from windrow.home import Home
 from windrow.places import Places
-from windrow.semantics.intervals import Interval
 from windrow.training import credit, splits
+from windrow.training.maturity import LabelLeftOut
 from windrow.training.pin import Pin
-from windrow.training.reader import rows_of
-from windrow.training.request import Attribute, Labels, Request, Unpublished, WrongRequest, instant
+from windrow.training.reader import refuse_what_rows_lack, rows_of
+from windrow.training.request import Attribute, Labels, Request, Unpublished, WrongRequest, duration, instant
 from windrow.training.splits import SharedLabels
 from windrow.training.state import (
     AnotherTable,
@@ -34,16 +35,17 @@ from windrow.training.state import (
     NotPublished,
     RowsGone,
     State,
-    files_around,
     found_again,
+    observed_of,
     pinned,
-    reach,
+    reach_of,
     state_at,
 )
 
 __all__ = [
     "AnotherTable",
     "FileUnknown",
+    "LabelLeftOut",
     "NotPublished",
     "Pin",
     "Read",
@@ -70,6 +72,9 @@ class Options(TypedDict, total=False):
     negatives: float | None
     seed: int
     attribute: Attribute | None
+    matured: timedelta | str | None
+    delays: bool
+    survival: str | None
     unpublished: Unpublished
 
 
@@ -102,6 +107,12 @@ def read(
         seed: of the sample; the same seed chooses the same rows, and more of them for a larger share.
         attribute: credits each label to the rows that it matched: to `all` of them, to the `first_touch`, to the
             `last_touch`, or `linear` in equal parts; adds `_credit_<stream>`, parallel to the labels (see `credit`).
+        matured: a time after serving, such as 24h: labels are cut to it, and states, reasons and derived labels are
+            those of a rebuild with that window (see `maturity`).
+        delays: adds `_delay_<stream>` and `_arrival_<stream>`, lists of seconds from serving to each label's event and
+            landing, and `_age_<stream>`, for how many seconds the label side was observed.
+        survival: a label stream; adds `_duration` (seconds until its first label, or for which none was seen),
+            `_censored` and `_weight` (see `survival`).
         unpublished: `refuse` (default) raises where an interval of the range is not published; `skip` leaves it out.
 
     Raises:
@@ -128,7 +139,7 @@ def read_pinned(pin: Pin | str, *, places: Places | None = None) -> Read:
     """
     pin = Pin.from_json(pin) if isinstance(pin, str) else pin
     home = home_of(pin.pipeline, places)
-    return Read(rows_of(home.pipeline, found_again(home, pin), pin), pin)
+    return Read(_rows(home, found_again(home, pin), pin), pin)
 
 
 def split(
@@ -159,7 +170,7 @@ def split(
     state = state_at(home, at)
     request = request_of(home, state, start, end, options)
     instants = [instant("cuts", cut) for cut in cuts]
-    apart = reach(files_around(home, state, Interval(request.start, request.end)).values())
+    apart = reach_of(home, state, request)
     requests = splits.parts_of(request, parts, instants, by, home.pipeline, apart)
     reads = {name: _read(home, state, one) for name, one in requests.items()}
     if by is not None and splits.must_be_compared(by, instants, home.pipeline):
@@ -168,23 +179,27 @@ def split(
 
 
 def _read(home: Home, state: State, request: Request) -> Read:
-    span = Interval(request.start, request.end)
-    if request.attribute is not None:
-        span = credit.span(request, reach(files_around(home, state, span).values()))
+    span = request.range if request.attribute is None else credit.span(request, reach_of(home, state, request))
     pin, table = pinned(home, request, state, span)
-    return Read(rows_of(home.pipeline, table, pin), pin)
+    return Read(_rows(home, table, pin), pin)
+
+
+def _rows(home: Home, table: DeltaTable, pin: Pin) -> pl.LazyFrame:
+    observed = observed_of(home, pin) if pin.request.needs_plans else []
+    refuse_what_rows_lack(pin.request, observed)
+    return rows_of(table, pin, observed)
 
 
 def request_of(
     home: Home, state: State, start: datetime | str | None, end: datetime | str | None, options: Options
 ) -> Request:
     """Return the request of some arguments; a range without an end goes as far as the state can answer it."""
+    chosen: dict[str, Any] = {**options, "matured": duration("matured", options.get("matured"))}
     first = home.pipeline.start if start is None else instant("start", start)
-    request = Request(first, state.until if end is None else instant("end", end), **options)
+    request = Request(first, state.until if end is None else instant("end", end), **chosen)
     if end is not None or request.attribute is None:
         return request
-    apart = reach(files_around(home, state, Interval(request.start, request.end)).values())
-    return replace(request, end=request.end - credit.ahead(request, apart))
+    return replace(request, end=request.end - credit.ahead(request, reach_of(home, state, request)))
 
 
 def home_of(pipeline: str, places: Places | None) -> Home:

@@ -50,7 +50,7 @@ def span(request: Request, reach: timedelta) -> Interval:
     return Interval(shifted(request.start, -back), shifted(request.end, ahead(request, reach)))
 
 
-def credited(rows: pl.LazyFrame, touched: pl.LazyFrame, request: Request, streams: Iterable[str]) -> pl.LazyFrame:
+def credited(rows: pl.LazyFrame, touched: pl.LazyFrame, attribute: str, streams: Iterable[str]) -> pl.LazyFrame:
     """Return rows with a column of credits for each label stream.
 
     Args:
@@ -58,10 +58,8 @@ def credited(rows: pl.LazyFrame, touched: pl.LazyFrame, request: Request, stream
         touched: all published rows of the request's span.
         streams: names of the label streams.
     """
-    if request.attribute is None:
-        return rows
     for stream in streams:
-        rows = rows.join(_credits(touched, stream, request.attribute), on=ROW_ID, how="left", validate="1:1")
+        rows = rows.join(_credits(touched, stream, attribute), on=ROW_ID, how="left", validate="1:1")
         rows = rows.with_columns(pl.col(column(stream)).fill_null([]))
     return rows
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal, Self, cast
 
 from windrow.outcomes import BadInput
-from windrow.semantics.intervals import utc
-from windrow.text import instant_of, instant_text, parse_instant, short
+from windrow.semantics.intervals import MICROSECOND, Interval, micros, utc
+from windrow.text import instant_of, instant_text, parse_duration, parse_instant, short
 
 Labels = Literal["complete", "known", "all"]
 Unpublished = Literal["refuse", "skip"]
@@ -58,6 +58,9 @@ class Request:
         seed: of the sample and of the share.
         share: the part of a split by hash.
         attribute: how each label is credited to the rows that it matched; None for no column of credits.
+        matured: the longest time after serving that a label counts; None for the windows of the pipeline file.
+        delays: whether rows get their label delays and observed ages.
+        survival: a label stream whose first labels are survival data; None for none.
     """
 
     start: datetime
@@ -68,6 +71,9 @@ class Request:
     seed: int = 0
     share: Share | None = None
     attribute: Attribute | None = None
+    matured: timedelta | None = None
+    delays: bool = False
+    survival: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "start", utc(self.start))
@@ -78,10 +84,22 @@ class Request:
         _one_of("unpublished", self.unpublished, UNPUBLISHED)
         if self.attribute is not None:
             _one_of("attribute", self.attribute, ATTRIBUTIONS)
+        if self.matured is not None and self.matured < timedelta(0):
+            raise WrongRequest(f"matured is {self.matured}; it is a time after serving, such as 24h")
         if self.negatives is not None and not 0 < self.negatives <= 1:
             raise WrongRequest(f"negatives is {self.negatives}; it is a share, above 0 and at most 1, such as 0.05")
         if not -(2**63) <= self.seed < 2**63:
             raise WrongRequest(f"seed is {self.seed}; it is a whole number of 64 bits")
+
+    @property
+    def range(self) -> Interval:
+        """The served times."""
+        return Interval(self.start, self.end)
+
+    @property
+    def needs_plans(self) -> bool:
+        """Whether rows do not say enough by themselves: the plans of their publications are needed."""
+        return self.delays or any(one is not None for one in (self.matured, self.survival, self.attribute))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as JSON has them."""
@@ -97,8 +115,13 @@ class Request:
         unknown = raw.keys() - {field.name for field in fields(cls)}
         if unknown:
             raise WrongRequest(f"a later version of Windrow wrote the request: {', '.join(sorted(unknown))} not known")
-        share = Share(**raw["share"]) if raw.get("share") else None
-        return cls(**{**raw, "start": instant_of(raw["start"]), "end": instant_of(raw["end"]), "share": share})
+        read = {
+            "start": instant_of(raw["start"]),
+            "end": instant_of(raw["end"]),
+            "share": Share(**raw["share"]) if raw.get("share") else None,
+            "matured": None if raw.get("matured") is None else raw["matured"] * MICROSECOND,
+        }
+        return cls(**{**raw, **read})
 
 
 def instant(name: str, value: datetime | str) -> datetime:
@@ -113,6 +136,18 @@ def instant(name: str, value: datetime | str) -> datetime:
         raise WrongRequest(f"{name}: {wrong}") from None
 
 
+def duration(name: str, value: timedelta | str | None) -> timedelta | None:
+    """Return an argument as a duration.
+
+    Raises:
+        WrongRequest: the text is no duration.
+    """
+    try:
+        return parse_duration(value) if isinstance(value, str) else value
+    except ValueError as wrong:
+        raise WrongRequest(f"{name}: {wrong}") from None
+
+
 def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         raise WrongRequest(f"{name} is {short(cast(str, value))}; it may be {', '.join(allowed)}")
@@ -121,4 +156,6 @@ def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
 def _plain(value: Any) -> Any:
     if isinstance(value, datetime):
         return instant_text(value)
+    if isinstance(value, timedelta):
+        return micros(value)
     return asdict(value) if isinstance(value, Share) else value

@@ -30,7 +30,9 @@ from windrow.io.registers import clocks, configs, publications
 from windrow.outcomes import BadInput, StillOpen
 from windrow.semantics.close import is_closed
 from windrow.semantics.intervals import Interval, grid_around, intervals_between, shifted, stretches
+from windrow.semantics.plan import Plan
 from windrow.text import counted, short_instant_text, shown_instant
+from windrow.training.observed import Observed
 from windrow.training.pin import Pin, digest
 from windrow.training.request import Request, WrongRequest, instant
 
@@ -153,33 +155,48 @@ def pipelines_of(home: Home, rows: Iterable[Row]) -> dict[str, Pipeline]:
     return {config_hash: pipeline for config_hash, pipeline in found.items() if pipeline}
 
 
-def reach(pipelines: Iterable[Pipeline]) -> timedelta:
+def observed_of(home: Home, pin: Pin) -> list[Observed]:
+    """Return what the publications of a pin knew about the labels of their rows.
+
+    Raises:
+        FileUnknown: the pipeline file of one is not on record.
+    """
+    wanted = set(pin.publications)
+    register = publications.complete(home, ("number", "plan", "config_hash"))
+    rows = [row for row in register if row["number"] in wanted]
+    files = pipelines_of(home, rows)
+    return [Observed.of(row["number"], Plan.from_json(row["plan"]), files[row["config_hash"]]) for row in rows]
+
+
+def reach(pipelines: Iterable[Pipeline], matured: timedelta | None) -> timedelta:
     """Return how far apart two rows are, at most, that can have a label event in common.
 
     Args:
         pipelines: every pipeline file under which rows of the range were published.
+        matured: the longest time after serving that a label counts.
     """
     windows: dict[str, list[Window]] = {}
     for pipeline in pipelines:
         for stream in pipeline.label_streams:
             windows.setdefault(stream.name, []).append(stream.window)
-    widest = (max(w.before for w in of) + max(w.after for w in of) for of in windows.values())
-    return max(widest, default=timedelta(0))
+    widest = ((max(w.before for w in of), max(w.after for w in of)) for of in windows.values())
+    cut = ((before, after if matured is None else min(after, matured)) for before, after in widest)
+    return max((before + after for before, after in cut), default=timedelta(0))
 
 
-def files_around(home: Home, state: State, span: Interval) -> dict[str, Pipeline]:
-    """Return the pipeline files of all rows that can have a label event in common with a row of the span.
+def reach_of(home: Home, state: State, request: Request) -> timedelta:
+    """Return how far apart rows of a request and any others are, at most, that have a label event in common.
 
     Raises:
-        FileUnknown: one is not on record.
+        FileUnknown: a pipeline file under which such rows were published is not on record.
     """
     files: dict[str, Pipeline] = {home.pipeline.config_hash: home.pipeline}
-    while True:
-        apart = reach(files.values())
-        wide = Interval(shifted(span.start, -apart), shifted(span.end, apart))
+    while True:  # a wider reach may come upon publications under other files
+        apart = reach(files.values(), request.matured)
+        wide = Interval(shifted(request.start, -apart), shifted(request.end, apart))
         found = pipelines_of(home, state.within(wide)) | {home.pipeline.config_hash: home.pipeline}
         if found.keys() == files.keys():
-            return found
+            return apart
         files = found
 
 
@@ -237,7 +254,7 @@ def _what_is_missing(home: Home, missing: Sequence[Interval], request: Request, 
         parts.append(f"open: {_listed(still_open)} (`windrow clock {name}` says what holds them)")
     if closed:
         parts.append(f"closed: {_listed(closed)} (`windrow train {name}` publishes them, unless expectations block)")
-    if span != Interval(request.start, request.end):
+    if span != request.range:
         parts.append(f"attribute={request.attribute!r} looks at the rows of {span}")
     until = shifted(missing[0].start, request.end - span.end)
     if until > request.start:
