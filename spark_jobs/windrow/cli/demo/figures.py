@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from windrow import platform
+from windrow import platform, training
 from windrow.cli.demo.preparation import Demo
 from windrow.cli.show import PUBLICATION, console, print_table
 from windrow.home import Table
@@ -69,9 +69,9 @@ def _clicked(state: str) -> bool | None:
 
 
 def _training(demo: Demo) -> pl.LazyFrame:
-    """Return the training table as an analyst reads it, with Polars; only the intervals of the input."""
-    table = pl.scan_delta(demo.home.table(Table.TRAINING))
-    return table.filter(pl.col("_interval") < demo.moved.ends_at)
+    """Return the training table as a trainer reads it, with its unknown rows; only the intervals of the input."""
+    end = max(demo.truth.counts.intervals) + demo.pipeline.interval
+    return training.read(demo.pipeline.name, end=end, labels="all", places=demo.places).rows
 
 
 def print_results(demo: Demo) -> None:

@@ -52,6 +52,20 @@ def repaired(home: Home, columns: Sequence[str] = ()) -> list[dict[str, Any]]:
     return registered(home, columns)
 
 
+def complete(home: Home, columns: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Return every publication, by number, without writing: those that a killed run has not registered are added.
+
+    For readers, who may lack the right to repair the register, and who take no lock.
+
+    Args:
+        columns: as for `registered`.
+    """
+    rows = registered(home, columns)
+    last = rows[-1]["number"] if rows else 0
+    added = _unregistered(home, last) if last_number(home) > last else []
+    return [*rows, *({name: row.get(name) for name in columns or PUBLICATIONS.names} for row in reversed(added))]
+
+
 def last_number(home: Home) -> int:
     """Return the number of the newest publication, from the training table itself; 0 before the first."""
     return max(0, tables.version_of(home.table(Table.TRAINING), APP_ID))
@@ -142,12 +156,7 @@ def repair(home: Home) -> int:
             f"{home.table(Table.PUBLICATIONS)} away too, and every interval is published again."
         )
     if last > known:
-        missing = []
-        for commit in tables.commits(training):
-            row = from_json(commit.message)
-            if row["number"] <= known:
-                break
-            missing.append({**row, "training_version": commit.version})
+        missing = _unregistered(home, known)
         if len(missing) != last - known:
             raise RuntimeError(
                 f"{training}: publications {known + 1} to {last} are not registered and only {len(missing)} of "
@@ -161,6 +170,17 @@ def repair(home: Home) -> int:
 def committed(home: Home) -> Iterator[dict[str, Any]]:
     """Yield the register rows that the commits of the training table carry, newest first, as far as its log goes."""
     return (from_json(commit.message) for commit in tables.commits(home.table(Table.TRAINING)))
+
+
+def _unregistered(home: Home, known: int) -> list[dict[str, Any]]:
+    """Return the register rows of publications above number `known`, newest first, from the commits of the table."""
+    missing = []
+    for commit in tables.commits(home.table(Table.TRAINING)):
+        row = from_json(commit.message)
+        if row["number"] <= known:
+            break
+        missing.append({**row, "training_version": commit.version})
+    return missing
 
 
 def _last_registered(home: Home) -> int:

@@ -1,0 +1,76 @@
+"""The reader for Polars: a pin becomes a lazy frame. Filters reach the files; nothing is read before it is collected.
+
+    pin ──▶ version of the table ──▶ files of the days and times (partition, statistics) ──▶ rows of the request
+
+Delta keeps no order, and neither does the reader: sort by `columns.ROW_ORDER` where served order is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+from deltalake import DeltaTable
+
+from windrow.columns import DATE, EVENT_TIME, REASON, STATE
+from windrow.semantics.intervals import Interval
+from windrow.training import maturity, survival
+from windrow.training.credit import credited
+from windrow.training.maturity import matured, with_delays, with_derived_labels
+from windrow.training.observed import Observed, label_streams
+from windrow.training.pin import Pin
+from windrow.training.request import Request
+from windrow.training.sample import sampled
+from windrow.training.splits import in_share
+from windrow.training.survival import with_survival
+
+
+def rows_of(table: DeltaTable, pin: Pin, observed: Sequence[Observed]) -> pl.LazyFrame:
+    """Return the rows of a pin.
+
+    Args:
+        table: the training table at a version with its rows.
+        observed: its publications, where the request needs their plans.
+    """
+    request, every = pin.request, pl.scan_delta(table)
+
+    def published(span: Interval) -> pl.LazyFrame:
+        rows = _within(every, span)
+        return rows if request.matured is None else matured(rows, observed, request.matured)
+
+    rows = sampled(in_share(_labelled(published(request.range), request), request), request)
+    if request.matured is not None:
+        rows = with_derived_labels(rows, observed)
+    if request.delays:
+        rows = with_delays(rows, observed, request.matured)
+    if request.survival is not None:
+        rows = with_survival(rows, observed, request.survival, request.matured)
+    if request.attribute is not None:
+        rows = credited(rows, published(pin.span), request.attribute, label_streams(observed))
+    return rows
+
+
+def refuse_what_rows_lack(request: Request, observed: Sequence[Observed]) -> None:
+    """Check that the rows of these publications say what a request wants to know.
+
+    Raises:
+        WrongRequest: they do not.
+    """
+    if request.matured is not None:
+        maturity.refuse_what_rows_lack(observed, request.matured)
+    if request.survival is not None:
+        survival.refuse_what_rows_lack(observed, request.survival)
+
+
+def _within(rows: pl.LazyFrame, span: Interval) -> pl.LazyFrame:
+    """Keep served times; the dates choose partitions, the times choose files."""
+    at, day = pl.col(EVENT_TIME), pl.col(DATE)
+    # an interval does not cross midnight UTC, so a row has the date of its event time
+    days = (day >= span.start.date()) & (day <= span.end.date())
+    return rows.filter(days & (at >= span.start) & (at < span.end))
+
+
+def _labelled(rows: pl.LazyFrame, request: Request) -> pl.LazyFrame:
+    if request.labels == "complete":
+        return rows.filter(pl.col(REASON).is_null())
+    return rows.filter(pl.col(STATE) != "unknown") if request.labels == "known" else rows

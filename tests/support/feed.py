@@ -1,0 +1,98 @@
+"""Four hours of the example pipeline `feed` on paper: sessions that see an item several times, clicks, one outage.
+
+    00:00            01:30      02:00                  04:00
+      ├────────────────┼──────────┼──────────────────────┤      served times
+                       └ clicks ──┘ are held back; the platform publishes in the meantime
+
+Written by the platform's own commit (`training_table`), so that readers have a table without broker and Spark.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from support.outages import MICROSECOND, MINUTE, START, Outage
+from support.training_table import Writer
+from windrow.config import load
+from windrow.home import Home
+from windrow.places import PROJECT, Places
+from windrow.semantics.clock import IdlePolicy
+from windrow.semantics.paper.landings import Rules, Sent
+from windrow.semantics.paper.model import Model
+from windrow.semantics.records import JoinSpec, Left, Right
+
+FILE = PROJECT / "dags" / "pipelines" / "feed.yaml"
+LENGTH, INTERVAL, WINDOW = 240 * MINUTE, 10 * MINUTE, 30 * MINUTE
+OUTAGE = Outage("held", 90, 30)
+SERVED, ENGAGEMENTS, KEY = "feed.served", "feed.engagements", ("user_id", "item_id")
+
+
+def is_click(values: Mapping[str, Any]) -> bool | None:
+    """`action = 'click'`."""
+    return None if values.get("action") is None else values["action"] == "click"
+
+
+CLICKS = Right("clicks", (ENGAGEMENTS,), KEY, WINDOW, event_id="event_id", where=is_click)
+RULES = Rules(
+    JoinSpec(Left("served", (SERVED,), KEY, "request_id"), (CLICKS,), START, INTERVAL, MINUTE, 10 * MINUTE),
+    {SERVED: 2, ENGAGEMENTS: 1},
+    {SERVED: MINUTE / 2, ENGAGEMENTS: MINUTE},
+    IdlePolicy("caught_up", 5 * MINUTE),
+)
+
+
+CLICKED = {"clicked": lambda row: bool(row.matches["clicks"])}
+"""The derived label of the pipeline."""
+
+
+def feed_home(places: Places, *, seed: int = 1, sessions: int = 250) -> Home:
+    """The home of the pipeline `feed`, with what it has published."""
+    home = Home(load(FILE, places.expectations), replace(places, pipelines=(FILE.parent,)))
+    writer = Writer(home, CLICKED)
+    writer.publish_all(feed_life(seed, sessions).publications)
+    return home
+
+
+def feed_life(seed: int, sessions: int) -> Model:
+    """The pipeline's life: every ten minutes it lands, closes and publishes."""
+    model = Model(RULES)
+    waiting = sorted(_events(random.Random(seed), sessions), key=lambda event: event[0], reverse=True)
+    for step in range(1, (LENGTH + 2 * WINDOW) // INTERVAL + 3):
+        now = START + step * INTERVAL
+        while waiting and waiting[-1][0] <= now:
+            _, topic, partition, sent = waiting.pop()
+            model.produce((topic, partition), sent)
+        model.land(now)
+        model.publish_all(model.plan(f"at {now}"))
+    return model
+
+
+def _events(chance: random.Random, sessions: int) -> Iterator[tuple[datetime, str, int, Sent]]:
+    """Yield arrival, topic, partition and record of every event."""
+    for n in range(0, (LENGTH + 2 * WINDOW) // MINUTE, 4):  # somebody is always looking: the label side is heard
+        yield _engagement(START + n * MINUTE, "view", 0, 0, f"v{n}")
+    for n in range(sessions):
+        user, item = chance.randint(1, 60), chance.randint(1, 12)
+        at = START + _up_to(chance, LENGTH - WINDOW)
+        for k in range(chance.randint(1, 4)):
+            at += _up_to(chance, WINDOW / 20)
+            values = {"request_id": f"r{n}.{k}", "user_id": user, "item_id": item, "features": [chance.random(), 1.0]}
+            yield at, SERVED, user % 2, Sent(at, values, at)
+        if chance.random() < 0.15 + 0.02 * item:
+            delay = timedelta(minutes=-8 * math.log(1 - chance.random()))
+            yield _engagement(at + delay - delay % MICROSECOND, "click", user, item, f"c{n}")
+
+
+def _engagement(at: datetime, action: str, user: int, item: int, event_id: str) -> tuple[datetime, str, int, Sent]:
+    values = {"event_id": event_id, "user_id": user, "item_id": item, "action": action}
+    return OUTAGE.ends_at if OUTAGE.covers(at) else at, ENGAGEMENTS, 0, Sent(at, values, at)
+
+
+def _up_to(chance: random.Random, length: timedelta) -> timedelta:
+    """A random duration, at least a microsecond and at most `length`."""
+    return timedelta(microseconds=chance.randint(1, length // MICROSECOND))
