@@ -13,6 +13,7 @@ import os
 import shutil
 from collections.abc import Collection, Sequence
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -188,7 +189,15 @@ def require_conditional(tables: str) -> None:
 
 
 def _store(location: str) -> ObjectStore:
-    return S3Store.from_url(location) if is_remote(location) else LocalStore(location)
+    if not is_remote(location):
+        return LocalStore(location)
+    return _client(location, *(os.environ.get(name) for name in ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID")))
+
+
+@lru_cache(maxsize=256)
+def _client(location: str, endpoint: str | None, key: str | None) -> S3Store:
+    """A client with its connections and credentials, kept while the environment names the same store and key."""
+    return S3Store.from_url(location)
 
 
 def _root(location: str) -> str:
