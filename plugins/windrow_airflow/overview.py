@@ -6,6 +6,7 @@ Rendered on the server and bounded in size, however long the register is. Names 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from windrow.config import PipelineInvalid, find
 from windrow.home import Home, Table
 from windrow.places import Places
 from windrow.quality import html
+from windrow.semantics.health import findings, state
 from windrow_airflow.pipeline_files import names
 
 NEWEST = 100
@@ -36,9 +38,14 @@ def pipelines(places: Places) -> list[str]:
 
 
 def index_page(shown: Sequence[str], places: Places) -> str:
-    """Return the page of all pipelines to show: one row per pipeline, with links to its reports."""
+    """Return the page of all pipelines to show: state and findings of each, the worst first, with its reports."""
+    from windrow.jobs import health  # loads delta-rs
+
+    now = datetime.now(UTC)
+    found = [(seen, findings(seen, now)) for seen in health.look(shown, places)]
+    entries = [(seen, state(notes), notes, list(_reports(seen.name, places, ""))) for seen, notes in found]
     return html.render(
-        "pipelines.html", title="Windrow", pipelines=[(name, list(_reports(name, places, ""))) for name in shown]
+        "pipelines.html", title="Windrow", pipelines=sorted(entries, key=lambda entry: (-entry[1], entry[0].name))
     )
 
 
@@ -46,6 +53,7 @@ def pipeline_page(name: str, places: Places) -> str:
     """Return a pipeline's page: its reports, its newest publications and where its tables are."""
     from windrow.io.delta import tables  # loads delta-rs, which Airflow's processes must not load at import
     from windrow.io.registers import clocks, publications
+    from windrow.jobs import health
 
     title = f"Pipeline {name}"
     try:
@@ -53,6 +61,7 @@ def pipeline_page(name: str, places: Places) -> str:
     except PipelineInvalid as invalid:
         return html.render("pipeline.html", title=title, problems=str(invalid))
     rows = publications.registered(home)
+    seen = health.look([name], places)[0]
     newest = sorted(rows, key=lambda row: row["number"], reverse=True)[:NEWEST]
     standing = {row["number"] for row in publications.standing(rows).values()}
     training = home.table(Table.TRAINING)
@@ -62,6 +71,8 @@ def pipeline_page(name: str, places: Places) -> str:
         title=title,
         problems="",
         name=name,
+        findings=findings(seen, datetime.now(UTC)),
+        blocked=sorted(seen.blocked.items()),
         reports=list(_reports(name, places, "../")),
         count=len(rows),
         counts=_COUNTS,

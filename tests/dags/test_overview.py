@@ -5,8 +5,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from windrow.config import find
+from windrow.home import Home
 from windrow.io.delta import tables
-from windrow.io.registers import clocks, publications
+from windrow.io.registers import clocks, judgements, publications
 from windrow.places import Places
 from windrow.schemas import CLOCK, PUBLICATIONS
 from windrow.semantics.landing.gaps import AcceptedGap, Lost, gaps_text
@@ -77,6 +78,24 @@ def test_a_pipeline_that_has_published_nothing_and_one_whose_file_is_wrong_have_
     pipelines("broken").write_text("name: broken\n")
     assert "broken.yaml" in overview.pipeline_page("broken", places)
     assert {"ads", "broken"} <= set(overview.pipelines(places))
+
+
+def test_the_state_of_each_pipeline_is_on_the_index_and_a_blocked_interval_on_its_page(places, pipelines):
+    pipelines("broken").write_text("name: broken\n")
+    pipeline = find("ads", places.pipelines)
+    home, at = Home(pipeline, places), pipeline.start + pipeline.interval + pipeline.after + pipeline.grace
+    zeros = dict.fromkeys(("next_offset", "end_offset", "batch", "epoch", "partition"), 0)
+    clock = {**zeros, "newest_at": at, "clock_at": at, "landed_at": at, "idle": False}
+    clocks.record(home, 0, [{"topic": topic, **clock} for topic in pipeline.topics])
+    blocked = {"interval": pipeline.start, "judged_at": at, "verdict": "failed", "severity": "critical"}
+    judgements.record(home, [{**blocked, "plan": "p", "metric": "nulls", "why": "<nulls> of user 9 % > 1 %"}])
+    index, page = overview.index_page(["ads", "broken"], places), overview.pipeline_page("ads", places)
+    for shown in (index, page):
+        assert "needs a person" in shown
+        assert "&lt;nulls&gt; of user 9 % &gt; 1 %" in shown
+        assert "windrow override ads --interval" in shown
+    assert "broken.yaml" in index  # its file cannot be used, and that is no reason to show nothing
+    assert f"<td>{pipeline.start:%Y-%m-%d %H:%M:%S}Z</td><td>&lt;nulls&gt;" in page
 
 
 def test_every_gap_is_on_the_page_of_its_pipeline(places):

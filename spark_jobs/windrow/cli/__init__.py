@@ -9,7 +9,20 @@ from collections.abc import Callable
 
 import typer
 
-from windrow.cli import demo, explain, jobs, lag, late, listings, local, maintenance, pipelines, rebuild, simulate
+from windrow.cli import (
+    demo,
+    explain,
+    health,
+    jobs,
+    lag,
+    late,
+    listings,
+    local,
+    maintenance,
+    pipelines,
+    rebuild,
+    simulate,
+)
 from windrow.jobs.causes import known_cause
 from windrow.jobs.run import keep_to_owner, leave
 from windrow.outcomes import ExitCode, exit_code
@@ -54,6 +67,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     **late.COMMANDS,
     **lag.COMMANDS,
     **maintenance.COMMANDS,
+    **health.COMMANDS,
     **listings.COMMANDS,
     **explain.COMMANDS,
     "scenario": pipelines.scenario,

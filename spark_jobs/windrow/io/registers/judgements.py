@@ -54,12 +54,17 @@ def _words(row: Mapping[str, Any]) -> str:
 
 def blocked_intervals(home: Home, among: Sequence[Interval]) -> set[datetime]:
     """Return the starts of those intervals whose newest judgement blocked them."""
+    return set(blocked(home, among))
+
+
+def blocked(home: Home, among: Sequence[Interval]) -> dict[datetime, str]:
+    """Return start → why, in one line, of those intervals whose newest judgement blocked them."""
     if not among:
-        return set()
-    columns = ["interval", "severity", "verdict", "judged_at"]
+        return {}
     starts = [interval.start for interval in among]
-    rows = tables.read(home.table(Table.QUALITY), columns=columns, filters=[("interval", "in", starts)])
-    return {start for start, judged in _newest("interval", rows).items() if not may_publish(verdict(judged))}
+    rows = tables.read(home.table(Table.QUALITY), filters=[("interval", "in", starts)])
+    newest = _newest("interval", rows).items()
+    return {start: why(judged) or "" for start, judged in newest if not may_publish(verdict(judged))}
 
 
 def _newest(key: str, rows: Iterable[dict[str, Any]]) -> dict[Any, list[dict[str, Any]]]:

@@ -1,0 +1,102 @@
+"""`windrow health`: the state of every pipeline, from its tables, with the exit code that a cron job needs."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from windrow.cli import app
+from windrow.config import load
+from windrow.home import Home, Table
+from windrow.io.delta import store
+from windrow.io.registers import clocks, judgements, publications
+from windrow.places import PROJECT, Places
+from windrow.schemas import QUALITY
+
+FEED = (PROJECT / "dags" / "pipelines" / "feed.yaml").read_text()
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    """The pipeline `mine`, landed just now, with one published interval and a frontier after the second."""
+    monkeypatch.setenv("WINDROW_HOME", str(tmp_path))
+    monkeypatch.setenv("WINDROW_TABLES", "")
+    file = tmp_path / "pipelines" / "mine.yaml"
+    file.parent.mkdir()
+    file.write_text(FEED.replace("name: feed", "name: mine"))
+    made = Home(load(file), Places.from_env({"WINDROW_HOME": str(tmp_path)}))
+    pipeline = made.pipeline
+    at = pipeline.start + 2 * pipeline.interval + pipeline.after + pipeline.grace
+    clocks.record(made, 0, [_clock(topic, at) for topic in pipeline.topics])
+    names = ("rows", "left_landed", "left_duplicate", "left_unpaired", "positive", "negative", "unknown")
+    row = {"number": 1, "interval": pipeline.start, "interval_end": pipeline.start + pipeline.interval}
+    publications.register(made, {**row, **dict.fromkeys(names, 0), "verdict": "passed"})
+    return made
+
+
+def _clock(topic: str, at: datetime) -> dict[str, Any]:
+    counts = dict.fromkeys(("read", "landed", "quarantined", "skipped", "unexplained", "before_start"), 0)
+    offsets = {"partition": 0, "epoch": 0, "batch": 1, "next_offset": 1, "end_offset": 1}
+    times = {"newest_at": at, "clock_at": at, "landed_at": datetime.now(UTC)}
+    return {"topic": topic, "topic_id": "x", "idle": False, **offsets, **times, **counts}
+
+
+def block(home: Home, metric: str) -> None:
+    known = {"metric": metric, "verdict": "failed", "severity": "critical", "why": "nulls of user_id 9 % > 1 %"}
+    start = home.pipeline.start + home.pipeline.interval
+    row = dict.fromkeys(QUALITY.names) | {"plan": "p", "interval": start, "judged_at": start, **known}
+    judgements.record(home, [row])
+
+
+def health(*arguments: str) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["health", *arguments])
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done.exit_code, done.output
+
+
+def test_a_pipeline_that_waits_for_its_next_run_needs_nobody(home: Home) -> None:
+    code, shown = health("mine")
+    assert code == 0
+    assert "waiting" in shown
+    assert "1 closed interval without a publication" in shown
+
+
+def test_a_blocked_interval_is_seen_with_its_cause_and_ends_with_1(home: Home) -> None:
+    block(home, "nulls")
+    code, shown = health("mine")
+    assert code == 1
+    assert "needs a person" in shown
+    assert "nulls of user_id 9 % > 1 %" in shown
+    assert "windrow override mine --interval" in shown
+
+
+def test_a_damaged_table_is_named_and_the_other_pipelines_are_shown(home: Home) -> None:
+    folder = f"{home.table(Table.CLOCK)}/_delta_log"
+    store.remove(folder, [f"{0:020d}.json"])
+    store.create(f"{folder}/{0:020d}.json", b"")
+    code, shown = health()
+    assert code == 1
+    assert f"{0:020d}.json" in shown
+    assert "feed" in shown
+
+
+def test_programs_get_the_same(home: Home) -> None:
+    block(home, "nulls")
+    code, shown = health("mine", "--json")
+    [one] = json.loads(shown)
+    assert code == 1
+    assert one["state"] == "needs a person"
+    assert [blocked["why"] for blocked in one["blocked"]] == ["nulls of user_id 9 % > 1 %"]
+    assert one["published_until"] == (home.pipeline.start + home.pipeline.interval).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    assert timedelta(seconds=one["interval"]) == home.pipeline.interval
+
+
+def test_an_unknown_name_is_said(home: Home) -> None:
+    code, shown = health("nobody")
+    assert code == 1
+    assert "nobody" in shown
