@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deltalake.exceptions import DeltaError
 
 from support.small_disk import full, small_disk
 from support.small_pipeline import PIPELINE, at, event, made
@@ -55,13 +54,13 @@ def test_a_full_disk_fails_loudly_and_the_next_try_goes_on(world: World, tmp_pat
         world.land(ctx)
         _landed_once(world, ctx, served=ROWS + 1, likes=3)
 
-        # the checkpoint behind a commit: the commit stands, and is said to be in doubt
+        # the checkpoint behind a commit: the writer gets an error, and the log shows that the commit stands
         clock = Path(ctx.home.table(Table.CLOCK))
         _move_log(clock, other)
         _until_a_checkpoint_is_due(world, ctx)
         before = clocks.observe(ctx.home)
-        with full(other, leave=8 * KILOBYTE), pytest.raises(DeltaError, match=FULL):
-            world.land(ctx)
+        with full(other, leave=8 * KILOBYTE):
+            assert world.land(ctx).number == before.number + 1
         assert not list((clock / "_delta_log").glob("*.checkpoint.parquet"))
         assert world.land(ctx).number == before.number + 2
 

@@ -202,12 +202,8 @@ def append_once(
             configuration=None if table else _CHECKPOINTS,
             commit_properties=properties,
         )
-    except DeltaError as error:
-        if not _has_commit(path, digest, after=-1 if table is None else table.version()):
-            raise WriteSkipped(
-                f"{path}: version {version} of {app_id} was not committed ({_first_line(error)}). "
-                "Start the job again: it will see what is there."
-            ) from error
+    except (DeltaError, OSError) as error:
+        _require_commit(path, digest, -1 if table is None else table.version(), error)
     written = table or opened(path)
     if merge_files and written is not None and written.version() % COMPACT_EVERY == 0:
         with suppress(CommitFailedError):  # a writer that came between wins
@@ -275,12 +271,8 @@ def commit_files(
                 app_transactions=[Transaction(*transaction)] if transaction else None,
             ),
         )
-    except DeltaError as error:
-        if not _has_commit(path, digest, after=before):
-            raise WriteSkipped(
-                f"{path}: another writer was faster ({_first_line(error)}), and nothing was committed. Start the job "
-                "again: it will see what is there."
-            ) from error
+    except (DeltaError, OSError) as error:
+        _require_commit(path, digest, before, error)
 
 
 def _digest(data: pa.Table) -> str:
@@ -290,12 +282,26 @@ def _digest(data: pa.Table) -> str:
     return hashlib.sha256(sink.getvalue()).hexdigest()
 
 
-def _has_commit(path: str, digest: str, after: int) -> bool:
-    """Return whether a version after this one has the digest."""
+def _require_commit(path: str, digest: str, before: int, error: Exception) -> None:
+    """Return where the commit was made although its writer got an error; otherwise raise.
+
+    Args:
+        before: version that the writer began from; -1 without a table.
+        error: what it got.
+    Raises:
+        WriteSkipped: another writer was faster.
+        Exception: `error`, where nobody was.
+    """
     table = opened(path)
-    if table is None or table.version() <= after:
-        return False
-    return any(entry.get(_DIGEST) == digest for entry in table.history(limit=table.version() - after))
+    newer = 0 if table is None else table.version() - before
+    if table is not None and newer and any(one.get(_DIGEST) == digest for one in table.history(limit=newer)):
+        return
+    if isinstance(error, CommitFailedError) or (before < 0 and newer):
+        raise WriteSkipped(
+            f"{path}: another writer was faster ({_first_line(error)}), and nothing was committed. Start the job "
+            "again: it will see what is there."
+        ) from error
+    raise error
 
 
 def _first_line(error: Exception) -> str:
