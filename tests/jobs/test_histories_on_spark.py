@@ -17,7 +17,7 @@ from windrow.places import Places
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(3000)]
 
-HISTORIES, STEPS = 24, 8
+HISTORIES, STEPS = 16, 8
 KINDS = {
     *("land_killed", "killed_run", "Outdated", "NotCaughtUp", "drained", "late_label", "late_left"),
     *("positive", "negative", "null_key", "side_silent"),  # the other reasons are the scenarios'
@@ -60,5 +60,5 @@ def test_the_product_lives_through_a_history_as_it_stands_on_paper(
 
 def test_the_histories_come_upon_every_kind_of_fault(histories: list[History]) -> None:
     seen = {name for history in histories for name in history.seen}
-    assert len(histories) >= 24
+    assert len(histories) == HISTORIES
     assert seen >= KINDS
