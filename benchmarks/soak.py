@@ -136,7 +136,10 @@ class Soak:
     def under_faults(
         self, options: argparse.Namespace, seconds: float, disk: Disk, reader: truth.Whole
     ) -> tuple[Path, int]:
-        """Traffic, work and faults side by side; returns the producer's notes and the number of rebuilds."""
+        """Traffic, work and faults side by side, until the time is over and there were as many faults as wanted.
+
+        Returns the producer's notes and the number of rebuilds.
+        """
         seed, more = options.seed, []
         work: Lanes | Scheduled = Lanes(self.jobs, seed)
         if options.airflow:
@@ -148,8 +151,8 @@ class Soak:
         nemesis = Nemesis(seed, self.journal, work, self.broker, disk, producing.kill, more)
         nemesis.start()
         try:
-            while (left := until - time.monotonic()) > 0:
-                time.sleep(min(2, left))
+            while time.monotonic() < until or sum(self.journal.faults.values()) < options.faults:
+                time.sleep(2)
                 try:
                     reader.read()
                 except Exception as failure:
@@ -348,6 +351,7 @@ def main() -> None:
     """Read the options, run, print, store."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=60, help="length of all (default 60)")
+    parser.add_argument("--faults", type=int, default=0, help="go on until there were as many (default 0)")
     parser.add_argument("--seed", type=int, default=1, help="of faults and traffic (default 1)")
     parser.add_argument("--rate", type=float, default=60, help="served rows a second (default 60)")
     parser.add_argument("--interval", type=int, default=15, help="seconds (default 15)")
