@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,12 @@ def test_help_names_every_command_and_its_exit_codes(home: Path) -> None:
     one_line = " ".join(shown.split())
     for code in ExitCode:
         assert f"{code:d} {code.meaning}" in one_line
+    assert "Others:" not in shown, "a command belongs to no task of cli/grouped.py"
+    assert "..." not in shown.partition("First steps:")[2], "a sentence is cut"
+
+
+def test_it_says_its_version(home: Path) -> None:
+    assert windrow(home, "--version").stdout == f"windrow {version('windrow')}\n"
 
 
 def test_an_unknown_pipeline_is_refused_with_the_near_miss(home: Path) -> None:

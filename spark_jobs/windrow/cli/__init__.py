@@ -6,6 +6,8 @@ import os
 import sys
 import textwrap
 from collections.abc import Callable
+from importlib.metadata import version as installed
+from typing import Annotated
 
 import typer
 
@@ -23,6 +25,7 @@ from windrow.cli import (
     rebuild,
     simulate,
 )
+from windrow.cli.grouped import ByTask
 from windrow.jobs.causes import known_cause
 from windrow.jobs.run import keep_to_owner, leave
 from windrow.outcomes import ExitCode, exit_code
@@ -51,9 +54,9 @@ Exit codes:
 """
 
 app = typer.Typer(
+    cls=ByTask,
     help=HELP,
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
@@ -74,6 +77,21 @@ COMMANDS: dict[str, Callable[..., None]] = {
 }
 for name, command in COMMANDS.items():
     app.command(name)(command)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"windrow {installed('windrow')}")
+        raise typer.Exit
+
+
+@app.callback()
+def windrow(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """The options before a command."""
 
 
 def main() -> None:
