@@ -38,6 +38,8 @@ def test_a_type_has_one_spelling(text: str, normal: str) -> None:
     ("text", "says"),
     [
         ("strng", "unknown type 'strng'; did you mean 'string'?"),
+        ("int64", "unknown type 'int64'; write bigint"),
+        ("array<float32>", "unknown type 'float32'; write float"),
         ("bigintt", "did you mean 'bigint'?"),
         ("variant", "variant is refused: published tables must be readable by every reader; write string"),
         ("array<variant>", "variant is refused"),

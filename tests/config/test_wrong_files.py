@@ -207,6 +207,12 @@ def test_every_problem_is_named_at_once_in_the_order_of_the_file(files: Any) -> 
     ]
 
 
+def test_a_list_with_a_wrong_entry_is_not_called_empty(files: Any) -> None:
+    said = files.problems(("    role: label", "    rolle: label"))
+    assert any("right[0].rolle" in line for line in said)
+    assert not any("is empty" in line for line in said)
+
+
 def test_a_message_stands_behind_file_and_line(files: Any) -> None:
     path = files.write(("grace: 1m", "gracee: 1m"))
     from windrow.config import PipelineInvalid, load

@@ -42,6 +42,21 @@ _ALIASES = {
     "numeric": "decimal",
     "timestamp_ltz": "timestamp",
 }
+_ELSEWHERE = {
+    "int8": "tinyint",
+    "int16": "smallint",
+    "int32": "int",
+    "int64": "bigint",
+    "float32": "float",
+    "float64": "double",
+    "str": "string",
+    "text": "string",
+    "utf8": "string",
+    "bytes": "binary",
+    "datetime": "timestamp",
+    "timestamptz": "timestamp",
+}
+"""Names of types in Arrow, Python and other databases, by which people mean one of these."""
 _READERS = "published tables must be readable by every reader"
 _REFUSED = {
     "variant": f"variant is refused: {_READERS}; write string, and parse it where it is read",
@@ -202,6 +217,8 @@ class _Reader:
         if name == "decimal":
             return self.decimal()
         if name not in SIMPLE:
+            if word in _ELSEWHERE:
+                raise ValueError(f"unknown type {short(word)}; write {_ELSEWHERE[word]}")
             known = (*SIMPLE, *_ALIASES, "array<…>", "map<…,…>", "struct<…:…>")
             raise ValueError(f"unknown type {short(word or self.text)}; {near_miss(word, known, 'types are')}")
         return ColumnType(name)

@@ -44,6 +44,8 @@ _MODELS: dict[tuple[str, ...], Any] = {
 def problems_of(wrong: ValidationError, document: Document) -> Iterator[Problem]:
     """One problem for each error, with its line."""
     for error in wrong.errors():
+        if error["type"] == "too_short" and error["input"]:
+            continue  # it has entries; Pydantic counts only right ones, and says of the others what is wrong
         where = tuple(part for part in error["loc"] if part != "[key]")
         yield document.problem(where, _message(where, dict(error)))
 
