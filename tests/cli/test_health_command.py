@@ -13,10 +13,11 @@ from typer.testing import CliRunner
 from windrow.cli import app
 from windrow.config import load
 from windrow.home import Home, Table
-from windrow.io.delta import store
+from windrow.io.delta import store, tables
 from windrow.io.registers import clocks, judgements, publications
 from windrow.places import PROJECT, Places
-from windrow.schemas import QUALITY
+from windrow.schemas import PUBLICATIONS, QUALITY
+from windrow.semantics.intervals import Interval
 
 FEED = (PROJECT / "dags" / "pipelines" / "feed.yaml").read_text()
 
@@ -100,3 +101,21 @@ def test_an_unknown_name_is_said(home: Home) -> None:
     code, shown = health("nobody")
     assert code == 1
     assert "nobody" in shown
+
+
+def test_the_list_of_publications_ends_with_what_is_not_published(home: Home) -> None:
+    start, interval = home.pipeline.start, home.pipeline.interval
+    rows = publications.registered(home)
+    tables.append_once(home.table(Table.TRAINING), PUBLICATIONS, rows, app_id=publications.APP_ID, version=1)
+
+    def last_lines() -> list[str]:
+        done = CliRunner().invoke(app, ["publications", "mine"])
+        assert done.exit_code == 0, done.output
+        return done.output.splitlines()[-2:]
+
+    second, third = (Interval(start + n * interval, start + (n + 1) * interval) for n in (1, 2))
+    before = last_lines()
+    assert before[0] == f"{second}: closed and not published"
+    assert before[1].startswith(f"{third}: open; it closes at watermark ")
+    block(home, "null_rate.user_id")
+    assert last_lines() == [f"{second}: blocked: nulls of user_id 9 % > 1 %", before[1]]

@@ -9,7 +9,7 @@ from typing import Any
 from windrow.cli.show import PUBLICATION, AsJson, console, print_json, print_table
 from windrow.config import Pipeline
 from windrow.home import Table
-from windrow.io.registers import clocks, publications
+from windrow.io.registers import clocks, judgements, publications
 from windrow.jobs.options import PipelineName
 from windrow.jobs.run import Context, context
 from windrow.semantics.clock import holder
@@ -109,21 +109,43 @@ def _holder_reason(seen: clocks.Observation, idle_mode: str) -> str:
 
 
 def publications_(pipeline: PipelineName, json: AsJson = False) -> None:
-    """List every publication: number, interval, counts, verdict and why, and the version of the training table."""
+    """List every publication: number, interval, counts, verdict and why, and the version of the training table.
+
+    Intervals that are blocked, or closed and not published, stand below the list. With --json they are left out;
+    `windrow health --json` has them.
+    """
     ctx = context(pipeline)
     register = publications.repaired(ctx.home)
     if json:
         print_json(register)
         return
-    if not register:
+    if register:
+        _print_register(ctx, register)
+    else:
         console.print(
             f"{pipeline}: nothing is published yet. `windrow train {pipeline}`, or unpause {pipeline}.training"
         )
-        return
+    _print_unpublished(ctx, register)
+
+
+def _print_register(ctx: Context, register: list[dict[str, Any]]) -> None:
     standing = {row["number"] for row in publications.standing(register).values()}
     rows = [{**row, "stands": "yes" if row["number"] in standing else "replaced"} for row in register]
     print_table(rows, (*PUBLICATION, "published_at", "stands", "why"))
     console.print(f"training table: {ctx.home.table(Table.TRAINING)}")
+
+
+def _print_unpublished(ctx: Context, register: list[dict[str, Any]]) -> None:
+    seen = clocks.observe(ctx.home)
+    closed = publications.holes(ctx.pipeline, register, seen.frontier(ctx.pipeline))
+    blocked = judgements.blocked(ctx.home, closed)
+    for interval in closed:
+        why = blocked.get(interval.start)
+        console.print(f"{interval}: {'closed and not published' if why is None else f'blocked: {why}'}")
+    if seen.rows:
+        waiting = _next_to_close(ctx.pipeline, seen)
+        closing = closes_at(waiting, ctx.pipeline.after, ctx.pipeline.grace)
+        console.print(f"{waiting}: open; it closes at watermark {shown_instant(closing)}")
 
 
 COMMANDS: dict[str, Callable[..., None]] = {"clock": clock, "publications": publications_}
