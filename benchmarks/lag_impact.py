@@ -26,7 +26,7 @@ import psutil
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from windrow.columns import LANDING_META
+from windrow.columns import LANDING_META, LANDING_TYPES
 from windrow.config import Pipeline, load
 from windrow.home import Home
 from windrow.io.lag.landed import LandedRecords
@@ -158,7 +158,7 @@ def _upto(row: Column, name: str, below: int) -> Column:
 
 def _landed(rows: DataFrame, topic: str) -> DataFrame:
     logged = F.timestamp_millis(F.floor((F.col("t") + F.col("late")) / 1000).cast("bigint"))
-    meta = {
+    meta = {name: F.lit(None).cast(kind) for name, kind in LANDING_TYPES.items()} | {
         "_event_time": F.timestamp_micros("t"),
         "_topic": F.lit(topic),
         "_epoch": F.lit(0),
@@ -167,11 +167,9 @@ def _landed(rows: DataFrame, topic: str) -> DataFrame:
         "_batch": F.lit(1).cast("bigint"),
         "_arrived_at": logged,
         "_record_at": logged,
-        "_quarantined": F.lit(None).cast("string"),
     }
-    raw = F.lit(None).cast("binary").alias("_raw")
-    columns = [meta[name].alias(name) for name in LANDING_META]
-    return rows.select(*columns, raw, "user_id", "item_id", F.timestamp_micros("t").alias("at"))
+    columns = [meta[name].alias(name) for name in LANDING_TYPES]
+    return rows.select(*columns, "user_id", "item_id", F.timestamp_micros("t").alias("at"))
 
 
 def _clock_row(topic: str, partition: int, events: int, now: datetime) -> dict[str, object]:

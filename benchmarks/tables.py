@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from windrow.columns import LANDING_META
+from windrow.columns import LANDING_TYPES
 from windrow.config import Pipeline, load
 from windrow.home import Home, Table
 from windrow.io.delta import tables
@@ -175,7 +175,7 @@ def clicks(spark: SparkSession, shape: Shape) -> DataFrame:
 
 
 def _landed(rows: DataFrame, topic: str, event_time: str) -> DataFrame:
-    meta = {
+    meta = {name: F.lit(None).cast(kind) for name, kind in LANDING_TYPES.items()} | {
         "_event_time": F.col(event_time),
         "_topic": F.lit(topic),
         "_epoch": F.lit(0),
@@ -184,11 +184,9 @@ def _landed(rows: DataFrame, topic: str, event_time: str) -> DataFrame:
         "_batch": F.lit(1).cast("bigint"),
         "_arrived_at": F.col(event_time),
         "_record_at": F.col(event_time),
-        "_quarantined": F.lit(None).cast("string"),
     }
     payload = [c for c in rows.columns if c != "id"]
-    raw = F.lit(None).cast("binary").alias("_raw")
-    return rows.select(*[meta[name].alias(name) for name in LANDING_META], raw, *payload)
+    return rows.select(*[meta[name].alias(name) for name in LANDING_TYPES], *payload)
 
 
 def clock_row(topic: str, until: int, now: datetime) -> dict[str, object]:

@@ -25,6 +25,7 @@ from airflow.sdk import DAG, Asset, CronTriggerTimetable, DeltaTriggerTimetable,
 
 from windrow.config import Pipeline
 from windrow.places import Places
+from windrow.semantics.maintenance import RETENTION
 from windrow.text import duration_text
 from windrow_airflow import forms, manuals
 from windrow_airflow.close_sensor import WindowCloseSensor
@@ -37,8 +38,6 @@ MINUTE, WARM = timedelta(minutes=1), timedelta(minutes=10)
 """Shortest schedule of `land`, and how long a run lands repeatedly where `land_every` is shorter."""
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 """Start date of the DAGs without intervals of their own."""
-RETENTION = timedelta(days=30)
-"""Default of the form: how long past versions stay readable."""
 DEFAULTS = {"owner": "windrow", "retries": 2, "retry_delay": timedelta(seconds=30)}
 AT_MOST = timedelta(hours=12)
 """No job runs longer. Vacuum relies on it: it keeps every file that a running job may still read."""

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import psutil
@@ -135,8 +135,10 @@ class Scheduled:
                 standing = publications.standing(publications.registered(self._ctx.home))
             if standing:
                 begin = rng.choice(sorted(standing))
-                end = min(begin + rng.randrange(1, 4) * self._ctx.pipeline.interval, max(standing) + timedelta(0))
-                end = max(end, begin + self._ctx.pipeline.interval)
+                end = min(
+                    begin + rng.randrange(1, 4) * self._ctx.pipeline.interval,
+                    max(standing) + self._ctx.pipeline.interval,
+                )
                 form = {
                     "from": begin.isoformat(),
                     "to": end.isoformat(),

@@ -63,8 +63,14 @@ def lag_impact_form() -> dict[str, Param]:
         "sides": _list("Where lag is injected: left, right, or names of streams or topics. Empty: each side in turn."),
         "partitions": _list("Partitions of the side that lag. Empty: all of them.", pattern=r"^[0-9, ]{0,500}$"),
         "lags": _list("Constant lags, for example 1m, 10m, 1h.", pattern=DURATIONS),
-        "pauses": _list("The side stops for this long, then catches up at once.", pattern=DURATIONS),
-        "drains": _list("The side stops for this long, then works off its backlog slowly.", pattern=DURATIONS),
+        "pauses": _list(
+            "The side stops for this long, then reads its backlog at ten times the pace at which it was written.",
+            pattern=DURATIONS,
+        ),
+        "drains": _list(
+            "The side starts this far behind, and gains one second with every ten seconds of records.",
+            pattern=DURATIONS,
+        ),
         "policies": _list("Clocks to compare. Empty: all."),
         "windows": _list("Windows (`after`) for recall, in addition to the pipeline's own.", pattern=DURATIONS),
         "graces": _list("Graces to compare. Empty: the pipeline's own.", pattern=DURATIONS),

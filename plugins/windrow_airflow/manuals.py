@@ -157,7 +157,7 @@ def training_manual(pipeline: Pipeline, delay: timedelta, asset: str) -> str:
         after=duration_text(pipeline.after),
         grace=duration_text(pipeline.grace),
         delay=duration_text(delay),
-        suite=pipeline.suite,
+        suite=pipeline.expectations,
         asset=asset,
     )
 

@@ -14,7 +14,11 @@ class ExitCode(IntEnum):
     """Exit code of a process; `meaning` explains it in words and says whether a retry can help."""
 
     DONE = 0, "The work is done."
-    FAILED = 1, "Unexpected: the traceback says more. A retry may help."
+    FAILED = (
+        1,
+        "`health` found a pipeline that needs a person, or `scenario` other rows. Else unexpected: the traceback says "
+        "more, and a retry may help.",
+    )
     BAD_INPUT = 2, "Wrong arguments or pipeline file. An edit helps, a retry does not."
     NOTHING_TO_DO = 10, "The requested result is there already."
     STILL_OPEN = 20, "The window is not closed yet. Waiting helps."

@@ -168,6 +168,7 @@ def test_a_changed_interval_is_refused_where_intervals_are_published(home: Path)
         (("train", "feed", "--republish"), "--republish is for one interval"),
         (("train", "feed", "--interval", "2026-11-01T00:00:00Z", "--drain"), "leave --interval out"),
         (("train", "feed", "--reason", "x"), "recorded with --force only"),
+        (("land", "feed", "--reason", "x"), "recorded with --accept-gap or --replay-lost only"),
     ],
 )
 def test_what_cannot_be_done_is_refused_before_spark_starts(

@@ -17,7 +17,7 @@ from windrow.semantics.clock import IdlePolicy
 
 def test_the_file_is_read_as_it_is_written(files: Any) -> None:
     pipeline = files.load()
-    assert (pipeline.name, pipeline.suite) == ("feed", "training_rows")
+    assert (pipeline.name, pipeline.expectations) == ("feed", "training_rows")
     assert pipeline.start == datetime(2026, 11, 1, tzinfo=UTC)
     assert pipeline.interval == timedelta(minutes=10)
     assert pipeline.left.topics == ("feed.served",)
@@ -27,8 +27,7 @@ def test_the_file_is_read_as_it_is_written(files: Any) -> None:
     assert (clicks.window.before, clicks.window.after) == (timedelta(0), timedelta(minutes=30))
     assert clicks.where == "action = 'click'"
     assert pipeline.labels == {"clicked": "size(clicks) > 0"}
-    assert pipeline.idle_policy == pipeline.idle
-    assert isinstance(pipeline.idle_policy, IdlePolicy)
+    assert isinstance(pipeline.idle, IdlePolicy)
 
 
 def test_what_is_not_written_has_its_default(files: Any) -> None:
@@ -45,7 +44,7 @@ def test_what_is_not_written_has_its_default(files: Any) -> None:
     clicks = pipeline.right[0]
     assert (pipeline.grace, pipeline.max_skew) == (timedelta(0), timedelta(minutes=10))
     assert (pipeline.idle.mode, pipeline.idle.after) == ("caught_up", timedelta(minutes=5))
-    assert (pipeline.labels, pipeline.suite) == ({}, "training_rows")
+    assert (pipeline.labels, pipeline.expectations) == ({}, "training_rows")
     assert (pipeline.left.event_id, pipeline.left.format, clicks.where) == (None, "json", None)
     assert (clicks.silence, clicks.join, clicks.take) == ("unknown", "left", "all")
     assert clicks.window.before == timedelta(0)

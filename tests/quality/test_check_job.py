@@ -13,10 +13,12 @@ import pytest
 from windrow.config import load
 from windrow.io.registers import judgements, measures, plans, publications
 from windrow.jobs.check import Judged, check, execute
-from windrow.jobs.run import Context
+from windrow.jobs.override import override
+from windrow.jobs.run import BadRequest, Context
 from windrow.outcomes import Blocked
 from windrow.places import PROJECT, Places
 from windrow.schemas import PUBLICATIONS
+from windrow.semantics.balance import BalanceBroken
 from windrow.semantics.intervals import Interval
 from windrow.semantics.judgement import may_publish
 from windrow.semantics.plan import Plan
@@ -178,6 +180,24 @@ def test_a_blocked_job_lists_what_it_judged_too_and_says_whether_it_may_be_overr
     with pytest.raises(Blocked) as refused:
         execute("feed", "run", planned[2].interval.start)
     assert refused.value.result["may_override"] is False
+
+
+def test_only_a_blocked_candidate_with_a_sound_balance_can_be_overridden(lived: Lived) -> None:
+    planned = [
+        lived.candidate(0, "run"),
+        lived.candidate(1, "run"),
+        lived.candidate(2, "run", landing_imbalance=1.0),
+    ]
+    plans.record(lived.ctx.home, planned, NOW.end)
+    unjudged, passed, broken = (plan.interval.start for plan in planned)
+    check(lived.ctx, planned[1:])
+    with pytest.raises(BadRequest, match="has not been judged"):
+        override(lived.ctx, unjudged, "a person", "because")
+    with pytest.raises(BadRequest, match=r"was not blocked \(passed\)"):
+        override(lived.ctx, passed, "a person", "because")
+    with pytest.raises(BalanceBroken, match="counts of what was landed do not add up"):
+        override(lived.ctx, broken, "a person", "because")
+    assert publications.registered(lived.ctx.home) == []
 
 
 def test_verdicts_that_an_earlier_release_recorded_without_words_have_a_line(lived: Lived) -> None:

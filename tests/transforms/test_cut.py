@@ -1,4 +1,4 @@
-"""The part of a key's labels that a window holds, found by halving, beside the plain way of looking at each."""
+"""The slice of a key's labels inside a window, compared with looking at each label."""
 
 from __future__ import annotations
 

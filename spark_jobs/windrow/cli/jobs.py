@@ -56,10 +56,11 @@ def land(
     from windrow.jobs.landing.reconsider import reconsidering
     from windrow.jobs.landing.replay import replay
 
+    given_up = job.giving_up(accept_gap or (), who, "" if replay_lost and not accept_gap else reason)
+    again = reconsidering(reconsider, who)
     if replay_lost:
         replayed = replay(context(pipeline), decision("landing lost batches again", reason, who))
         console.print("\n".join(map(str, replayed)) or "no batch is lost")
-    given_up, again = job.giving_up(accept_gap or (), who, reason), reconsidering(reconsider, who)
     for landed in job.land(
         context(pipeline),
         lasting=lasting,
@@ -135,10 +136,12 @@ def override(pipeline: PipelineName, interval: IntervalStart, reason: Reason, wh
     \b
     windrow override feed --interval 2026-11-01T00:00:00Z --reason "the campaign ended, few clicks are right"
     """
+    from windrow.jobs.ledger import extend_after_publication
     from windrow.jobs.override import override as job
 
-    decided = decision("an override", reason, who)
-    _print_publication(job(context(pipeline), interval, decided.who, decided.reason))
+    ctx, decided = context(pipeline), decision("an override", reason, who)
+    _print_publication(job(ctx, interval, decided.who, decided.reason))
+    extend_after_publication(ctx)
 
 
 def _print_publication(row: Mapping[str, Any]) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from windrow.cli.show import AsJson, console, print_json
-from windrow.jobs.options import RETENTION, Day, PipelineName, Retention
+from windrow.jobs.options import Day, PipelineName, Retention
 from windrow.jobs.run import context
+from windrow.semantics.maintenance import RETENTION
 from windrow.text import counted
 
 

@@ -79,6 +79,7 @@ def rebuild(
 
 def _carry_out(ctx: Context, run: str, planned_json: dict[str, Any], json: bool) -> None:
     """Carry out the recorded plans of a run, and print what came of them after `planned_json`."""
+    from windrow.jobs.ledger import extend_after_publication
     from windrow.jobs.plan.planning import recorded_plans
     from windrow.jobs.publish import brief
     from windrow.jobs.rebuild import resume
@@ -87,6 +88,8 @@ def _carry_out(ctx: Context, run: str, planned_json: dict[str, Any], json: bool)
     with progress("rebuilding", len(planned), is_shown=not json) as show:
         done = resume(ctx, run, lambda row: show(next(number)))
         show(len(done.published))  # an interrupted try may have published a part of them before
+    if done.published:
+        extend_after_publication(ctx)
     if json:
         blocked = [refusal.why for refusal in done.blocked.values()]
         print_json(

@@ -16,7 +16,6 @@ from pydantic import model_validator
 from windrow.config import checks
 from windrow.config.problems import Inconsistent
 from windrow.config.streams import PipelineFields, Stream
-from windrow.semantics.clock import IdlePolicy
 from windrow.semantics.intervals import micros
 
 
@@ -44,16 +43,6 @@ class Pipeline(PipelineFields):
     def before(self) -> timedelta:
         """The largest `before` of the right streams: how far back right rows are read."""
         return max(stream.window.before for stream in self.right)
-
-    @property
-    def idle_policy(self) -> IdlePolicy:
-        """What the clock does about idle partitions."""
-        return self.idle
-
-    @property
-    def suite(self) -> str:
-        """Name of the expectation suite that judges this pipeline's candidates."""
-        return self.expectations
 
     def streams_of(self, topic: str) -> tuple[Stream, ...]:
         """The streams that read a topic."""

@@ -4,8 +4,7 @@ Left out are functions that depend on a clock, a session, a file or chance, aggr
 call other code (`reflect`) or can stop a job (`raise_error`), and everything that is not built into Spark. A test
 compares this list with Spark's own register of functions.
 
-Some arguments are written as a constant: a character set, a pattern or a zone that stands in a record, and is none,
-would stop the job.
+Character sets, patterns and zones must be constants: an invalid one in a record would stop the job.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ def _judge(
     from windrow.quality.verdicts import explain_failure
 
     earlier = earlier_intervals(ctx, waiting)
-    gate = Gate(suites_for(ctx.places.expectations, ctx.pipeline.suite))
+    gate = Gate(suites_for(ctx.places.expectations, ctx.pipeline.expectations))
     to_judge = {plan.id for plan in waiting}
     rows: dict[str, list[dict[str, Any]]] = {}
     refused: dict[str, Refusal] = {}

@@ -20,7 +20,7 @@ _REGISTER = ("number", "interval", "interval_end", "verdict", "why")
 
 
 def look(names: Iterable[str], places: Places) -> list[Seen]:
-    """Return what is seen of each pipeline, in the order of the names; a file or table that is unusable is told."""
+    """Return what is seen of each pipeline, in the order of the names; an unusable file or table is in `broken`."""
     return [_of(name, places) for name in names]
 
 
@@ -41,7 +41,7 @@ def seen(home: Home) -> Seen:
     """
     clock = clocks.observe(home)
     register = publications.registered(home, _REGISTER)
-    open_ones = publications.holes(home.pipeline, register, clock.frontier(home.pipeline))
+    holes = publications.holes(home.pipeline, register, clock.frontier(home.pipeline))
     newest = register[-1] if register else None
     return Seen(
         name=home.pipeline.name,
@@ -51,6 +51,6 @@ def seen(home: Home) -> Seen:
         published_until=max((row["interval_end"] for row in register), default=None),
         verdict=newest["verdict"] if newest else None,
         why=newest["why"] if newest else None,
-        unpublished=open_ones,
-        blocked=judgements.blocked(home, open_ones),
+        unpublished=holes,
+        blocked=judgements.blocked(home, holes),
     )

@@ -28,7 +28,7 @@ from windrow.jobs.decision import decision
 from windrow.jobs.landing.batch import clock_after, land_batch
 from windrow.jobs.landing.reconsider import reconsider_once, reconsidering
 from windrow.jobs.options import EVERY, AcceptGap, LandEvery, LandFor, PipelineName, Reason, Reconsider, TrustClock, Who
-from windrow.jobs.run import Context, context, job
+from windrow.jobs.run import BadRequest, Context, context, job
 from windrow.jobs.spark import spark_for
 from windrow.semantics.clock import ClockRow
 from windrow.semantics.landing.batch import Reconsidered, Topic
@@ -214,10 +214,12 @@ def giving_up(ranges: Sequence[str], who: str | None, why: str) -> GivenUp:
     """Return the lost ranges that a person gives up, with who and why.
 
     Raises:
-        BadRequest: there is no reason.
+        BadRequest: there is no reason, or a reason for nothing.
         NoSuchGap: a range has another form than `topic/0:5-10`.
     """
     if not ranges:
+        if why:
+            raise BadRequest("--reason is recorded with --accept-gap or --replay-lost only")
         return NOTHING
     decided = decision("giving up records", why, who)
     return GivenUp(tuple(Lost.parse(text) for text in ranges), decided.who, decided.reason)

@@ -14,11 +14,11 @@ from pyspark.sql import SparkSession
 from windrow.home import Table
 from windrow.io.registers import publications
 from windrow.io.training import candidates, maintenance
-from windrow.jobs.options import RETENTION, PipelineName, Retention
+from windrow.jobs.options import PipelineName, Retention
 from windrow.jobs.run import Context, context, job
 from windrow.jobs.spark import spark_for
 from windrow.quality import pages, summary
-from windrow.semantics.maintenance import HOUR, landing_pieces, outdated, require_safe, training_pieces
+from windrow.semantics.maintenance import HOUR, RETENTION, landing_pieces, outdated, require_safe, training_pieces
 
 REPORTS = timedelta(days=90)
 """How long pages of reports are kept."""

@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from windrow.jobs.run import BadRequest, duration, instant
+from windrow.semantics.maintenance import RETENTION
 from windrow.text import duration_text
 
 
@@ -100,7 +101,7 @@ Reconsider = Annotated[
 ]
 
 # plan, rebuild
-Everything = Annotated[bool, typer.Option("--all", help="Also the intervals that a rebuild cannot change.")]
+Everything = Annotated[bool, typer.Option("--all", help="Also intervals since whose publication nothing has landed.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only list what would be replaced, and record nothing.")]
 
 # verify, rollback
@@ -117,8 +118,6 @@ LastPublications = Annotated[
 RollbackTo = Annotated[int, typer.Option("--to", min=1, metavar="N", help="Number of the publication to go back to.")]
 
 # maintenance, summarise
-RETENTION = timedelta(days=30)
-"""How long files of past table versions are kept."""
 Retention = Annotated[
     timedelta,
     typer.Option(
@@ -177,12 +176,16 @@ Drains = Annotated[
         "--drain",
         "--drains",
         metavar=LENGTHS,
-        help="The side is this far behind in the middle of the range, and works it off slowly; default: none.",
+        help="The side is this far behind in the middle of the range, and gains one second in ten; default: none.",
     ),
 ]
 Rate = Annotated[
     str | None,
-    typer.Option(metavar="N", help="How many times faster than written a backlog is worked off; default: 10."),
+    typer.Option(
+        metavar="N",
+        help="After a pause: how many times faster than written the backlog is read. Of a drain: in how many seconds "
+        "it gains one. Default: 10.",
+    ),
 ]
 Policies = Annotated[
     list[str] | None,

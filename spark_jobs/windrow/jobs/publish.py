@@ -32,7 +32,7 @@ from windrow.jobs.plan.planning import recorded_plans
 from windrow.jobs.run import BadRequest, Context, context, job
 from windrow.jobs.spark import spark_for
 from windrow.outcomes import NothingToDo
-from windrow.semantics.balance import Balance
+from windrow.semantics.balance import Balance, BalanceBroken
 from windrow.semantics.judgement import may_publish
 from windrow.semantics.plan import Plan
 from windrow.semantics.publication import Superseded, foreseen_numbers, refuse_superseded
@@ -113,6 +113,8 @@ def _register_columns(
     for plan in missing:
         balance = Balance.from_measures(numbers[plan.id], [stream.name for stream in ctx.pipeline.right])
         balance.check()
+        if numbers[plan.id].get("landing_imbalance"):
+            raise BalanceBroken(f"{plan.interval}: the counts of what was landed do not add up; its report names them")
         judgement = judged.get(plan.id, [])
         columns[plan.id] = {
             "interval": plan.interval.start,

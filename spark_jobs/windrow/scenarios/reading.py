@@ -27,7 +27,8 @@ history:
   - reconsider: 900                       at this time of the host's clock, quarantined records are judged again
   - partitions: {labels: 3}               the topic has so many partitions from now on
   - recreate: labels                      the topic is deleted and re-created, empty
-  - plan: NAME                            a run records its plans now and carries them out later
+  - plan: NAME                            a run records its plans now and carries them out later; `of: 0 to 1`: of
+                                          these intervals only
   - publish: closed                       or drain, or the NAME of a run (again: a retry)
   - rebuild: 0 to 10                      the intervals from 0 to 10 with new pins; `run: NAME` names it
   - force: 0 to 10                        a person publishes these intervals before they close
@@ -168,8 +169,14 @@ class _Reader(RulesReader):
             number = self.checked((*here, "lag", name), partial(int, p or 0))
             lag = self.checked((*here, "lag", name), partial(int, str(count)))
             unseen[topic, number or 0] = lag or 0
-        is_unanswered, is_killed = (str(tree.get(name)) == "yes" for name in ("unanswered", "killed"))
+        is_unanswered, is_killed = (self.is_yes(tree, name, here) for name in ("unanswered", "killed"))
         return Land(tuple(events), now_at, unseen, is_unanswered, is_killed, self.refused(tree, here))
+
+    def is_yes(self, tree: Mapping[str, Tree], name: str, here: Location) -> bool:
+        value = tree.get(name)
+        if value not in (None, "yes"):
+            self.note((*here, name), f"{value!r} is not yes; write yes, or leave the field out")
+        return value == "yes"
 
     def replay(self, tree: Mapping[str, Tree], here: Location) -> Replay:
         topic, _, name = str(tree.get("replay") or "").partition(" ")

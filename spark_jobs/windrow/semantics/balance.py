@@ -27,20 +27,21 @@ def landing_measures(partitions: Iterable[Mapping[str, int]]) -> dict[str, float
     """Measures of the landing balance, summed over topic partitions since their first offset.
 
     Args:
-        partitions: the counts of each partition. More than was read is row ids that are in the table twice.
+        partitions: the counts of each partition. Where they add up to more than was read, row ids are in the table
+            twice.
             `unreadable` is a part of `landed`, and absent in rows of an earlier version.
     """
     partitions = list(partitions)
     parts = ("landed", "quarantined", "skipped", "unexplained")
     total = {name: sum(one[name] for one in partitions) for name in ("read", *parts)}
     total["unreadable"] = sum(one.get("unreadable") or 0 for one in partitions)
-    left = [one["read"] - sum(one[name] for name in parts) for one in partitions]
+    unaccounted = [one["read"] - sum(one[name] for name in parts) for one in partitions]
     stored = total["landed"] + total["quarantined"]
     return {
         **{f"landing_{name}": value for name, value in total.items()},
-        "landing_imbalance": sum(map(abs, left)),
+        "landing_imbalance": sum(map(abs, unaccounted)),
         "landing_quarantine_rate": rate(total["quarantined"], stored),
-        "landing_duplicate_row_ids": sum(max(0, -one) for one in left),
+        "landing_duplicate_row_ids": sum(max(0, -one) for one in unaccounted),
     }
 
 

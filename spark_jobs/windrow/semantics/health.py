@@ -74,7 +74,7 @@ STOPPED = timedelta(minutes=30)
 
 def findings(seen: Seen, now: datetime) -> list[Finding]:
     """Return what is to be said about a pipeline, the worst first; empty where all is well."""
-    found = [*_broken(seen), *_blocked(seen), *_stopped(seen, now), *_open(seen)]
+    found = [*_broken(seen), *_blocked(seen), *_stopped(seen, now), *_unpublished(seen)]
     return sorted(found, key=lambda finding: -finding.state)
 
 
@@ -118,14 +118,14 @@ def _stopped(seen: Seen, now: datetime) -> list[Finding]:
     ]
 
 
-def _open(seen: Seen) -> list[Finding]:
-    left = [interval for interval in seen.unpublished if interval.start not in seen.blocked]
-    if not left:
+def _unpublished(seen: Seen) -> list[Finding]:
+    waiting = [interval for interval in seen.unpublished if interval.start not in seen.blocked]
+    if not waiting:
         return []
     return [
         Finding(
             State.WAITING,
-            f"{counted(len(left), 'closed interval')} without a publication, the oldest {left[0]}: the next run of "
-            f"{seen.name}.training takes them along, or `windrow train {seen.name}`",
+            f"{counted(len(waiting), 'closed interval')} without a publication, the oldest {waiting[0]}: the next run "
+            f"of {seen.name}.training takes them along, or `windrow train {seen.name}`",
         )
     ]

@@ -21,6 +21,8 @@ from windrow.semantics.plan import Plan
 
 ROWS_PER_FILE = 500_000
 HOUR = timedelta(hours=1)
+RETENTION = timedelta(days=30)
+"""How long files of past table versions are kept, unless maintenance is told otherwise."""
 SHORTEST_RETENTION = timedelta(days=7)
 """Longer than any job may run; also the shortest retention that Delta itself considers safe."""
 

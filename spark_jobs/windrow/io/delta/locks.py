@@ -63,7 +63,7 @@ def held(lock: Lock, *, wait_seconds: float = 600.0) -> Iterator[None]:
 def _wait(
     attempt: Callable[[float], T | None], deadline: float, name: str, holder: Callable[[], dict[str, Any] | None]
 ) -> T:
-    """Return what an attempt of some seconds gives; after the first it is said who is waited for.
+    """Try until the deadline and return the result; after the first try, print who holds the lock.
 
     Raises:
         Locked: none gave anything before the deadline.

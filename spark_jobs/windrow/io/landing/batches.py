@@ -190,7 +190,7 @@ def quarantined(spark: SparkSession, path: str, batch: Batch) -> DataFrame | Non
 
 
 def reconsidered(spark: SparkSession, path: str, pin: int) -> DataFrame | None:
-    """Return the row ids of the reconsidered rows up to a batch; usually there is none: None, after a look at the log.
+    """Return the row ids of the reconsidered rows up to a batch; None where no file can hold one, as the log shows.
 
     A quarantined row with one of these ids does not count any more.
     """

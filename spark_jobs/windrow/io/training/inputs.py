@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from windrow.columns import BATCH, EVENT_TIME, LANDING_TYPES, QUARANTINED, RAW, RECORD_AT, ROW_ID, UNREADABLE_VALUES
+from windrow.columns import BATCH, EVENT_TIME, LANDING_TYPES, QUARANTINED, RECORD_AT, ROW_ID, UNREADABLE_VALUES
 from windrow.config import Pipeline, RightStream, Stream
 from windrow.home import Home
 from windrow.io.delta import lookup, scan
@@ -25,7 +25,7 @@ from windrow.transforms.conditions import any_of
 from windrow.transforms.join import doubtful_rows
 from windrow.transforms.streams import Inputs, StreamRows, divided_by, rows_of, without_repeats
 
-_META_DDL = ", ".join(f"{name} {kind}" for name, kind in {**LANDING_TYPES, RAW: "binary"}.items())
+_META_DDL = ", ".join(f"{name} {kind}" for name, kind in LANDING_TYPES.items())
 
 
 def read(spark: SparkSession, home: Home, plans: Sequence[Plan], clock: Observation) -> Inputs:
@@ -147,7 +147,7 @@ def within(lo: datetime, hi: datetime) -> tuple[Condition, ...]:
 def _doubtful_of(
     spark: SparkSession, home: Home, stream: RightStream, pins: Mapping[str, int], begin: datetime, end: datetime
 ) -> DataFrame | None:
-    """Return the unreadable labels that `doubtful_rows` selects; usually there is no such label: None."""
+    """Return the unreadable labels that `doubtful_rows` selects; None where no file can hold one, which is usual."""
     files = _doubtful_files(home.pipeline, begin, end)
     if not any(scan.can_hold(home.landing(topic), *files) for topic in stream.topics):
         return None

@@ -95,7 +95,7 @@ def clock_after(
         counts,
         account,
         out_of_orderness=home.pipeline.out_of_orderness(batch.topic),
-        idle=home.pipeline.idle_policy,
+        idle=home.pipeline.idle,
     )
 
 

@@ -55,7 +55,7 @@ def check_delivered(batch: Batch, counts: Mapping[int, Counts], delivered: int |
 
 
 def undelivered(batch: Batch, counts: Mapping[int, Counts]) -> dict[int, int]:
-    """The number of offsets without a row, by partition that has some. Mostly there is none.
+    """Number of offsets without a row, by partition; usually empty.
 
     Args:
         counts: what the batch holds, by partition.
