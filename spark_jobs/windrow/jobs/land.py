@@ -122,6 +122,18 @@ def land_once(spark: SparkSession, ctx: Context, given_up: GivenUp, *, trust_clo
 
     A topic that fails leaves the clock where it is, but does not keep other topics from landing: the broker may delete
     their records meanwhile.
+
+    Args:
+        given_up: lost ranges that a person gives up; they become gaps.
+        trust_clock: land although the host's clock is behind the last landing.
+
+    Raises:
+        Locked: another process lands.
+        CommitsLost, TableDamaged: commits of a landing table or of the clock were lost.
+        ClockWentBack: the host's clock is more than `max_skew` behind the last landing.
+        BrokerUnreachable, TopicMissing: no answer from Kafka, or not about a topic.
+        OffsetsGone, TopicCompacted: records are lost that a person has not given up.
+        NoSuchGap: a range that is given up is not lost.
     """
     home = ctx.home
     with held(home.lock(Table.LANDING)):

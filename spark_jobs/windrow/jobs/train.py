@@ -66,7 +66,18 @@ def train_one(
 
 
 def carry_out(ctx: Context, planned: tuple[Plan, ...], each: Each, known: Known | None = None) -> Round:
-    """Join, check and publish the plans of a run; what an interrupted try has published stands."""
+    """Join, check and publish the plans of a run; what an interrupted try has published stands.
+
+    Args:
+        planned: plans with the same pins.
+        each: called with the register row of each publication, as soon as it stands.
+        known: clock and register, where the caller has read them.
+
+    Raises:
+        Locked: another process writes candidates or publishes.
+        BalanceBroken: the counts of a candidate do not add up.
+        NothingToDo, Superseded: other runs have published every one of the intervals since.
+    """
     preload()
     make_candidates(ctx, planned, known)
     blocked = check(ctx, planned)

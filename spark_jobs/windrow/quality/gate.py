@@ -65,7 +65,16 @@ class Gate:
     ) -> Judgement:
         """Judge one interval and write its report under `report_folder`/data_docs.
 
-        No verdict is raised: look at `may_publish` of the judgement.
+        Args:
+            measures: value by name of measure; None where it could not be taken.
+            pipeline: its name, for the report.
+            interval: what is judged.
+            plan: id of the plan under which its candidate was made.
+            report_folder: the pipeline's reports.
+            judged_at: aware UTC; stands in the report and in the register.
+
+        Returns:
+            The verdict with the result of every expectation. None is raised: look at `may_publish`.
         """
         numbers, unusable = _numbers(measures)
         results: list[Result] = []

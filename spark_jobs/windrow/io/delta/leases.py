@@ -51,7 +51,13 @@ def holder_of(location: str) -> dict[str, Any] | None:
 
 @contextmanager
 def renewed(location: str, holder: dict[str, Any], tag: str) -> Iterator[None]:
-    """Renew a lease while the body runs, and give it back. One that another has taken over is left to it."""
+    """Renew a lease while the body runs, and give it back. One that another has taken over is left to it.
+
+    Args:
+        location: of the lease object.
+        holder: what the lease says about its holder: `pid`, `host`, `since`, `file`.
+        tag: the entity tag that the lease got when it was taken.
+    """
     done, held = threading.Event(), [tag]
 
     def renew() -> None:

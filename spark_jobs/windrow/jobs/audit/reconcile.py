@@ -87,6 +87,9 @@ def yesterday(ctx: Context) -> tuple[datetime, datetime]:
 def reconcile_range(ctx: Context, begin: datetime, end: datetime) -> Reconciled:
     """Compare the published intervals that start in `[begin, end)`, and record the outcomes.
 
+    Returns:
+        One row per interval, and the first rows that the ledger does not explain.
+
     Raises:
         NothingToDo: nothing is published or closed there.
         BadRequest: the range ends at or before its begin.
@@ -220,7 +223,11 @@ def _holes(ctx: Context, work: Due, begin: datetime, end: datetime) -> list[date
 
 
 def range_or_yesterday(ctx: Context, begin: datetime | None, end: datetime | None) -> tuple[datetime, datetime]:
-    """Return the range of a command line: both bounds, or neither for yesterday (UTC)."""
+    """Return the range of a command line: both bounds, or neither for yesterday (UTC).
+
+    Raises:
+        BadRequest: only one bound is given.
+    """
     if (begin is None) != (end is None):
         raise BadRequest("--from and --to belong together; without both it is yesterday, UTC")
     return (begin, end) if begin is not None and end is not None else yesterday(ctx)

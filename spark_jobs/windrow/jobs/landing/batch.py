@@ -1,12 +1,6 @@
 """One batch of a topic: records ─▶ landing rows ─▶ one commit; its rows counted, its undelivered offsets accounted for.
 
-read                    compute                 write
-records ──────────────▶ landing rows ─────────▶ one Delta commit; it carries the batch's offsets
-rows of that commit ──▶ counts
-broker's log, only
-where rows are fewer
-than offsets ─────────▶ what these offsets are ▶ an account, a second commit of the topic
-                        clock rows
+`jobs.land.land_once` shows these moves among those of a whole landing.
 """
 
 from __future__ import annotations

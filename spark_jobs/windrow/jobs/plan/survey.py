@@ -112,6 +112,11 @@ def plan_range(
 ) -> tuple[Plan, ...]:
     """Record plans for `[begin, end)` with new pins (rule 16), and return them; a retry gets the recorded ones.
 
+    Args:
+        run: key under which the plans are recorded.
+        request: who asks for it and why, for the register.
+        everything: also intervals since whose publication nothing has landed.
+
     Raises:
         WindowStillOpen, BadRequest: see `survey`.
         NothingToDo: a rebuild would change no interval of the range.
@@ -138,6 +143,10 @@ def recorded_range(ctx: Context, run: str, begin: datetime, end: datetime) -> tu
 
 def record_survey(ctx: Context, run: str, found: Survey, request: Request | None) -> tuple[Plan, ...]:
     """Record plans for the chosen intervals of a survey, and return them.
+
+    Args:
+        run: key under which the plans are recorded.
+        request: who asks for it and why, for the register.
 
     Raises:
         NothingToDo: it has chosen none.
