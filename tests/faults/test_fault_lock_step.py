@@ -14,7 +14,7 @@ from multiprocessing import get_context
 import pytest
 from pyspark.sql import SparkSession
 
-from support.lock_step import SCHEMA, commit_each_round, message, spark_commit
+from support.lock_step import PATIENCE, SCHEMA, commit_each_round, message, spark_commit
 from support.lossy import Lossy
 from windrow.io.delta import tables
 from windrow.places import Places
@@ -38,9 +38,9 @@ def test_no_version_is_won_twice_by_two_processes_in_lock_step(spark: SparkSessi
     won: dict[int, int] = {}
     try:
         for n in range(ROUNDS):
-            together.wait(60)
+            together.wait(PATIENCE)
             won[commit(n)] = n
-        other.join(60)
+        other.join(PATIENCE)
     finally:
         other.kill()
     assert other.exitcode == 0

@@ -13,13 +13,15 @@ from pyspark.sql import SparkSession
 
 from windrow.io.delta import store, tables
 
+PATIENCE = 300
+"""Seconds for a round: the other process may start and import beside two workers of the suite."""
 SCHEMA = pa.schema([("round", pa.int64())])
 
 
 def commit_each_round(table: str, rounds: int, together: Barrier) -> None:
     """Append one row per round, as every writer of a small table does; the other writer commits at the same time."""
     for n in range(rounds):
-        together.wait(60)
+        together.wait(PATIENCE)
         tables.append_next(table, SCHEMA, [{"round": n}], app_id="lock-step")
 
 
