@@ -28,7 +28,9 @@ def commit_each_round(table: str, rounds: int, together: Barrier) -> None:
 def spark_commit(spark: SparkSession, table: str) -> Callable[[int], int]:
     """Return a function that commits with the log store that Spark uses for this table, and returns the version.
 
-    Its commits have a message (the round) and no rows. Where another writer was faster it tries the next version.
+    Its commits have a message (the round) and no rows. Where another writer was faster it tries the next version. The
+    path is the log's own, as in a commit of Spark: Delta chooses the store by the scheme of a path, and takes its
+    default for one without.
     """
     jvm: Any = spark._jvm
     log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, table)
@@ -38,7 +40,7 @@ def spark_commit(spark: SparkSession, table: str) -> Callable[[int], int]:
         info = {"commitInfo": {"timestamp": n, "operation": "WRITE", "userMetadata": str(n)}}
         lines = jvm.java.util.ArrayList()
         lines.add(json.dumps(info))
-        file = jvm.org.apache.hadoop.fs.Path(commit_file(table, version))
+        file = jvm.org.apache.hadoop.fs.Path(log.logPath(), f"{version:020d}.json")
         try:
             log_store.write(file, jvm.scala.jdk.javaapi.CollectionConverters.asScala(lines.iterator()), False, conf)
         except Py4JJavaError as error:
