@@ -39,7 +39,8 @@ fast: .venv/.synced ## run the tests of the contract, the pipeline file and the 
 faults: setup ## run the long versions of the fault tests (docs/FAULTS.md): minutes
 	@WINDROW_ROUNDS=2000 WINDROW_LABELS=1000000 $(BIN)/pytest tests/faults/test_fault_lock_step.py tests/faults/test_fault_hot_key.py
 
-breaks: setup ## break the code that runs on Spark in every known way: the tests must notice each (ten minutes)
+breaks: setup ## break the code in every known way: the tests must notice each (half an hour)
+	@$(BIN)/python tests/proof/breaks.py
 	@$(BIN)/python tests/proof/engine.py
 
 check: .venv/.synced ## check style, types and the direction of imports
