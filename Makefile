@@ -15,7 +15,7 @@ UV_HOME := $(WINDROW_CACHE)/uv-$(UV_VERSION)
 UV := $(UV_HOME)/bin/uv
 BIN := .venv/bin
 
-.PHONY: help setup demo test fast faults breaks check docs bench soak clean preflight
+.PHONY: help setup demo test fast faults breaks check docs bench soak dist clean preflight
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1|/' | awk -F'|' '{printf "make %-7s %s\n", $$1, $$2}'
@@ -58,6 +58,9 @@ bench: setup ## measure publishing 10 000 rows against starting a Spark session;
 soak: setup ## run traffic and faults for MINUTES (60), from SEED (1), and compare every row with an independent truth
 	@$(BIN)/python benchmarks/soak.py --minutes $(or $(MINUTES),60) --seed $(or $(SEED),1)
 
+dist: $(UV) ## build the wheel, for an Airflow and a Spark that are there already (docs/INSTALL.md)
+	@$(UV) build --wheel --out-dir dist
+
 clean: ## stop the platform and remove the environment; tables in .windrow and the jars are kept
 	@if [ -x $(BIN)/windrow ]; then $(BIN)/windrow down; fi
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
@@ -81,7 +84,7 @@ preflight:
 	@# environment, also while processes are running from it.
 	@base=$$(.venv/bin/python -c 'import sys; assert sys.version_info[:2] == (3, 11); print(".venv/bin/python")' 2>/dev/null \
 	    || $(PYTHON) -c 'import sys; print(sys.executable)'); \
-	  UV_PYTHON_DOWNLOADS=never UV_PROJECT_ENVIRONMENT=.venv $(UV) sync --frozen --compile-bytecode --python "$$base" || { \
+	  UV_PYTHON_DOWNLOADS=never UV_PROJECT_ENVIRONMENT=.venv $(UV) sync --frozen --extra local --compile-bytecode --python "$$base" || { \
 	  echo "The environment could not be installed."; \
 	  echo "  → read the message above; a retry keeps what has been downloaded. Disk full? UV_CACHE_DIR moves uv's cache."; exit 1; } >&2
 	@touch $@

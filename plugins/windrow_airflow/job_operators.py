@@ -13,10 +13,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib.util
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from datetime import timedelta
@@ -31,7 +29,9 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 
 from windrow.outcomes import ExitCode
 from windrow.places import Places
+from windrow.platform import PlatformNotReady, jobs_side
 from windrow.platform.jars import FOR_LARGE
+from windrow.platform.jobs_side import JobsSide
 from windrow.semantics.judgement import with_reason
 from windrow_airflow import rebuild_page
 from windrow_airflow.job_outcome import ResultReader, is_locked, raise_for
@@ -66,19 +66,18 @@ class _Job:
         self.arguments = list(arguments)
         self.result = {}
 
-    def _command(self, places: Places) -> tuple[str, list[str]]:
-        script = places.project / "spark_jobs" / "run_job.py"
+    def _words(self) -> list[str]:
+        """Arguments of run_job.py."""
         run = ["--run", self.run_key] if self.run_key else []
-        return str(script), [self.job, self.pipeline, *run, *filter(None, self.arguments)]
+        return [self.job, self.pipeline, *run, *filter(None, self.arguments)]
 
-    def _start(self, places: Places, **more: str) -> subprocess.Popen[str]:
+    def _start(self, places: Places, side: JobsSide, **more: str) -> subprocess.Popen[str]:
         """Start the job as plain Python, in its own session."""
-        script, arguments = self._command(places)
-        command = [sys.executable, str(_WATCHED), script, *arguments]
+        command = [side.python, str(_WATCHED), side.script, *self._words()]
         self.log.info("Command: %s", " ".join(command))  # type: ignore[attr-defined]
         return subprocess.Popen(
             command,
-            env={**os.environ, **_environment(places), **more},
+            env={**os.environ, **_environment(places, side), **more},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -156,23 +155,23 @@ class SparkJobOperator(_Job, SparkSubmitOperator):
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
         _require_connection()
         places = Places.from_env(os.environ)
+        side = _jobs_side(places)
         if self._without_first:
-            self._plain = self._start(places, WINDROW_WITHOUT_SPARK="1")
+            self._plain = self._start(places, side, WINDROW_WITHOUT_SPARK="1")
             code = self._wait(self._plain, self._reader)
             if code != ExitCode.NEEDS_SPARK:
                 return self._settle(code, self._reader.result, self.outlets, context)
             self.log.info("Going on with Spark: %s", self._reader.result.get("message"))
-        home = _spark_home()
-        self._spark_binary = str(home / "bin" / "spark-submit")
+        self._spark_binary = str(Path(side.spark_home) / "bin" / "spark-submit")
         self.env_vars = {
-            **_environment(places),
-            "SPARK_HOME": str(home),
-            "SPARK_CONF_DIR": str(places.spark_no_conf),
+            **_environment(places, side),
+            "SPARK_HOME": side.spark_home,
+            "SPARK_CONF_DIR": side.no_conf,
         }
-        self.properties_file = str(places.spark_properties)
+        self.properties_file = side.properties
         if places.large(self.pipeline).exists():
             self.conf = {**(self.conf or {}), "spark.driver.extraJavaOptions": FOR_LARGE}
-        self.application, self.application_args = self._command(places)
+        self.application, self.application_args = side.script, self._words()
         code = 0
         try:
             super().execute(context)
@@ -226,7 +225,8 @@ class PythonJobOperator(_Job, BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         reader = ResultReader()
-        self._process = self._start(Places.from_env(os.environ))
+        places = Places.from_env(os.environ)
+        self._process = self._start(places, _jobs_side(places))
         return self._settle(self._wait(self._process, reader), reader.result, self.outlets, context)
 
     def on_kill(self) -> None:
@@ -288,14 +288,21 @@ def _is_alive(process: psutil.Process) -> bool:
         return False
 
 
-def _environment(places: Places) -> dict[str, str]:
+def _jobs_side(places: Places) -> JobsSide:
+    try:
+        return jobs_side.of(places)
+    except PlatformNotReady as missing:
+        raise AirflowFailException(str(missing)) from None
+
+
+def _environment(places: Places, side: JobsSide) -> dict[str, str]:
     """Environment variables of every job, in addition to those of Airflow's processes."""
     return {
         "WINDROW_HOME": str(places.home),
         "WINDROW_TASK_PID": str(os.getpid()),
-        "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "PYTHONPATH": os.pathsep.join([str(places.project / "spark_jobs"), *_present("PYTHONPATH")]),
+        "PYSPARK_PYTHON": side.python,
+        "PYSPARK_DRIVER_PYTHON": side.python,
+        "PYTHONPATH": os.pathsep.join([str(Path(side.script).parent), *_present("PYTHONPATH")]),
         "PYTHONUNBUFFERED": "1",
     }
 
@@ -303,16 +310,6 @@ def _environment(places: Places) -> dict[str, str]:
 def _present(name: str) -> list[str]:
     value = os.environ.get(name)
     return [value] if value else []
-
-
-def _spark_home() -> Path:
-    """Folder of the pip package pyspark, found without importing it."""
-    spec = importlib.util.find_spec("pyspark")
-    if spec is None or not spec.submodule_search_locations:
-        raise AirflowFailException(
-            "pyspark is not installed in Airflow's environment: use the project's own (`make setup`)"
-        )
-    return Path(spec.submodule_search_locations[0])
 
 
 def _require_connection() -> None:

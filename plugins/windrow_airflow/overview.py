@@ -57,7 +57,7 @@ def pipeline_page(name: str, places: Places) -> str:
 
     title = f"Pipeline {name}"
     try:
-        home = Home(find(name, places.pipelines), places)
+        home = Home(find(name, places.pipelines, places.expectations), places)
     except PipelineInvalid as invalid:
         return html.render("pipeline.html", title=title, problems=str(invalid))
     rows = publications.registered(home)

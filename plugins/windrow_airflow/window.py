@@ -96,7 +96,7 @@ def look(pipeline: str, interval: Interval, environ: Mapping[str, str] = os.envi
     from windrow.io.registers import clocks, publications  # imported late: they import delta-rs
 
     places = Places.from_env(environ)
-    home = Home(find(pipeline, places.pipelines), places)
+    home = Home(find(pipeline, places.pipelines, places.expectations), places)
     observed = clocks.observe(home)
     return WindowState(
         pipeline=home.pipeline,

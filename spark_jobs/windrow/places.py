@@ -2,7 +2,8 @@
 
 The meaning of rows is in the pipeline file, and what a run does is in its arguments; neither is here.
 
-    WINDROW_HOME          reports, locks, the local platform: a folder   default: .windrow in the project
+    WINDROW_HOME          reports, locks, the local platform: a folder   default: .windrow in the checkout,
+                          ~/.local/share/windrow where the package is installed
     WINDROW_TABLES        the tables: a folder, or s3://bucket/prefix    default: <home>/tables
                           (endpoint and credentials of a store: AWS_* of each process, never an argument)
     WINDROW_CACHE         downloaded jars, shared by all homes           default: ~/.cache/windrow
@@ -12,7 +13,11 @@ The meaning of rows is in the pipeline file, and what a run does is in its argum
     WINDROW_SPARK_SECRETS a file of further Spark properties, such as the secret that a cluster's processes share;
                           read by each driver itself, so that nothing of it is in an argument or an environment
     WINDROW_PIPELINES     further folders of pipeline files, separated by ':', in addition to
-                          dags/pipelines and <home>/pipelines
+                          dags/pipelines (of a checkout) and <home>/pipelines
+    WINDROW_EXPECTATIONS  further folders of expectation suites, separated by ':'; they come before the project's, so
+                          that a suite there may replace or extend one of the same name
+    WINDROW_PYTHON        the Python in which Airflow's tasks start jobs, where Spark and Great Expectations are not in
+                          Airflow's environment                          default: Airflow's own
     WINDROW_UMASK         who may read what Windrow makes: an octal file mode mask as `umask` takes it
                           default: 077, the owner only; 027 lets the group read
 """
@@ -21,13 +26,19 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-PROJECT = Path(__file__).resolve().parents[2]
-"""The checkout, with dags/, expectations/, plugins/ and spark_jobs/."""
+PIPELINES = "WINDROW_PIPELINES"
+"""The variable; a DAG file adds its folder to it (`windrow_airflow.factory`)."""
+
+_INSTALLED = Path(__file__).resolve().parent / "project"
+IS_INSTALLED = _INSTALLED.is_dir()
+"""Whether this is the installed package, not a checkout: a wheel has `project` (pyproject.toml)."""
+PROJECT = _INSTALLED if IS_INSTALLED else _INSTALLED.parents[2]
+"""The checkout, or the package's folder of the same layout: dags/, expectations/, spark_jobs/run_job.py."""
 
 
 _UMASK = re.compile("0?[0-7]{3}")
@@ -62,6 +73,19 @@ def _tables(text: str | None) -> str | None:
     return text.rstrip("/")
 
 
+Folders = Path | str | Iterable[Path]
+"""A folder, or several in the order in which something is looked for."""
+
+
+def folders_of(folders: Folders) -> tuple[Path, ...]:
+    """The folders as a tuple."""
+    return (Path(folders),) if isinstance(folders, (Path, str)) else tuple(folders)
+
+
+def _folders(text: str | None) -> list[Path]:
+    return [Path(path) for path in (text or "").split(":") if path]
+
+
 @cache
 def _templates() -> str:
     files = sorted((Path(__file__).parent / "platform" / "conf").iterdir())
@@ -91,24 +115,32 @@ class Places:
     spark_secrets: Path | None = None
     tables: str | None = None
     """folder or URL below which the tables are; None for those below `home`"""
+    suites: tuple[Path, ...] = ()
+    """folders of expectation suites before the project's"""
     project: Path = PROJECT
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> Places:
         """Read the environment; an empty variable counts as unset."""
-        home = Path(environ.get("WINDROW_HOME") or PROJECT / ".windrow")
-        xdg = environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME") or Path.home()) / ".cache"
+        user = Path(environ.get("HOME") or Path.home())
+        data = Path(environ.get("XDG_DATA_HOME") or user / ".local" / "share")
+        home = Path(environ.get("WINDROW_HOME") or (data / "windrow" if IS_INSTALLED else PROJECT / ".windrow"))
+        xdg = environ.get("XDG_CACHE_HOME") or user / ".cache"
         secrets = environ.get("WINDROW_SPARK_SECRETS")
-        extra = [Path(p) for p in (environ.get("WINDROW_PIPELINES") or "").split(":") if p]
         return cls(
             home=home.expanduser().absolute(),
             cache=Path(environ.get("WINDROW_CACHE") or Path(xdg) / "windrow").expanduser().absolute(),
             kafka=environ.get("WINDROW_KAFKA") or cls.kafka,
             store=environ.get("WINDROW_STORE") or cls.store,
             spark_master=environ.get("WINDROW_SPARK_MASTER") or cls.spark_master,
-            pipelines=(PROJECT / "dags" / "pipelines", home.expanduser().absolute() / "pipelines", *extra),
+            pipelines=(
+                PROJECT / "dags" / "pipelines",
+                home.expanduser().absolute() / "pipelines",
+                *_folders(environ.get(PIPELINES)),
+            ),
             spark_secrets=Path(secrets).expanduser().absolute() if secrets else None,
             tables=_tables(environ.get("WINDROW_TABLES")),
+            suites=tuple(_folders(environ.get("WINDROW_EXPECTATIONS"))),
         )
 
     def table(self, pipeline: str, name: str) -> str:
@@ -142,9 +174,14 @@ class Places:
         return Lock(self.home / "locks" / pipeline / f"{name}.lock", lease)
 
     @property
-    def expectations(self) -> Path:
-        """Folder of the expectation suites."""
-        return self.project / "expectations"
+    def expectations(self) -> tuple[Path, ...]:
+        """Folders of the expectation suites, in the order in which a suite is looked for."""
+        return (*self.suites, self.project / "expectations")
+
+    @property
+    def job_script(self) -> Path:
+        """The script that runs every job, for spark-submit and for plain Python."""
+        return self.project / "spark_jobs" / "run_job.py"
 
     @property
     def spark_conf(self) -> Path:

@@ -39,7 +39,9 @@ def job(tmp_path, monkeypatch):
     binary.parent.mkdir(parents=True)
     binary.write_text(SUBMIT)
     binary.chmod(binary.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setattr(job_operators, "_spark_home", lambda: tmp_path / "spark")
+    monkeypatch.setattr(job_operators.jobs_side.jars, "spark_home", lambda: tmp_path / "spark")
+    places.spark_conf.mkdir(parents=True)
+    places.spark_properties.touch()
     monkeypatch.setenv("AIRFLOW_CONN_WINDROW_SPARK", '{"conn_type": "spark", "host": "local[1]"}')
 
     def write(text):
@@ -277,7 +279,7 @@ from pathlib import Path
 from windrow.places import Places
 from windrow_airflow import job_operators
 project = Path(sys.argv[1])
-job_operators.Places.from_env = lambda environ: Places(home=project / "home", cache=project, project=project)
+job_operators.Places.from_env = lambda environ: Places(home=project / "home", cache=project / "cache", project=project)
 job_operators.PythonJobOperator(task_id="work", job="work", pipeline="feed").execute({})
 """
 
@@ -329,9 +331,11 @@ def test_nothing_of_this_machine_is_in_a_template():
     assert task.template_fields == ("run_key", "arguments")
 
 
-def test_spark_submit_of_the_installed_package_is_found_without_importing_it():
-    home = job_operators._spark_home()
-    assert (home / "bin" / "spark-submit").is_file()
+def test_a_task_says_what_is_missing_where_no_set_up_has_been_run(job, operator):
+    job("print('WINDROW_RESULT {}')")
+    job_operators.Places.from_env({}).spark_properties.unlink()
+    with pytest.raises(AirflowFailException, match="windrow setup"):
+        operator().execute({})
 
 
 def test_a_result_behind_the_start_of_another_line_counts():

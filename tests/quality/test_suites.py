@@ -41,6 +41,15 @@ def test_the_landing_suite_named_by_a_pipeline_judges_once() -> None:
     assert [suite.name for suite in suites_for(EXPECTATIONS, "landing_rows")] == ["landing_rows"]
 
 
+def test_an_own_folder_comes_first_and_its_suite_may_extend_the_one_whose_place_it_takes(tmp_path: Path) -> None:
+    (tmp_path / "training_rows.yaml").write_text("extends: training_rows\n" + GOOD)
+    ours, both = load(EXPECTATIONS, "training_rows"), load((tmp_path, EXPECTATIONS), "training_rows")
+    assert both.path == tmp_path / "training_rows.yaml"
+    assert both.expectations[: len(ours.expectations)] == ours.expectations
+    assert len(both.expectations) > len(ours.expectations)
+    assert load((tmp_path, EXPECTATIONS), "landing_rows") == load(EXPECTATIONS, "landing_rows")
+
+
 def test_a_suite_extends_another_and_adds_to_it(tmp_path: Path) -> None:
     (tmp_path / "training_rows.yaml").write_text(GOOD)
     (tmp_path / "mine.yaml").write_text("extends: training_rows\n" + GOOD.replace("warning", "info"))

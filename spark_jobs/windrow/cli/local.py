@@ -12,8 +12,28 @@ from rich.table import Table
 from windrow import platform
 from windrow.cli.show import AsJson, console, print_json
 from windrow.io.delta.store import require_conditional
+from windrow.outcomes import BadInput
 from windrow.places import Places
+from windrow.platform import jars
 from windrow.text import shown_duration
+
+
+def setup(
+    sets: Annotated[
+        list[str] | None,
+        typer.Argument(help="Further sets of jars: s3 (tables in an object store), store (a local object store)."),
+    ] = None,
+) -> None:
+    """Fetch the jars of Spark and Kafka into the cache folder and write Spark's configuration, once per machine.
+
+    In a checkout `make setup` does it. A cluster's machines need the same folder under the same path (WINDROW_CACHE).
+    """
+    unknown = set(sets or ()) - set(jars.SETS)
+    if unknown:
+        raise BadInput(f"{', '.join(sorted(unknown))}: the sets of jars are {', '.join(jars.SETS)}")
+    places = Places.from_env(os.environ)
+    platform.setup(places, sets or (), console.print)
+    console.print(f"Spark's configuration: {places.spark_properties}")
 
 
 def up(
@@ -64,4 +84,4 @@ def status(
         console.print(f"Airflow user {login.user}, password {login.password}")
 
 
-COMMANDS: dict[str, Callable[..., None]] = {"up": up, "down": down, "status": status}
+COMMANDS: dict[str, Callable[..., None]] = {"setup": setup, "up": up, "down": down, "status": status}

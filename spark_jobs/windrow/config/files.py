@@ -6,7 +6,7 @@ Reading a file returns a complete `Pipeline` or raises `PipelineInvalid` with ev
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,17 +25,17 @@ from windrow.config.problems import (
 )
 from windrow.config.warnings import warnings_of
 from windrow.config.yaml_file import Document, Tree, read_document, read_text
-from windrow.places import PROJECT
+from windrow.places import PROJECT, Folders, folders_of
 from windrow.text import short
 
 _SUFFIXES = (".yaml", ".yml")
 
 
-def load(path: Path | str, expectations: Path | str | None = None) -> Pipeline:
+def load(path: Path | str, expectations: Folders | None = None) -> Pipeline:
     """Load a pipeline file.
 
     Args:
-        expectations: folder of the expectation suites; default: the project's own.
+        expectations: folder or folders of the expectation suites; default: the project's own.
 
     Raises:
         PipelineInvalid: with every problem of the file.
@@ -43,7 +43,7 @@ def load(path: Path | str, expectations: Path | str | None = None) -> Pipeline:
     return check(path, expectations)[0]
 
 
-def check(path: Path | str, expectations: Path | str | None = None) -> tuple[Pipeline, list[Problem]]:
+def check(path: Path | str, expectations: Folders | None = None) -> tuple[Pipeline, list[Problem]]:
     """Load a pipeline file as `load` does, and return its warnings too (see `warnings`)."""
     path = Path(path)
     return _checked(read_document(read_text(path), path), expectations)
@@ -56,7 +56,7 @@ def refusal(path: Path | str, findings: Iterable[tuple[Location, str]]) -> Pipel
     return PipelineInvalid(path, [document.problem(where, message) for where, message in findings])
 
 
-def parse(content: str, path: Path | str = "pipeline.yaml", expectations: Path | str | None = None) -> Pipeline:
+def parse(content: str, path: Path | str = "pipeline.yaml", expectations: Folders | None = None) -> Pipeline:
     """Load a pipeline from text, as `load` does from a file; `path` is only for messages."""
     return _checked(read_document(content, Path(path)), expectations)[0]
 
@@ -80,7 +80,7 @@ def discover(folders: Iterable[Path | str]) -> dict[str, Path]:
     return paths
 
 
-def find(name: str, folders: Iterable[Path | str], expectations: Path | str | None = None) -> Pipeline:
+def find(name: str, folders: Iterable[Path | str], expectations: Folders | None = None) -> Pipeline:
     """Load the pipeline of this name.
 
     Raises:
@@ -119,7 +119,7 @@ def _name_in(path: Path) -> tuple[str, int]:
     return name if isinstance(name, str) else path.stem, document.line(("name",))
 
 
-def _checked(document: Document, expectations: Path | str | None) -> tuple[Pipeline, list[Problem]]:
+def _checked(document: Document, expectations: Folders | None) -> tuple[Pipeline, list[Problem]]:
     problems = list(document.problems)
     pipeline: Pipeline | None = None
     tree = document.tree
@@ -135,7 +135,7 @@ def _checked(document: Document, expectations: Path | str | None) -> tuple[Pipel
                 tree = without(tree, unknown)
                 continue
         break
-    suites = Path(expectations) if expectations is not None else PROJECT / "expectations"
+    suites = folders_of(expectations if expectations is not None else PROJECT / "expectations")
     problems += _suite_problems(document, suites)
     if problems or pipeline is None:
         raise PipelineInvalid(document.path, list(dict.fromkeys(problems)))
@@ -157,11 +157,14 @@ def without(tree: dict[str, Tree], unknown: Iterable[Location]) -> dict[str, Tre
     return rest
 
 
-def _suite_problems(document: Document, folder: Path) -> Iterator[Problem]:
+def _suite_problems(document: Document, folders: Sequence[Path]) -> Iterator[Problem]:
     """The suite must exist before the first candidate has to be judged."""
     name = document.tree.get("expectations") or Pipeline.model_fields["expectations"].default
-    if not isinstance(name, str) or not NAME.fullmatch(name) or (folder / f"{name}.yaml").is_file():
+    if not isinstance(name, str) or not NAME.fullmatch(name):
         return  # the field's own check reports what cannot be a name
-    there = [path.stem for path in folder.glob("*.yaml")]
-    message = f"there is no suite {short(name)} in {folder}; {near_miss(name, there, 'suites are')}"
+    there = [path.stem for folder in folders for path in folder.glob("*.yaml")]
+    if name in there:
+        return
+    looked = ", ".join(map(str, folders))
+    message = f"there is no suite {short(name)} in {looked}; {near_miss(name, there, 'suites are')}"
     yield document.problem(("expectations",), message)

@@ -26,7 +26,7 @@ def look(names: Iterable[str], places: Places) -> list[Seen]:
 
 def _of(name: str, places: Places) -> Seen:
     try:
-        return seen(Home(find(name, places.pipelines), places))
+        return seen(Home(find(name, places.pipelines, places.expectations), places))
     except PipelineInvalid as invalid:
         return Seen(name, DAY, broken=f"its file cannot be used: {invalid}")
     except Condition as condition:

@@ -46,6 +46,7 @@ __all__ = [
     "PortTaken",
     "Store",
     "down",
+    "setup",
     "status",
     "up",
 ]
@@ -70,6 +71,19 @@ class Part:
     def to_json(self) -> dict[str, Any]:
         """As plain values for `--json`; uptime in seconds."""
         return {**asdict(self), "uptime": self.uptime.total_seconds() if self.uptime else None}
+
+
+def setup(places: Places, sets: Collection[str] = (), report: jars.Progress = print) -> None:
+    """Fetch jars, write the Spark configuration, and make the class-data archive. Idempotent.
+
+    Args:
+        sets: sets of jars besides those that every installation needs (`jars.SETS`).
+
+    Raises:
+        JavaMissing, DiskFull, JarsMissing: the message says what to do.
+    """
+    jars.ensure(places, report, also=sets)
+    jars.warm_up(places, report)
 
 
 def up(places: Places, report: jars.Progress = print, only: Collection[str] = PARTS) -> None:

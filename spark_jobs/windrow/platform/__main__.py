@@ -1,6 +1,7 @@
 """The platform without the `windrow` command: for `make setup` and for containers.
 
 python -m windrow.platform setup [SET …]  jars, Spark configuration, class-data archive; also these sets of jars
+python -m windrow.platform where          what starts a job here, as a line of JSON (see `jobs_side`)
 python -m windrow.platform run PART       kafka or airflow in the foreground, until a signal or its end
 """
 
@@ -14,6 +15,7 @@ from types import FrameType
 
 from windrow import platform
 from windrow.places import Places, umask_of
+from windrow.platform import jobs_side
 
 
 def main(argv: list[str]) -> int:
@@ -27,8 +29,9 @@ def main(argv: list[str]) -> int:
     try:
         match argv:
             case ["setup", *sets] if set(sets) <= set(platform.jars.SETS):
-                platform.jars.ensure(places, also=sets)
-                platform.jars.warm_up(places)
+                platform.setup(places, sets)
+            case ["where"]:
+                print(jobs_side.here(places).to_json())
             case ["run", ("kafka" | "airflow") as part]:
                 return _run(places, part)
             case _:

@@ -4,7 +4,8 @@ A file is loaded completely, or refused with every problem, its line and what wo
 names of Great Expectations' types are listed from its folder, and the package is not imported.
 
     description: What this suite is for.
-    extends: training_rows                  # optional: its entries come first
+    extends: training_rows                  # optional: its entries come first; a suite of another folder may extend one
+                                            # of its own name, whose place it takes
     expectations:
       - type: expect_column_max_to_be_between
         kwargs: {column: duplicate_row_ids, min_value: 0, max_value: 0}
@@ -28,6 +29,7 @@ from typing import Any
 
 from windrow.config.problems import Location, PipelineInvalid, Problem, near_miss
 from windrow.config.yaml_file import Document, read_document, read_text
+from windrow.places import Folders, folders_of
 from windrow.quality.expectations import Expectation, Suite, SuiteInvalid, Where
 
 LANDING = "landing_rows"
@@ -47,37 +49,47 @@ _NO_KWARGS = {
 }
 
 
-def suites_for(folder: Path, name: str) -> tuple[Suite, ...]:
+def suites_for(folders: Folders, name: str) -> tuple[Suite, ...]:
     """Load the suites that judge a pipeline: the landing suite, and the one that the pipeline names.
+
+    Args:
+        folders: where suites are looked for; of two with the same name the first one counts.
 
     Raises:
         SuiteInvalid: with every problem of the first file that cannot be used.
     """
-    return tuple(load(folder, one) for one in dict.fromkeys((LANDING, name)))
+    return tuple(load(folders, one) for one in dict.fromkeys((LANDING, name)))
 
 
-def available(folder: Path) -> list[str]:
-    """Return the names of the suites in a folder, sorted."""
-    return sorted(path.stem for path in Path(folder).glob("*.yaml"))
+def available(folders: Folders) -> list[str]:
+    """Return the names of the suites in some folders, sorted."""
+    return sorted({path.stem for folder in folders_of(folders) for path in folder.glob("*.yaml")})
 
 
-def load(folder: Path, name: str) -> Suite:
-    """Load the suite `name`.yaml of a folder.
+def load(folders: Folders, name: str) -> Suite:
+    """Load the suite `name`.yaml of the first folder that has it.
 
     Raises:
         SuiteInvalid: with every problem of the file, or because there is no such file.
     """
-    return _load(Path(folder), name, ())
+    return _load(folders_of(folders), name, ())
 
 
-def _load(folder: Path, name: str, seen: tuple[str, ...]) -> Suite:
-    path = folder / f"{name}.yaml"
+def _load(folders: tuple[Path, ...], name: str, seen: tuple[Path, ...]) -> Suite:
+    """Load a suite.
+
+    Args:
+        seen: files of the suites that lead here by `extends`, of which none can be meant.
+    """
     if not _NAME.fullmatch(name):
         wrong_name = f"{name[:100]!r} is not a suite name; it has letters, digits, - and _"
-        raise SuiteInvalid(folder, [Problem(0, "", wrong_name)])
-    if not path.is_file():
-        hint = near_miss(name, available(folder), "the suites here are")
-        raise SuiteInvalid(path, [Problem(0, "", f"there is no suite {name!r}; {hint}")])
+        raise SuiteInvalid(folders[0], [Problem(0, "", wrong_name)])
+    files = _files(folders, name)
+    there = [file for file in files if file.is_file() and file not in seen]
+    if not there:
+        hint = near_miss(name, available(folders), "the suites here are")
+        raise SuiteInvalid(files[-1], [Problem(0, "", f"there is no suite {name!r}; {hint}")])
+    path = there[0]
     try:
         document = read_document(read_text(path), path, first="expectations", typed=True)
     except PipelineInvalid as wrong:
@@ -86,11 +98,15 @@ def _load(folder: Path, name: str, seen: tuple[str, ...]) -> Suite:
     fields = reader.mapping(document.tree, (), _SUITE_FIELDS, required=("expectations",))
     inherited: tuple[Expectation, ...] = ()
     if "extends" in fields:
-        inherited = reader.inherited(str(fields["extends"]), folder, (*seen, name))
+        inherited = reader.inherited(str(fields["extends"]), folders, (*seen, path))
     own = tuple(reader.entries(fields.get("expectations")))
     if document.problems:
         raise SuiteInvalid(path, document.problems)
     return Suite(name, path, str(fields.get("description", "")), inherited + own)
+
+
+def _files(folders: tuple[Path, ...], name: str) -> list[Path]:
+    return [folder / f"{name}.yaml" for folder in folders]
 
 
 class _Reader:
@@ -116,15 +132,15 @@ class _Reader:
                 self.wrong(where, f"{name!r} is missing")
         return tree
 
-    def inherited(self, name: str, folder: Path, seen: tuple[str, ...]) -> tuple[Expectation, ...]:
-        """Entries of the suite that this one extends; `seen`: the suites that lead here."""
-        if name in seen:
-            self.wrong(
-                ("extends",), f"{' extends '.join((*seen, name))}: these extend each other; remove one `extends`"
-            )
+    def inherited(self, name: str, folders: tuple[Path, ...], seen: tuple[Path, ...]) -> tuple[Expectation, ...]:
+        """Entries of the suite that this one extends; `seen`: the files that lead here."""
+        there = [file for file in _files(folders, name) if file.is_file()]
+        if there and set(there) <= set(seen):
+            names = " extends ".join([*(file.stem for file in seen), name])
+            self.wrong(("extends",), f"{names}: these extend each other; remove one `extends`")
             return ()
         try:
-            return _load(folder, name, seen).expectations
+            return _load(folders, name, seen).expectations
         except SuiteInvalid as other:
             self.wrong(("extends",), f"{name!r} cannot be used: {other.problems[0].at(other.path)}")
             return ()
