@@ -9,7 +9,7 @@ the maintenance job.
 A history is small files and real commits: each minute of --rows rows is landed by a commit of its own into both
 landing tables, with a clock observation of its own; then intervals are planned, joined, checked and published by the
 product's own functions, each by a commit of its own to the training table, at most BLOCK of them in one run (so the
-tables of plans, candidates, measures and verdicts have a commit a run, as after an outage that was caught up). Only
+tables of plans, candidates, measures and verdicts have one commit per run, as after an outage that was caught up). Only
 the landing commits are written by delta-rs instead of Spark, with Delta's default of a checkpoint every ten commits.
 
     after_1 ─ copy, grow ─▶ after_10 ─ copy, grow ─▶ after_100 ─ copy, grow ─▶ after_1000 ─ copy, maintain ─▶ maintained
@@ -159,8 +159,8 @@ def grow(ctx: Context, rows: int, topics: list[Arriving], length: int) -> None:
         require(len(publish(ctx, planned)) == take, "not all were published")
         extend_after_publication(ctx)
         steps.done("publish")
-        told = ", ".join(f"{name} {cost.wall:.0f} s" for name, cost in steps.costs.items())
-        print(f"history: {there + take} of {length} intervals are published ({told})", flush=True)
+        spent = ", ".join(f"{name} {cost.wall:.0f} s" for name, cost in steps.costs.items())
+        print(f"history: {there + take} of {length} intervals are published ({spent})", flush=True)
 
 
 def check_side_by_side(ctx: Context, rows: int, planned: tuple[Plan, ...]) -> None:

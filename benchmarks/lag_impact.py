@@ -1,4 +1,4 @@
-"""Sixty lag scenarios over a day of events, beside one bare scan of the same columns: a ratio, and the memory.
+"""Sixty lag scenarios over a day of events, compared with one bare scan of the same columns: a ratio, and the memory.
 
     .venv/bin/python benchmarks/lag_impact.py                     ten million events
     .venv/bin/python benchmarks/lag_impact.py --events 1000000    a tenth

@@ -35,10 +35,10 @@ def _plain(value: Any) -> str:
 
 def main() -> None:
     results = [json.loads(file.read_text()) for file in sorted(RESULTS.glob("*.json"))]
-    told = "\n\n".join(section(result) for result in results if "passes" in result or "steps" in result)
+    sections = "\n\n".join(section(result) for result in results if "passes" in result or "steps" in result)
     text = README.read_text()
     before, rest = text.split(BEGIN)
-    README.write_text(f"{before}{BEGIN}\n\n{told}\n\n{END}{rest.split(END)[1]}")
+    README.write_text(f"{before}{BEGIN}\n\n{sections}\n\n{END}{rest.split(END)[1]}")
 
 
 if __name__ == "__main__":

@@ -76,21 +76,21 @@ def work_twice(work: Callable[[int], Steps | None]) -> None:
     cold = spent()
     second = work(1)
     warm = spent() - cold
-    _tell(cold=(cold, first), warm=(warm, second))
+    _report(cold=(cold, first), warm=(warm, second))
 
 
 def work_once(work: Callable[[], Steps | None]) -> None:
     """In a worker whose second pass would not be the same work: the cold pass only."""
     steps = work()
-    _tell(cold=(spent(), steps))
+    _report(cold=(spent(), steps))
 
 
-def _tell(**passes: tuple[Cost, Steps | None]) -> None:
-    told = {
+def _report(**passes: tuple[Cost, Steps | None]) -> None:
+    figures = {
         kind: {**asdict(cost), **({"steps": {n: asdict(c) for n, c in steps.costs.items()}} if steps else {})}
         for kind, (cost, steps) in passes.items()
     }
-    print(_MARK + json.dumps(told), flush=True)
+    print(_MARK + json.dumps(figures), flush=True)
 
 
 def compare(
@@ -157,7 +157,7 @@ def _git(*arguments: str) -> str:
 
 
 def table(result: Mapping[str, object]) -> str:
-    """Markdown: a line a variant and pass, seconds as medians, ratios as `median (least to most)`."""
+    """Markdown: one line per variant and pass, seconds as medians, ratios as `median (least to most)`."""
     lines = [
         "| | pass | wall s | CPU s | MB read | wall ratio | CPU ratio | read ratio |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
@@ -167,26 +167,26 @@ def table(result: Mapping[str, object]) -> str:
     assert isinstance(ratios, dict)
     for variant, runs in passes.items():
         for kind in runs[0]:
-            told = [_told(ratios[variant].get(kind, {}).get(unit)) for unit in _UNITS]
-            lines.append(f"| {variant} | {kind} | {_medians(runs, kind, ' | ')} | {' | '.join(told)} |")
+            ratio_texts = [_ratio_text(ratios[variant].get(kind, {}).get(unit)) for unit in _UNITS]
+            lines.append(f"| {variant} | {kind} | {_medians(runs, kind, ' | ')} | {' | '.join(ratio_texts)} |")
     return "\n".join(lines)
 
 
 def steps_table(passes: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
-    """Markdown: a line a step, a column a variant, medians as `wall s / CPU s / MB read`; "" where none has steps."""
+    """Markdown: one line per step, one column per variant, medians as `wall s / CPU s / MB read`; "" without steps."""
     lines = []
     for kind in dict.fromkeys(kind for runs in passes.values() for kind in runs[0]):
-        told = {v: [r[kind]["steps"] for r in runs] for v, runs in passes.items() if "steps" in runs[0].get(kind, {})}
-        names = dict.fromkeys(name for runs in told.values() for name in runs[0])
+        steps = {v: [r[kind]["steps"] for r in runs] for v, runs in passes.items() if "steps" in runs[0].get(kind, {})}
+        names = dict.fromkeys(name for runs in steps.values() for name in runs[0])
         if not names:
             continue
         lines += [
             "",
-            f"| {kind}: wall s / CPU s / MB read | " + " | ".join(told) + " |",
-            "| --- " * (len(told) + 1) + "|",
+            f"| {kind}: wall s / CPU s / MB read | " + " | ".join(steps) + " |",
+            "| --- " * (len(steps) + 1) + "|",
         ]
         for name in names:
-            cells = [_medians(runs, name, " / ") if name in runs[0] else "-" for runs in told.values()]
+            cells = [_medians(runs, name, " / ") if name in runs[0] else "-" for runs in steps.values()]
             lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -211,10 +211,10 @@ def arguments(about: str, variants: Sequence[str], **defaults: int) -> argparse.
 
 def _passes_of(command: Sequence[str]) -> dict[str, dict[str, Any]]:
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    told = [line for line in done.stdout.splitlines() if line.startswith(_MARK)]
-    if done.returncode or not told:
+    marked = [line for line in done.stdout.splitlines() if line.startswith(_MARK)]
+    if done.returncode or not marked:
         sys.exit(f"{' '.join(command)}\n{done.stdout[-4000:]}\nended with {done.returncode}; no figures")
-    return json.loads(told[-1].removeprefix(_MARK))
+    return json.loads(marked[-1].removeprefix(_MARK))
 
 
 def _ratios(
@@ -237,7 +237,7 @@ def _ratios(
     }
 
 
-def _told(ratios: Sequence[float] | None) -> str:
+def _ratio_text(ratios: Sequence[float] | None) -> str:
     if not ratios:
         return "-"
     return f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"

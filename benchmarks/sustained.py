@@ -4,8 +4,8 @@
     .venv/bin/python benchmarks/sustained.py --rounds 1 --rates 200 400 --minutes 1      small
 
 One long process with a warm Spark lands every few seconds and, when an interval of a minute has closed, joins,
-checks and publishes it and extends the late ledger, as `windrow land` and `windrow train` do. The producer is a process
-beside it, the broker another, all on this machine.
+checks and publishes it and extends the late ledger, as `windrow land` and `windrow train` do. The producer and
+the broker are processes of their own, all on this machine.
 
 The delay of an interval is the time from its close (its end, plus window, plus grace, on the wall clock, which
 is the event clock here) to the moment when its publication is visible and registered; it holds the seconds that the
