@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from support.feed import feed_home
-from support.training_table import empty_places
+from support.training.feed import feed_home
+from support.training.table import empty_places
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/TRAINING.md"
 SNIPPET = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)

@@ -56,6 +56,18 @@ SCENARIOS = ("tests/scenarios/test_scenarios.py",)
 PIPELINES = ("tests/config/test_pipeline.py",)
 WRONG_FILES = ("tests/config/test_wrong_files.py",)
 TEXT = ("tests/semantics/test_text.py",)
+READING, MATURITY = "tests/training/test_reading.py", "tests/training/test_maturity.py"
+BIAS = (f"{READING}::test_which_rows_are_complete_does_not_depend_on_their_labels",)
+HOLES = (f"{READING}::test_a_range_with_an_unpublished_interval_lists_it_and_may_be_read_without_it",)
+PINS = (f"{READING}::test_a_pin_outlives_rebuilds_and_compaction_and_says_when_vacuum_ended_it",)
+SAMPLE = ("tests/training/test_sample.py::test_a_sample_has_every_positive_and_some_negatives_each_with_its_weight",)
+GAP = ("tests/training/test_splits.py::test_the_gap_is_exactly_one_window",)
+CREDIT = ("tests/training/test_credit.py::test_a_row_has_the_same_credits_in_every_range",)
+LINEAR = ("tests/training/test_credit.py::test_credits_are_those_of_plain_loops_and_add_up_to_one[linear]",)
+HEARD = (f"{MATURITY}::test_a_row_is_observed_for_a_time_if_the_label_side_was_heard_beyond_it",)
+STREAMS = (f"{MATURITY}::test_each_label_stream_is_cut_and_heard_by_itself[left-negative]",)
+SURVIVAL = ("tests/training/test_survival.py::test_a_label_counts_only_where_all_of_its_time_was_heard",)
+KNOWN = "pl.col(STATE) != 'unknown'"
 
 
 @dataclass(frozen=True)
@@ -207,6 +219,17 @@ BREAKS = (
         WRONG_FILES,
     ),
     Break("a naive start is UTC", "text:parse_instant", never("'zone'"), WRONG_FILES + TEXT),
+    # ---- the reader for trainers
+    Break("known rows for complete ones", "training.reader:_labelled", argument("filter", 1, KNOWN, "REASON"), BIAS),
+    Break("a hole that was filled later", "training.state:_table_with", argument("get", 2, "row['number']"), HOLES),
+    Break("the newest rows for earlier ones", "training.state:_table_with", assigned("last", "None"), PINS),
+    Break("a sampled row weighs one", "training.sample:sampled", argument("then", 1, "1.0"), SAMPLE),
+    Break("no gap before a cut", "training.splits:_ranges", becomes("apart", "(cut - cut)", "cut"), GAP),
+    Break("credits of the range alone", "training.credit:span", assigned("back", "timedelta(0)"), CREDIT),
+    Break("linear credits with a remainder", "training.credit:_share", returns("1 / of", "UNIT"), LINEAR),
+    Break("heard at the end of a cut window", "training.maturity:matured", flip(Lt, LtE), HEARD),
+    Break("any silence is a doubt", "training.observed:Observed.silent_from", drop_condition("silence"), STREAMS),
+    Break("a label counts beyond what was heard", "training.survival:with_survival", flip(Lt, LtE), SURVIVAL),
     # ---- the scenarios themselves
     Break("rows are not compared", f"{REHEARSAL}._compare", never("rows"), SCENARIOS),
     Break("the ledger is not compared", f"{REHEARSAL}._compare", never("late"), SCENARIOS),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.training_table import empty_places
+from support.training.table import empty_places
 from windrow.places import Places
 
 

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.feed import INTERVAL, LENGTH, WINDOW, feed_home, feed_life
 from support.histories import drawn
-from support.outages import START
-from support.training_table import Writer, empty_places, paper_home, seen
+from support.training.feed import INTERVAL, LENGTH, WINDOW, feed_home, feed_life
+from support.training.outages import START
+from support.training.table import Writer, empty_places, paper_home, seen
 from windrow import training
 from windrow.columns import ROW_ID
 from windrow.home import Home

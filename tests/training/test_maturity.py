@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import cache
 from typing import Any
 
@@ -15,20 +13,21 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from support.feed import CLICKED, FILE, INTERVAL, feed_home, feed_life
 from support.histories import Histories, rules, seconds
-from support.outages import MICROSECOND, MINUTE, START, WINDOW, Outage, lived
-from support.outages import RULES as OUTAGE_RULES
-from support.training_table import Writer, empty_places, home_of, paper_home, seen, table_of
+from support.training.feed import CLICKED, FILE, INTERVAL, feed_home, feed_life
+from support.training.likes_and_buys import likes_and_buys
+from support.training.outages import MICROSECOND, MINUTE, START, WINDOW, Outage, lived
+from support.training.outages import RULES as OUTAGE_RULES
+from support.training.table import Writer, empty_places, home_of, paper_home, seen, table_of
 from windrow import training
 from windrow.config import Pipeline, parse
 from windrow.home import Home
 from windrow.places import Places
 from windrow.scenarios.kafka import pipeline_file
 from windrow.semantics.clock import IdlePolicy
-from windrow.semantics.paper.landings import Rules, Sent
+from windrow.semantics.paper.landings import Sent
 from windrow.semantics.paper.model import Model, Publication
-from windrow.semantics.records import JoinSpec, Left, Right, RowId
+from windrow.semantics.records import RowId
 from windrow.semantics.reference import JoinedRow, reference_join
 from windrow.training.derived import derived
 from windrow.training.maturity import matured, with_derived_labels
@@ -155,22 +154,9 @@ def test_a_row_is_observed_for_a_time_if_the_label_side_was_heard_beyond_it(beyo
 @pytest.mark.parametrize("join", ["left", "inner"])
 def test_each_label_stream_is_cut_and_heard_by_itself(silence: Any, join: Any) -> None:
     """Likes come within 15 minutes, buys within 60; buys are silent for a part of the time, then likes."""
-    streams = (
-        Right("likes", ("likes",), ("key",), 15 * MINUTE, MINUTE, join=join),
-        Right("buys", ("buys",), ("key",), 60 * MINUTE, silence=silence, take="first"),
-        Right("features", ("features",), ("key",), 5 * MINUTE, role="feature"),
-    )
-    spec = JoinSpec(Left("served", ("served",), ("key",)), streams, START, 10 * MINUTE)
-    topics = ("served", "likes", "buys", "features")
-    made = Rules(spec, dict.fromkeys(topics, 1), dict.fromkeys(topics, MINUTE), IdlePolicy("caught_up", MINUTE))
     COMPARED.clear()
     for seed in range(3):
-        model = Model(made)
-        for now, events in _traffic(random.Random(seed)):
-            for topic, at, key in events:
-                model.produce((topic, 0), Sent(at, {"key": key}, at, _defect(topic, at)))
-            model.land(now)
-            model.publish_all(model.plan(f"at {now}"))
+        model = likes_and_buys(seed, join=join, silence=silence)
         assert len(model.publications) > 15
         for minutes in (3, 15, 16, 40, 60):
             for one in model.publications:
@@ -178,23 +164,6 @@ def test_each_label_stream_is_cut_and_heard_by_itself(silence: Any, join: Any) -
     assert COMPARED["side_silent > None"] > 2 or join == "inner"
     assert COMPARED["label_quarantined > label_quarantined"] > 2
     assert COMPARED["labels cut"] > 20
-
-
-def _traffic(chance: random.Random) -> Iterator[tuple[datetime, list[tuple[str, datetime, str]]]]:
-    for step in range(30):
-        begin, events = START + step * 10 * MINUTE, []
-        for _ in range(6 if step < 18 else 0):
-            key, at = chance.choice("abcd"), begin + chance.random() * 10 * MINUTE
-            events += [("served", at, key), ("features", at, key)]
-        for topic, silent in (("likes", range(12, 24)), ("buys", range(6, 11))):
-            count = 0 if step in silent else 5
-            events += [(topic, begin + chance.random() * 10 * MINUTE, chance.choice("abcdz")) for _ in range(count)]
-        yield begin + 10 * MINUTE, sorted(events, key=lambda event: event[1])
-
-
-def _defect(topic: str, at: datetime) -> str | None:
-    """One label in fifteen cannot be read."""
-    return "wrong_type" if topic in ("likes", "buys") and at.microsecond % 15 == 0 else None
 
 
 # ---- through a read

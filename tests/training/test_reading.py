@@ -18,8 +18,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from support.histories import History, drawn
-from support.outages import LENGTH, MICROSECOND, RULES, START, STEP, Lived, Outage, lived
-from support.training_table import Writer, empty_places, paper_home, seen
+from support.training.outages import LENGTH, MICROSECOND, RULES, START, STEP, Lived, Outage, lived
+from support.training.table import Writer, empty_places, paper_home, seen
 from windrow import training
 from windrow.config import PipelineUnknown
 from windrow.home import Home, Table
@@ -38,7 +38,7 @@ KEPT = {
 
 @pytest.fixture(scope="module")
 def histories() -> list[History]:
-    return drawn(3, 20)
+    return drawn(2, 20)
 
 
 def written(places: Places, model: Model) -> Home:
@@ -170,6 +170,8 @@ def test_a_pin_outlives_rebuilds_and_compaction_and_says_when_vacuum_ended_it(pl
     DeltaTable(path).optimize.compact()
     assert found(training.read("paper", end=middle, labels="all", places=places).rows) != before[early.pin]
     assert {pin: found(training.read_pinned(pin, places=places).rows) for pin in before} == before
+    earlier = training.read("paper", end=middle, at=len(model.publications) - 1, labels="all", places=places)
+    assert found(earlier.rows) == before[early.pin]
 
     DeltaTable(path).vacuum(0, dry_run=False, enforce_retention_duration=False)
     assert found(training.read_pinned(late.pin, places=places).rows) == before[late.pin], "its publications stand"

@@ -14,9 +14,9 @@ from deltalake import DeltaTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.feed import CLICKED, INTERVAL, feed_home, feed_life
-from support.outages import MINUTE, START
-from support.training_table import Writer, empty_places
+from support.training.feed import CLICKED, INTERVAL, feed_home, feed_life
+from support.training.outages import MINUTE, START
+from support.training.table import Writer, empty_places
 from windrow import training
 from windrow.columns import ROW_ID, ROW_ORDER
 from windrow.home import Home, Table

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.feed import INTERVAL, LENGTH, WINDOW, feed_home
-from support.outages import MICROSECOND, MINUTE, RULES, START, STEP, Outage, lived
-from support.training_table import Writer, empty_places, paper_home, seen
+from support.training.feed import INTERVAL, LENGTH, WINDOW, feed_home
+from support.training.outages import MICROSECOND, MINUTE, RULES, START, STEP, Outage, lived
+from support.training.table import Writer, empty_places, paper_home, seen
 from windrow import training
 from windrow.columns import ROW_ID
 from windrow.home import Home
@@ -93,14 +93,6 @@ def test_parts_by_hash_are_the_range_and_the_same_every_time(feed: Home) -> None
     assert other != parts
     pins = {name: read.pin.to_json() for name, read in split(feed, parts=shares, by="user_id").items()}
     assert {name: rows_of(training.read_pinned(pin, places=feed.places)) for name, pin in pins.items()} == parts
-
-
-def test_a_sample_of_a_part_is_drawn_independently_of_the_part(feed: Home) -> None:
-    """With the same seed, a hash that is low for the sample is not low for the part."""
-    parts = split(feed, parts={"low": 0.5, "high": 0.5}, by="item_id", negatives=0.5)
-    full = split(feed, parts={"low": 0.5, "high": 0.5}, by="item_id")
-    kept = {name: len(rows_of(parts[name])) / len(rows_of(full[name])) for name in parts}
-    assert all(0.45 < share < 0.9 for share in kept.values())
 
 
 def test_the_gap_is_exactly_one_window(places: Places) -> None:

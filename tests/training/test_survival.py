@@ -13,11 +13,11 @@ from typing import Any
 import polars as pl
 import pytest
 
-from support.feed import CLICKS, WINDOW, feed_home, feed_life
 from support.histories import rules
-from support.outages import MICROSECOND, MINUTE, RULES, START, Outage, lived
-from support.outages import WINDOW as OUTAGE_WINDOW
-from support.training_table import Writer, arrival, empty_places, paper_home, seen
+from support.training.feed import CLICKS, WINDOW, feed_home, feed_life
+from support.training.outages import MICROSECOND, MINUTE, RULES, START, Outage, lived
+from support.training.outages import WINDOW as OUTAGE_WINDOW
+from support.training.table import Writer, arrival, empty_places, paper_home, seen
 from windrow import training
 from windrow.home import Home
 from windrow.places import Places

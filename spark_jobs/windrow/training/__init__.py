@@ -11,42 +11,27 @@ docs/TRAINING.md is the guide. Polars and Arrow read the files, delta-rs the log
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from datetime import datetime, timedelta
-from typing import Any, NamedTuple, TypedDict, Unpack
+from typing import NamedTuple, Unpack
 
 import polars as pl
-from deltalake import DeltaTable
 
-from windrow.config import find
-from windrow.home import Home
 from windrow.places import Places
-from windrow.training import credit, splits
+from windrow.training import splits
 from windrow.training.maturity import LabelLeftOut
+from windrow.training.opening import Opened, Options, Time, opened, opened_again, opened_parts
 from windrow.training.pin import Pin
-from windrow.training.reader import refuse_what_rows_lack, rows_of
-from windrow.training.request import Attribute, Labels, Request, Unpublished, WrongRequest, duration, instant
+from windrow.training.reader import rows_of
+from windrow.training.request import WrongRequest
 from windrow.training.splits import SharedLabels
-from windrow.training.state import (
-    AnotherTable,
-    FileUnknown,
-    NotPublished,
-    RowsGone,
-    State,
-    found_again,
-    observed_of,
-    pinned,
-    reach_of,
-    state_at,
-)
+from windrow.training.state import AnotherTable, FileUnknown, NotPublished, RowsGone
 
 __all__ = [
     "AnotherTable",
     "FileUnknown",
     "LabelLeftOut",
     "NotPublished",
+    "Options",
     "Pin",
     "Read",
     "RowsGone",
@@ -65,25 +50,12 @@ class Read(NamedTuple):
     pin: Pin
 
 
-class Options(TypedDict, total=False):
-    """Arguments of a read that choose among its rows; `read` says what they mean."""
-
-    labels: Labels
-    negatives: float | None
-    seed: int
-    attribute: Attribute | None
-    matured: timedelta | str | None
-    delays: bool
-    survival: str | None
-    unpublished: Unpublished
-
-
 def read(
     pipeline: str,
-    start: datetime | str | None = None,
-    end: datetime | str | None = None,
+    start: Time | None = None,
+    end: Time | None = None,
     *,
-    at: int | datetime | str | None = None,
+    at: int | Time | None = None,
     places: Places | None = None,
     **options: Unpack[Options],
 ) -> Read:
@@ -121,9 +93,7 @@ def read(
         WrongRequest: an argument cannot be carried out.
         RowsGone: `at` names a state whose rows were vacuumed.
     """
-    home = home_of(pipeline, places)
-    state = state_at(home, at)
-    return _read(home, state, request_of(home, state, start, end, options))
+    return _read(opened(pipeline, start, end, at, places, options))
 
 
 def read_pinned(pin: Pin | str, *, places: Places | None = None) -> Read:
@@ -137,20 +107,18 @@ def read_pinned(pin: Pin | str, *, places: Places | None = None) -> Read:
         RowsGone: its rows were replaced since, and vacuumed.
         AnotherTable: it was made from another training table.
     """
-    pin = Pin.from_json(pin) if isinstance(pin, str) else pin
-    home = home_of(pin.pipeline, places)
-    return Read(_rows(home, found_again(home, pin), pin), pin)
+    return _read(opened_again(pin, places))
 
 
 def split(
     pipeline: str,
-    start: datetime | str | None = None,
-    end: datetime | str | None = None,
+    start: Time | None = None,
+    end: Time | None = None,
     *,
     parts: Sequence[str] | Mapping[str, float],
-    cuts: Sequence[datetime | str] = (),
+    cuts: Sequence[Time] = (),
     by: str | None = None,
-    at: int | datetime | str | None = None,
+    at: int | Time | None = None,
     places: Places | None = None,
     **options: Unpack[Options],
 ) -> dict[str, Read]:
@@ -166,47 +134,13 @@ def split(
         SharedLabels: the column is not in the key, and a label has rows in two parts.
         WrongRequest: cuts or shares do not fit the parts; and what `read` raises.
     """
-    home = home_of(pipeline, places)
-    state = state_at(home, at)
-    request = request_of(home, state, start, end, options)
-    instants = [instant("cuts", cut) for cut in cuts]
-    apart = reach_of(home, state, request)
-    requests = splits.parts_of(request, parts, instants, by, home.pipeline, apart)
-    reads = {name: _read(home, state, one) for name, one in requests.items()}
-    if by is not None and splits.must_be_compared(by, instants, home.pipeline):
-        splits.refuse_shared_labels({name: one.rows for name, one in reads.items()}, by, home.pipeline)
+    made = opened_parts(pipeline, start, end, at, places, options, parts=parts, cuts=cuts, by=by)
+    reads = {name: _read(one) for name, one in made.opened.items()}
+    for stream in made.compared:
+        shared = splits.shared_labels([one.rows for one in reads.values()], stream)
+        splits.refuse_shared_labels(shared, stream, by, made.key)
     return reads
 
 
-def _read(home: Home, state: State, request: Request) -> Read:
-    span = request.range if request.attribute is None else credit.span(request, reach_of(home, state, request))
-    pin, table = pinned(home, request, state, span)
-    return Read(_rows(home, table, pin), pin)
-
-
-def _rows(home: Home, table: DeltaTable, pin: Pin) -> pl.LazyFrame:
-    observed = observed_of(home, pin) if pin.request.needs_plans else []
-    refuse_what_rows_lack(pin.request, observed)
-    return rows_of(table, pin, observed)
-
-
-def request_of(
-    home: Home, state: State, start: datetime | str | None, end: datetime | str | None, options: Options
-) -> Request:
-    """Return the request of some arguments; a range without an end goes as far as the state can answer it."""
-    chosen: dict[str, Any] = {**options, "matured": duration("matured", options.get("matured"))}
-    first = home.pipeline.start if start is None else instant("start", start)
-    request = Request(first, state.until if end is None else instant("end", end), **chosen)
-    if end is not None or request.attribute is None:
-        return request
-    return replace(request, end=request.end - credit.ahead(request, reach_of(home, state, request)))
-
-
-def home_of(pipeline: str, places: Places | None) -> Home:
-    """Return a pipeline with its places.
-
-    Raises:
-        PipelineUnknown: there is no pipeline of this name.
-    """
-    places = places or Places.from_env(os.environ)
-    return Home(find(pipeline, places.pipelines, places.expectations), places)
+def _read(one: Opened) -> Read:
+    return Read(rows_of(one.table, one.pin, one.observed), one.pin)

@@ -111,9 +111,9 @@ def window(name: str, observed: Sequence[Observed], after: timedelta | None) -> 
 
 
 def seen(name: str, observed: Sequence[Observed], after: timedelta | None) -> pl.Expr:
-    """Microseconds after serving before which every label of a stream is in its row; it may be negative.
+    """Microseconds after serving before which the labels of a stream were heard; negative if they never were.
 
-    More than the window where the row has no doubt, or a drain declared the end; nothing where its doubt may be
+    More than the window where the row has no doubt, or a drain declared the end. None at all where its doubt may be
     anywhere in the window.
     """
     heard = {one.number: one.heard.get(name) for one in observed}
@@ -176,7 +176,8 @@ def with_derived_labels(rows: pl.LazyFrame, observed: Sequence[Observed]) -> pl.
             if made is None:
                 left_out.append(label)
                 break
-            value = pl.when(pl.col(PUBLICATION).is_in(numbers)).then(made).otherwise(value)
+            is_its = pl.col(PUBLICATION).is_in(numbers)
+            value = made if len(texts) == 1 else pl.when(is_its).then(made).otherwise(value)
         known = pl.when(pl.col(STATE) != "unknown").then(value)
         rows = rows.with_columns(known.cast(schema[label]).alias(label))
     if left_out:

@@ -32,7 +32,8 @@ class Observed:
     """A publication: its number, the pipeline file that it was made under, and what its plan says of its labels.
 
     Args:
-        heard: label stream → instant before which every label had landed; None if none was heard.
+        heard: label stream → its newest event clock; None without an event. A window that ends before it is complete,
+            as far as rule 10 tells: partitions without records may be idle.
     """
 
     number: int

@@ -14,7 +14,6 @@ from deltalake import DeltaTable
 
 from windrow.columns import DATE, EVENT_TIME, REASON, STATE
 from windrow.semantics.intervals import Interval
-from windrow.training import maturity, survival
 from windrow.training.credit import credited
 from windrow.training.maturity import matured, with_delays, with_derived_labels
 from windrow.training.observed import Observed, label_streams
@@ -48,18 +47,6 @@ def rows_of(table: DeltaTable, pin: Pin, observed: Sequence[Observed]) -> pl.Laz
     if request.attribute is not None:
         rows = credited(rows, published(pin.span), request.attribute, label_streams(observed))
     return rows
-
-
-def refuse_what_rows_lack(request: Request, observed: Sequence[Observed]) -> None:
-    """Check that the rows of these publications say what a request wants to know.
-
-    Raises:
-        WrongRequest: they do not.
-    """
-    if request.matured is not None:
-        maturity.refuse_what_rows_lack(observed, request.matured)
-    if request.survival is not None:
-        survival.refuse_what_rows_lack(observed, request.survival)
 
 
 def _within(rows: pl.LazyFrame, span: Interval) -> pl.LazyFrame:

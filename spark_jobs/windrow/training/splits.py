@@ -28,9 +28,6 @@ from windrow.text import counted, duration_text, short, short_instant_text
 from windrow.training.hashing import hash_of, threshold
 from windrow.training.request import Request, Share, WrongRequest
 
-PURPOSE = 2
-"""Follows the seed in the hash; see `sample.PURPOSE`."""
-
 _HASHED = ("tinyint", "smallint", "int", "bigint", "string")
 """Column types that have one hash in every engine."""
 
@@ -44,7 +41,7 @@ def in_share(rows: pl.LazyFrame, request: Request) -> pl.LazyFrame:
     if request.share is None:
         return rows
     low, high = threshold(request.share.low), threshold(request.share.high)
-    hashed = hash_of((request.seed, PURPOSE), [pl.col(request.share.column)]).cast(pl.Int64)
+    hashed = hash_of([request.seed], [pl.col(request.share.column)]).cast(pl.Int64)
     return rows.filter((hashed >= low) & (hashed < high))
 
 
@@ -80,34 +77,30 @@ def parts_of(
     }
 
 
-def must_be_compared(by: str | None, cuts: Sequence[datetime], pipeline: Pipeline) -> bool:
-    """Whether parts may share a label event, as far as the way of splitting tells."""
-    return by is not None and not cuts and by not in pipeline.left.key
+def compared(by: str | None, cuts: Sequence[datetime], pipeline: Pipeline) -> list[str]:
+    """Label streams whose events must be looked for in two parts, because the way of splitting does not tell."""
+    is_certain = by is None or cuts or by in pipeline.left.key
+    return [] if is_certain else [stream.name for stream in pipeline.label_streams]
 
 
-def refuse_shared_labels(parts: Mapping[str, pl.LazyFrame], by: str, pipeline: Pipeline) -> None:
-    """Check that no label event is in two parts. Reads the row ids of the labels.
+def shared_labels(parts: Sequence[pl.LazyFrame], stream: str) -> int:
+    """Return how many label events of a stream are in two parts or more. Reads the row ids of the labels."""
+    events = [rows.select(stream).explode(stream).drop_nulls().unnest(stream).select(ROW_ID).unique() for rows in parts]
+    counts = pl.concat(events).group_by(ROW_ID).len().filter(pl.col("len") > 1)
+    return int(counts.select(pl.len()).collect().item())
+
+
+def refuse_shared_labels(shared: int, stream: str, by: str | None, key: Sequence[str]) -> None:
+    """Check that no label event is in two parts.
 
     Raises:
         SharedLabels: some are.
     """
-    for stream in pipeline.label_streams:
-        events = [
-            rows.select(pl.col(stream.name))
-            .explode(stream.name)
-            .drop_nulls()
-            .unnest(stream.name)
-            .select(ROW_ID)
-            .unique()
-            for rows in parts.values()
-        ]
-        shared = pl.concat(events).group_by(ROW_ID).len().filter(pl.col("len") > 1).select(pl.len()).collect().item()
-        if shared:
-            keys = ", ".join(pipeline.left.key)
-            raise SharedLabels(
-                f"by={by!r}: {counted(shared, 'label event')} of {stream.name} would be in two parts, because rows of "
-                f"one key have several values of {by}. Split by a column of the key ({keys}), or by time (cuts)."
-            )
+    if shared:
+        raise SharedLabels(
+            f"by={by!r}: {counted(shared, 'label event')} of {stream} would be in two parts, because rows of one key "
+            f"have several values of {by}. Split by a column of the key ({', '.join(key)}), or by time (cuts)."
+        )
 
 
 def _ranges(

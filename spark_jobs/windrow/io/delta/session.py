@@ -22,7 +22,7 @@ from pyspark.sql.types import StructType
 
 from windrow.outcomes import BadInput
 
-_NO_ERROR_OF_DATA = {
+NO_ERROR_OF_DATA = {
     "spark.sql.ansi.enabled": "false",  # a division by zero, a failed cast or an index beyond the end is null
     "spark.sql.legacy.sizeOfNull": "false",
     "spark.sql.legacy.codingErrorAction": "true",  # bytes that are no text in a character set are replaced
@@ -55,7 +55,7 @@ def session(app: str, master: str, secrets: Path | None = None) -> SparkSession:
             f"the Spark session runs in time zone {zone}, not UTC: give it Windrow's spark-defaults.conf "
             "(`make setup` writes it) or add spark.sql.session.timeZone=UTC to yours"
         )
-    for name, value in _NO_ERROR_OF_DATA.items():
+    for name, value in NO_ERROR_OF_DATA.items():
         spark.conf.set(name, value)
     return spark
 

@@ -4,7 +4,7 @@
       ├────────────────┼──────────┼──────────────────────┤      served times
                        └ clicks ──┘ are held back; the platform publishes in the meantime
 
-Written by the platform's own commit (`training_table`), so that readers have a table without broker and Spark.
+Written by the platform's own commit (`table`), so that readers have a table without broker and Spark.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from support.outages import MICROSECOND, MINUTE, START, Outage
-from support.training_table import Writer
+from support.training.outages import MICROSECOND, MINUTE, START, Outage
+from support.training.table import Writer
 from windrow.config import load
 from windrow.home import Home
 from windrow.places import PROJECT, Places

@@ -1,0 +1,95 @@
+"""The reader for Spark gives the rows of the reader for Polars, row by row and column by column."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+from support.training.feed import feed_home
+from support.training.likes_and_buys import likes_and_buys
+from support.training.outages import MINUTE, START
+from support.training.table import Writer, empty_places, home_of, seen
+from windrow import training
+from windrow.columns import ROW_ID
+from windrow.home import Home
+from windrow.scenarios.kafka import pipeline_file
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+READS: tuple[dict[str, Any], ...] = (
+    {},
+    {"labels": "known", "start": START + 31 * MINUTE, "end": START + 95 * MINUTE},
+    {"labels": "all", "at": 7, "delays": True},
+    {"negatives": 0.3, "seed": 5},
+    {"attribute": "linear", "labels": "all", "negatives": 0.5},
+    {"matured": "7m", "labels": "all", "delays": True},
+    {"matured": "7m", "attribute": "last_touch"},
+)
+LABELS = (
+    "exists(likes, e -> e._event_time > at)",
+    "size(filter(buys, e -> e.value > 0 or e.id is null)) >= 1",
+    "case when size(likes) > 1 then true when label_state = 'negative' then false end",
+    "coalesce(size(likes) + 0 > 0, false) and key in ('a', 'b')",
+)
+"""Derived labels of the pipeline with likes and buys: the first and the last are left out by Polars."""
+
+
+@pytest.mark.spark
+def test_both_readers_give_the_same_rows(tmp_path: Path, spark: SparkSession) -> None:
+    from windrow.training import spark as on_spark
+
+    feed, paper = feed_home(empty_places(tmp_path / "feed")), _likes_and_buys(tmp_path / "paper")
+    for home in (feed, paper):
+        name, places, stream = home.pipeline.name, home.places, home.pipeline.label_streams[0].name
+        for options in (*READS, {"survival": stream, "labels": "all"}, {"survival": stream, "matured": "9m"}):
+            leaves_out = home is paper and "matured" in options
+            with pytest.warns(training.LabelLeftOut) if leaves_out else contextlib.nullcontext():
+                ours = training.read(name, **options, places=places)
+            theirs = on_spark.read(spark, name, **options, places=places)
+            assert theirs.pin == ours.pin
+            _same(ours.rows, theirs.rows)
+        again = on_spark.read_pinned(spark, ours.pin.to_json(), places=places)
+        assert again.rows.count() == theirs.rows.count() > 0
+
+    splits: Any = {"parts": {"a": 0.6, "b": 0.4}, "seed": 3, "places": feed.places, "labels": "all"}
+    for by, cuts in (("user_id", ()), ("request_id", (START + 120 * MINUTE,))):
+        parts = training.split("feed", by=by, cuts=cuts, **splits)
+        others = on_spark.split(spark, "feed", by=by, cuts=cuts, **splits)
+        for part, read in parts.items():
+            assert read.rows.collect().height > 0
+            _same(read.rows, others[part].rows)
+    with pytest.raises(training.SharedLabels, match=r"label events? of clicks would be in two parts"):
+        on_spark.split(spark, "feed", by="request_id", **splits)
+
+    spark.conf.set("spark.sql.ansi.enabled", "true")
+    try:
+        with pytest.raises(training.WrongRequest, match=r"spark\.sql\.ansi\.enabled=false"):
+            on_spark.read(spark, "feed", matured="5m", places=feed.places)
+    finally:
+        spark.conf.set("spark.sql.ansi.enabled", "false")
+
+
+def _likes_and_buys(folder: Path) -> Home:
+    model = likes_and_buys(1)
+    text = pipeline_file(model.rules, "paper")
+    (line,) = (line for line in text.splitlines() if line.startswith("labels:"))
+    derived = "".join(f', derived_{n}: "{expression}"' for n, expression in enumerate(LABELS))
+    home = home_of(empty_places(folder), text.replace(line, f"{line.removesuffix('}')}{derived}}}"))
+    labels = {**seen(home), **{f"derived_{n}": lambda row: False for n in range(len(LABELS))}}
+    Writer(home, labels).publish_all(model.publications)
+    return home
+
+
+def _same(ours: pl.LazyFrame, theirs: DataFrame) -> None:
+    """Polars may leave out derived labels that it cannot compute; everything else is equal to the bit."""
+    frame, other = ours.collect().sort(ROW_ID), pl.from_arrow(theirs.toArrow())
+    assert isinstance(other, pl.DataFrame)
+    missing = [name for name in other.columns if name not in frame.columns]
+    assert all(name.startswith("derived_") for name in missing)
+    assert_frame_equal(other.drop(missing).sort(ROW_ID), frame, check_exact=True)
