@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,19 @@ LABELS = (
     "coalesce(size(likes) + 0 > 0, false) and key in ('a', 'b')",
 )
 """Derived labels of the pipeline with likes and buys: the first and the last are left out by Polars."""
+
+
+@pytest.mark.spark
+@pytest.mark.both_roots
+def test_both_readers_read_a_folder_and_a_store(tmp_path: Path, spark: SparkSession, root: str | None) -> None:
+    from windrow.training import spark as on_spark
+
+    places = feed_home(replace(empty_places(tmp_path / "feed"), tables=root)).places
+    options: Any = {"start": START + 31 * MINUTE, "end": START + 95 * MINUTE, "negatives": 0.5, "places": places}
+    ours, theirs = training.read("feed", **options), on_spark.read(spark, "feed", **options)
+    assert ours.rows.collect().height > 50
+    _same(ours.rows, theirs.rows)
+    _same(training.read_pinned(theirs.pin, places=places).rows, theirs.rows)
 
 
 @pytest.mark.spark

@@ -36,7 +36,7 @@ from windrow.columns import (
 from windrow.config import Pipeline, load
 from windrow.config.column_types import ColumnType, parse_type
 from windrow.home import Home, Table
-from windrow.io.delta import tables
+from windrow.io.delta import store, tables
 from windrow.io.delta.files import DataFile
 from windrow.io.delta.staging import Staged
 from windrow.io.registers import configs
@@ -176,10 +176,11 @@ class Writer:
             )
 
     def _file(self, table: pa.Table, plan: Plan) -> DataFile:
-        path = Path(self.home.places.home) / "written" / f"{plan.id}.parquet"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(table, path)
-        return DataFile.read(str(path))
+        folder, name = self.home.places.staging(self.home.pipeline.name), f"{plan.id}.parquet"
+        if not store.is_remote(folder):
+            Path(folder).mkdir(parents=True, exist_ok=True)
+        pq.write_table(table, name, filesystem=store.filesystem(folder))
+        return DataFile.read(f"{folder}/{name}")
 
     def _register_row(self, one: Publication, plan: Plan) -> dict[str, Any]:
         states = [row.label_state for row in one.joined.rows]
