@@ -84,7 +84,7 @@ def test_credits_are_those_of_plain_loops_and_add_up_to_one(feed: Home, attribut
 
 @settings(max_examples=15, deadline=None, derandomize=True, database=None)
 @given(
-    start=st.integers(0, 200), minutes=st.integers(1, 100), attribute=st.sampled_from(POLICIES), labels=st.booleans()
+    start=st.integers(0, 180), minutes=st.integers(1, 60), attribute=st.sampled_from(POLICIES), labels=st.booleans()
 )
 def test_a_row_has_the_same_credits_in_every_range(
     feed: Home, start: int, minutes: int, attribute: Any, labels: bool
