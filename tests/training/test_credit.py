@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.histories import drawn
-from support.training.feed import INTERVAL, LENGTH, WINDOW, feed_home, feed_life
+from support.training.feed import INTERVAL, LENGTH, WINDOW, feed_home, life
 from support.training.outages import START
 from support.training.table import Writer, empty_places, paper_home, seen
 from windrow import training
@@ -60,12 +60,7 @@ def _row_id(row: dict[str, Any]) -> RowId:
     return RowId(*(row[name] for name in ROW_ID))
 
 
-@pytest.fixture(scope="module")
-def feed(tmp_path_factory: pytest.TempPathFactory) -> Home:
-    return feed_home(empty_places(tmp_path_factory.mktemp("feed") / "feed"), sessions=400)
-
-
-LIFE = feed_life(1, 400)
+LIFE = life()
 
 
 @pytest.mark.parametrize("attribute", POLICIES)
@@ -83,9 +78,7 @@ def test_credits_are_those_of_plain_loops_and_add_up_to_one(feed: Home, attribut
 
 
 @settings(max_examples=15, deadline=None, derandomize=True, database=None)
-@given(
-    start=st.integers(0, 180), minutes=st.integers(1, 60), attribute=st.sampled_from(POLICIES), labels=st.booleans()
-)
+@given(start=st.integers(0, 180), minutes=st.integers(1, 60), attribute=st.sampled_from(POLICIES), labels=st.booleans())
 def test_a_row_has_the_same_credits_in_every_range(
     feed: Home, start: int, minutes: int, attribute: Any, labels: bool
 ) -> None:
@@ -145,8 +138,8 @@ def test_without_an_end_the_range_is_what_can_be_credited_and_beyond_it_is_refus
 
 
 def test_a_pin_has_the_publications_that_credits_depend_on(tmp_path: Path) -> None:
-    home = feed_home(empty_places(tmp_path / "feed"), sessions=400)
-    model = feed_life(1, 400)
+    home = feed_home(empty_places(tmp_path / "feed"))
+    model = life()
     start, end = START + 6 * INTERVAL, START + 7 * INTERVAL
     rows, pin = training.read("feed", start, end, attribute="linear", places=home.places)
     assert pin.publications == tuple(range(4, 11)), "three intervals before, and three after"

@@ -14,11 +14,11 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from support.histories import Histories, rules, seconds
-from support.training.feed import CLICKED, FILE, INTERVAL, feed_home, feed_life
+from support.training.feed import CLICKED, FILE, INTERVAL, life
 from support.training.likes_and_buys import likes_and_buys
 from support.training.outages import MICROSECOND, MINUTE, START, WINDOW, Outage, lived
 from support.training.outages import RULES as OUTAGE_RULES
-from support.training.table import Writer, empty_places, home_of, paper_home, seen, table_of
+from support.training.table import Writer, home_of, paper_home, seen, table_of
 from windrow import training
 from windrow.config import Pipeline, parse
 from windrow.home import Home
@@ -95,7 +95,7 @@ class Matured(Histories):
         if not hasattr(self, "model") or self.model.rules.spec.right[0].take == "last":
             return
         for one in self.model.publications:
-            for after in (seconds(0), seconds(2) - MICROSECOND, seconds(2), seconds(9), seconds(15)):
+            for after in (seconds(2) - MICROSECOND, seconds(2), seconds(9)):
                 compare(self.model, one, after)
 
 
@@ -155,10 +155,10 @@ def test_a_row_is_observed_for_a_time_if_the_label_side_was_heard_beyond_it(beyo
 def test_each_label_stream_is_cut_and_heard_by_itself(silence: Any, join: Any) -> None:
     """Likes come within 15 minutes, buys within 60; buys are silent for a part of the time, then likes."""
     COMPARED.clear()
-    for seed in range(3):
+    for seed in range(2):
         model = likes_and_buys(seed, join=join, silence=silence)
         assert len(model.publications) > 15
-        for minutes in (3, 15, 16, 40, 60):
+        for minutes in (3, 16, 40):
             for one in model.publications:
                 compare(model, one, minutes * MINUTE)
     assert COMPARED["side_silent > None"] > 2 or join == "inner"
@@ -169,12 +169,7 @@ def test_each_label_stream_is_cut_and_heard_by_itself(silence: Any, join: Any) -
 # ---- through a read
 
 
-@pytest.fixture(scope="module")
-def feed(tmp_path_factory: pytest.TempPathFactory) -> Home:
-    return feed_home(empty_places(tmp_path_factory.mktemp("feed") / "feed"))
-
-
-LIFE = feed_life(1, 250)
+LIFE = life()
 
 
 @pytest.mark.parametrize("after", ["5m", "10m", "29m59s999ms", "30m"])
@@ -318,7 +313,7 @@ def test_a_label_that_polars_might_compute_otherwise_is_not_computed(text: str) 
 def test_a_label_that_is_not_computed_is_left_out_with_a_warning(places: Places) -> None:
     text = FILE.read_text().replace('clicked: "size(clicks) > 0"', 'clicked: "size(array_distinct(clicks)) > 0"')
     home = home_of(places, text)
-    Writer(home, CLICKED).publish_all(feed_life(1, 60).publications)
+    Writer(home, CLICKED).publish_all(life(60).publications)
     with pytest.warns(training.LabelLeftOut, match="left out, because labels are cut: clicked"):
         rows = training.read("feed", matured="5m", places=places).rows
     assert "clicked" not in rows.collect_schema()

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.training.feed import INTERVAL, LENGTH, WINDOW, feed_home
+from support.training.feed import INTERVAL, LENGTH, WINDOW
 from support.training.outages import MICROSECOND, MINUTE, RULES, START, STEP, Outage, lived
-from support.training.table import Writer, empty_places, paper_home, seen
+from support.training.table import Writer, paper_home, seen
 from windrow import training
 from windrow.columns import ROW_ID
 from windrow.home import Home
@@ -23,11 +23,6 @@ from windrow.places import Places
 from windrow.semantics.paper.landings import Sent
 from windrow.semantics.paper.model import Model
 from windrow.training import Read
-
-
-@pytest.fixture(scope="module")
-def feed(tmp_path_factory: pytest.TempPathFactory) -> Home:
-    return feed_home(empty_places(tmp_path_factory.mktemp("feed") / "feed"), sessions=400)
 
 
 def split(feed: Home, **options: Any) -> dict[str, Read]:

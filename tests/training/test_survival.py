@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 from support.histories import rules
-from support.training.feed import CLICKS, WINDOW, feed_home, feed_life
+from support.training.feed import CLICKS, WINDOW, life
 from support.training.outages import MICROSECOND, MINUTE, RULES, START, Outage, lived
 from support.training.outages import WINDOW as OUTAGE_WINDOW
 from support.training.table import Writer, arrival, empty_places, paper_home, seen
@@ -26,14 +26,9 @@ from windrow.semantics.paper.landings import Sent
 from windrow.semantics.paper.model import Model, Publication
 from windrow.semantics.reference import JoinedRow, event_clocks
 
-LIFE = feed_life(1, 250)
+LIFE = life()
 approx = partial(pytest.approx, rel=1e-12, abs=0)
 """Apart from the last bit."""
-
-
-@pytest.fixture(scope="module")
-def feed(tmp_path_factory: pytest.TempPathFactory) -> Home:
-    return feed_home(empty_places(tmp_path_factory.mktemp("feed") / "feed"))
 
 
 def heard(one: Publication) -> datetime:

@@ -50,18 +50,18 @@ CLICKED = {"clicked": lambda row: bool(row.matches["clicks"])}
 """The derived label of the pipeline."""
 
 
-def feed_home(places: Places, *, seed: int = 1, sessions: int = 250) -> Home:
-    """The home of the pipeline `feed`, with what it has published."""
+def feed_home(places: Places) -> Home:
+    """The home of the pipeline `feed`, with what `life` has published."""
     home = Home(load(FILE, places.expectations), replace(places, pipelines=(FILE.parent,)))
     writer = Writer(home, CLICKED)
-    writer.publish_all(feed_life(seed, sessions).publications)
+    writer.publish_all(life().publications)
     return home
 
 
-def feed_life(seed: int, sessions: int) -> Model:
+def life(sessions: int = 400) -> Model:
     """The pipeline's life: every ten minutes it lands, closes and publishes."""
     model = Model(RULES)
-    waiting = sorted(_events(random.Random(seed), sessions), key=lambda event: event[0], reverse=True)
+    waiting = sorted(_events(random.Random(1), sessions), key=lambda event: event[0], reverse=True)
     for step in range(1, (LENGTH + 2 * WINDOW) // INTERVAL + 3):
         now = START + step * INTERVAL
         while waiting and waiting[-1][0] <= now:
