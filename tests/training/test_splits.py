@@ -90,6 +90,14 @@ def test_parts_by_hash_are_the_range_and_the_same_every_time(feed: Home) -> None
     assert {name: rows_of(training.read_pinned(pin, places=feed.places)) for name, pin in pins.items()} == parts
 
 
+def test_a_sample_of_a_part_is_drawn_independently_of_the_part(feed: Home) -> None:
+    """With the same seed, a hash that is low for the sample is not low for the part."""
+    parts = split(feed, parts={"low": 0.5, "high": 0.5}, by="item_id", negatives=0.5)
+    full = split(feed, parts={"low": 0.5, "high": 0.5}, by="item_id")
+    kept = {name: len(rows_of(parts[name])) / len(rows_of(full[name])) for name in parts}
+    assert all(0.45 < share < 0.9 for share in kept.values())
+
+
 def test_the_gap_is_exactly_one_window(places: Places) -> None:
     """A label at `cut - before` is in the windows of a row at the cut and of one that is a window earlier."""
     before, after = 3 * MINUTE, 20 * MINUTE

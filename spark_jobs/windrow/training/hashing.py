@@ -29,7 +29,7 @@ def hash_of(numbers: Sequence[int], columns: Sequence[pl.Expr]) -> pl.Expr:
     """Return the hash of some numbers and, after them, of columns of whole numbers or text, as UInt32.
 
     Args:
-        numbers: come first, such as the seed of a sample.
+        numbers: seed and purpose, so that samples drawn for different purposes are independent.
 
     >>> rows = pl.DataFrame({"user": [1, 2, None], "shop": ["a", "a", "b"]})
     >>> rows.select(hash_of([7], [pl.col("user"), pl.col("shop")]).alias("hash"))["hash"].to_list()

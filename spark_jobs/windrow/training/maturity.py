@@ -113,7 +113,7 @@ def window(name: str, observed: Sequence[Observed], after: timedelta | None) -> 
 def seen(name: str, observed: Sequence[Observed], after: timedelta | None) -> pl.Expr:
     """Microseconds after serving before which the labels of a stream were heard; negative if they never were.
 
-    More than the window where the row has no doubt, or a drain declared the end. None at all where its doubt may be
+    More than the window where the row has no doubt, or a drain declared the end. Negative, too, where the doubt may be
     anywhere in the window.
     """
     heard = {one.number: one.heard.get(name) for one in observed}

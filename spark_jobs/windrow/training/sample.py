@@ -24,6 +24,8 @@ from windrow.training.hashing import hash_of, threshold
 from windrow.training.request import Request
 
 WEIGHT, LOGIT_OFFSET = "_weight", "_logit_offset"
+PURPOSE = 1
+"""Follows the seed in the hash, so that a split of the same seed is independent of the sample."""
 
 
 def sampled(rows: pl.LazyFrame, request: Request) -> pl.LazyFrame:
@@ -31,7 +33,7 @@ def sampled(rows: pl.LazyFrame, request: Request) -> pl.LazyFrame:
     if request.negatives is None:
         return rows
     share, is_negative = request.negatives, pl.col(STATE) == "negative"
-    chosen = hash_of([request.seed], [pl.col(name) for name in ROW_ID]) < threshold(share)
+    chosen = hash_of((request.seed, PURPOSE), [pl.col(name) for name in ROW_ID]) < threshold(share)
     return rows.filter(~is_negative | chosen).with_columns(
         pl.when(is_negative).then(1 / share).otherwise(1.0).alias(WEIGHT),
         pl.lit(-math.log(share)).alias(LOGIT_OFFSET),

@@ -57,7 +57,7 @@ def read(
     """Return the rows that were served in [start, end), and their pin: `windrow.training.read` for Spark.
 
     Args:
-        session: as Windrow starts it; its workers share the folder of the tables.
+        session: as Windrow starts it; its workers share the location of the tables.
     """
     return _read(session, opened(pipeline, start, end, at, places, options))
 
@@ -226,7 +226,7 @@ def _age(name: str) -> Column:
 
 
 def _seen(name: str) -> Column:
-    """Microseconds after serving before which every label is in its row (`maturity.seen`)."""
+    """Microseconds after serving before which the labels of a stream were heard (`maturity.seen`)."""
     beyond = _fact(f"after_{name}") + 1
     return (
         F.when(F.col(REASON).isNull() | (F.col(REASON) == "drained"), beyond)
@@ -249,20 +249,21 @@ def _seconds(micros: Column) -> Column:
 # ---- samples, parts, credits
 
 
-def _hash(seed: int, columns: Sequence[tuple[str, str]]) -> Column:
+def _hash(numbers: Sequence[int], columns: Sequence[tuple[str, str]]) -> Column:
     """The hash of `hashing`, which is Spark's own over bigint columns."""
+    first = [F.lit(number).cast("bigint") for number in numbers]
     values = [
         F.crc32(F.encode(F.col(name), "UTF-8")) if kind == "string" else F.col(name).cast("bigint")
         for name, kind in columns
     ]
-    return F.pmod(F.hash(F.lit(seed).cast("bigint"), *values).cast("bigint"), F.lit(SIZE))
+    return F.pmod(F.hash(*first, *values).cast("bigint"), F.lit(SIZE))
 
 
 def _in_share(rows: DataFrame, request: Request) -> DataFrame:
     if request.share is None:
         return rows
     column = request.share.column
-    hashed = _hash(request.seed, [(column, dict(rows.dtypes)[column])])
+    hashed = _hash((request.seed, splits.PURPOSE), [(column, dict(rows.dtypes)[column])])
     return rows.where((hashed >= threshold(request.share.low)) & (hashed < threshold(request.share.high)))
 
 
@@ -270,7 +271,7 @@ def _sampled(rows: DataFrame, request: Request) -> DataFrame:
     if request.negatives is None:
         return rows
     share, is_negative, types = request.negatives, F.col(STATE) == "negative", dict(rows.dtypes)
-    chosen = _hash(request.seed, [(name, types[name]) for name in ROW_ID]) < threshold(share)
+    chosen = _hash((request.seed, sample.PURPOSE), [(name, types[name]) for name in ROW_ID]) < threshold(share)
     return (
         rows.where(~is_negative | chosen)
         .withColumn(sample.WEIGHT, F.when(is_negative, 1 / share).otherwise(1.0))

@@ -28,6 +28,9 @@ from windrow.text import counted, duration_text, short, short_instant_text
 from windrow.training.hashing import hash_of, threshold
 from windrow.training.request import Request, Share, WrongRequest
 
+PURPOSE = 2
+"""Follows the seed in the hash; see `sample.PURPOSE`."""
+
 _HASHED = ("tinyint", "smallint", "int", "bigint", "string")
 """Column types that have one hash in every engine."""
 
@@ -41,7 +44,7 @@ def in_share(rows: pl.LazyFrame, request: Request) -> pl.LazyFrame:
     if request.share is None:
         return rows
     low, high = threshold(request.share.low), threshold(request.share.high)
-    hashed = hash_of([request.seed], [pl.col(request.share.column)]).cast(pl.Int64)
+    hashed = hash_of((request.seed, PURPOSE), [pl.col(request.share.column)]).cast(pl.Int64)
     return rows.filter((hashed >= low) & (hashed < high))
 
 
