@@ -133,7 +133,8 @@ deleted.
 
 * **Safe at any time:** it holds a table's lock for one hour of rows at a time, so that land, join and publish wait only
   briefly; a reader keeps the files with which it began.
-* **Past versions** of the training table can be read for {retention}. Less than 7 days is refused.
+* **Past versions** of the training table can be read for {retention}. Less than 7 days is refused. Files of a snapshot
+  stay until it is deleted: `windrow snapshots {name}` says how many bytes these are.
 * **It failed or was killed:** nothing is half done; the next run continues.
 * **It is paused:** nothing breaks, but the disk fills up and reads slow down.
 * **On the command line:** `windrow maintain {name}`

@@ -31,6 +31,7 @@ class Table(StrEnum):
     PUBLICATIONS = "publications"
     QUALITY = "quality"
     RECONCILED = "reconciled"
+    SNAPSHOTS = "snapshots"
     TRAINING = "training"
 
 

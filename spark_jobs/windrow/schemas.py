@@ -139,6 +139,27 @@ PUBLICATIONS = pa.schema(
 )
 """Published intervals, derived from the commits of the training table and repaired from them."""
 
+SNAPSHOTS = pa.schema(
+    [
+        ("name", _TEXT),
+        ("kind", _TEXT),
+        ("recorded_at", _INSTANT),
+        ("asked_by", _TEXT),
+        ("reason", _TEXT),
+        ("range_start", _INSTANT),
+        ("range_end", _INSTANT),
+        ("publications", _TEXT),
+        ("training_version", _LONG),
+        ("rows", _LONG),
+        ("file_count", _LONG),
+        ("bytes", _LONG),
+        ("columns", _TEXT),
+        ("files", _TEXT),
+        ("code_version", _TEXT),
+    ]
+)
+"""Named states of the training table whose files maintenance spares. `kind`: `taken` or `deleted`."""
+
 LATE = pa.schema(
     [
         ("interval", _INSTANT),

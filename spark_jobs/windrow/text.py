@@ -78,6 +78,18 @@ def counted(n: int, one: str, many: str | None = None) -> str:
     return f"{n:,} {one if n == 1 else many or one + 's'}"
 
 
+def size_text(count: int) -> str:
+    """A number of bytes as people read it.
+
+    >>> size_text(999), size_text(1_000), size_text(12_345_678), size_text(3 * 10**12)
+    ('999 B', '1.0 kB', '12.3 MB', '3.0 TB')
+    """
+    if count < 1000:
+        return f"{count} B"
+    power = min((len(str(count)) - 1) // 3, 5)
+    return f"{count / 1000**power:.1f} {' kMGTP'[power]}B"
+
+
 def parse_duration(text: str) -> timedelta:
     """Parse `1h30m`: units d, h, m, s, ms, each at most once and in this order.
 

@@ -32,7 +32,7 @@ VECTORS = re.compile(r"\b[Vv]ectors?\s+(\d+(?:(?:,\s+|\s+and\s+|\s+or\s+|\s+to\s
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 TEST = re.compile(r"(tests/[\w/]+\.py)::(\w+)")
 DOTTED = re.compile(r"(?<![\w./-])windrow(?:\.[a-z_]\w*)+(?!\w|/)")
-APP_IDS = {"landing", "account", "clock", "publish", "late", "join"} | {
+APP_IDS = {"landing", "account", "clock", "publish", "late", "join", "snapshots"} | {
     *("configs", "lag_impact", "measures", "plans", "quality", "reconciled"),
     "digest",
 }

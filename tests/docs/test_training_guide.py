@@ -9,6 +9,8 @@ import pytest
 
 from support.training.feed import feed_home
 from support.training.table import empty_places
+from windrow.jobs import snapshot
+from windrow.jobs.run import Context
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/TRAINING.md"
 SNIPPET = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -16,6 +18,7 @@ SNIPPET = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 def test_every_snippet_of_the_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = feed_home(empty_places(tmp_path / "feed"))
+    snapshot.take(Context(home.pipeline, home.places), "ranker-7", who="a person", why="training set of ranker 7")
     monkeypatch.setenv("WINDROW_HOME", str(home.places.home))
     page, names = PAGE.read_text(), dict[str, object]()
     snippets = list(SNIPPET.finditer(page))

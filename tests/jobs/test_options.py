@@ -18,7 +18,8 @@ from windrow.places import PROJECT
 
 SHARED = {
     "lag_impact": "lag-impact", "land": "land", "maintenance": "maintain", "override": "override", "plan": "rebuild",
-    "reconcile": "reconcile", "rollback": "rollback", "summarise": "summarise", "verify": "verify",
+    "reconcile": "reconcile", "rollback": "rollback", "snapshot": "snapshot", "summarise": "summarise",
+    "verify": "verify",
 }  # fmt: skip
 """Job → the command that does the same."""
 

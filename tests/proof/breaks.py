@@ -67,6 +67,10 @@ LINEAR = ("tests/training/test_credit.py::test_credits_are_those_of_plain_loops_
 HEARD = (f"{MATURITY}::test_a_row_is_observed_for_a_time_if_the_label_side_was_heard_beyond_it",)
 STREAMS = (f"{MATURITY}::test_each_label_stream_is_cut_and_heard_by_itself[left-negative]",)
 SURVIVAL = ("tests/training/test_survival.py::test_a_label_counts_only_where_all_of_its_time_was_heard",)
+SNAPSHOTS = "tests/training/test_snapshots.py"
+SPARED = (f"{SNAPSHOTS}::test_maintenance_spares_files_until_the_snapshot_is_deleted[folder]",)
+WINDOWS = (f"{SNAPSHOTS}::test_every_argument_gives_the_same_rows_from_a_snapshot[options0]",)
+ONCE = (f"{SNAPSHOTS}::test_of_two_that_take_a_name_one_has_it",)
 KNOWN = "pl.col(STATE) != 'unknown'"
 
 
@@ -221,8 +225,8 @@ BREAKS = (
     Break("a naive start is UTC", "text:parse_instant", never("'zone'"), WRONG_FILES + TEXT),
     # ---- the reader for trainers
     Break("known rows for complete ones", "training.reader:_labelled", argument("filter", 1, KNOWN, "REASON"), BIAS),
-    Break("a hole that was filled later", "training.state:_table_with", argument("get", 2, "row['number']"), HOLES),
-    Break("the newest rows for earlier ones", "training.state:_table_with", assigned("last", "None"), PINS),
+    Break("a hole that was filled later", "io.training.states:table_with", argument("get", 2, "row['number']"), HOLES),
+    Break("the newest rows for earlier ones", "io.training.states:table_with", assigned("last", "None"), PINS),
     Break("a sampled row weighs one", "training.sample:sampled", argument("then", 1, "1.0"), SAMPLE),
     Break("no gap before a cut", "training.splits:_ranges", becomes("apart", "(cut - cut)", "cut"), GAP),
     Break("credits of the range alone", "training.credit:span", assigned("back", "timedelta(0)"), CREDIT),
@@ -230,6 +234,11 @@ BREAKS = (
     Break("heard at the end of a cut window", "training.maturity:matured", flip(Lt, LtE), HEARD),
     Break("any silence is a doubt", "training.observed:Observed.silent_from", drop_condition("silence"), STREAMS),
     Break("a label counts beyond what was heard", "training.survival:with_survival", flip(Lt, LtE), SURVIVAL),
+    Break(
+        "vacuum deletes what a snapshot keeps", "io.training.maintenance:vacuum", assigned("spared", "set()"), SPARED
+    ),
+    Break("a snapshot of the range alone", "jobs.snapshot:_state", assigned("reach", "span.end - span.end"), WINDOWS),
+    Break("a name is given twice", "io.registers.snapshots:record", argument("_append", 3, "lambda: False"), ONCE),
     # ---- the scenarios themselves
     Break("rows are not compared", f"{REHEARSAL}._compare", never("rows"), SCENARIOS),
     Break("the ledger is not compared", f"{REHEARSAL}._compare", never("late"), SCENARIOS),

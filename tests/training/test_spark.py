@@ -17,7 +17,10 @@ from support.training.outages import MINUTE, START
 from support.training.table import Writer, empty_places, home_of, seen
 from windrow import training
 from windrow.columns import ROW_ID
+from windrow.config import find
 from windrow.home import Home
+from windrow.jobs import snapshot
+from windrow.jobs.run import Context
 from windrow.scenarios.kafka import pipeline_file
 
 if TYPE_CHECKING:
@@ -52,6 +55,10 @@ def test_both_readers_read_a_folder_and_a_store(tmp_path: Path, spark: SparkSess
     assert ours.rows.collect().height > 50
     _same(ours.rows, theirs.rows)
     _same(training.read_pinned(theirs.pin, places=places).rows, theirs.rows)
+
+    snapshot.take(Context(find("feed", places.pipelines, places.expectations), places), "kept", who="a person")
+    options = {"at": "snapshot:kept", "attribute": "linear", "labels": "all", "places": places}
+    _same(training.read("feed", **options).rows, on_spark.read(spark, "feed", **options).rows)
 
 
 @pytest.mark.spark

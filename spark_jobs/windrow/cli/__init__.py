@@ -24,6 +24,7 @@ from windrow.cli import (
     pipelines,
     rebuild,
     simulate,
+    snapshots,
 )
 from windrow.cli.grouped import ByTask
 from windrow.jobs.causes import known_cause
@@ -70,6 +71,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     **late.COMMANDS,
     **lag.COMMANDS,
     **maintenance.COMMANDS,
+    **snapshots.COMMANDS,
     **health.COMMANDS,
     **listings.COMMANDS,
     **explain.COMMANDS,

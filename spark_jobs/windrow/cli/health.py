@@ -15,6 +15,7 @@ from windrow.config import discover
 from windrow.jobs.health import look
 from windrow.places import Places
 from windrow.semantics.health import Finding, Seen, State, findings, state
+from windrow.text import size_text
 
 
 def health(
@@ -47,7 +48,7 @@ def _as_json(seen: Seen, notes: list[Finding]) -> dict[str, Any]:
 
 
 def _print(found: list[tuple[Seen, list[Finding]]]) -> None:
-    columns = ("pipeline", "state", "published_until", "watermark", "verdict")
+    columns = ("pipeline", "state", "published_until", "watermark", "verdict", "snapshots")
     rows = [
         {
             "pipeline": seen.name,
@@ -55,6 +56,7 @@ def _print(found: list[tuple[Seen, list[Finding]]]) -> None:
             "published_until": seen.published_until,
             "watermark": seen.watermark,
             "verdict": seen.verdict,
+            "snapshots": f"{seen.snapshots} ({size_text(seen.snapshot_bytes)})" if seen.snapshots else None,
         }
         for seen, notes in found
     ]

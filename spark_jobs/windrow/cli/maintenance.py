@@ -8,7 +8,7 @@ from windrow.cli.show import AsJson, console, print_json
 from windrow.jobs.options import Day, PipelineName, Retention
 from windrow.jobs.run import context
 from windrow.semantics.maintenance import RETENTION
-from windrow.text import counted
+from windrow.text import counted, size_text
 
 
 def maintain(pipeline: PipelineName, retention: Retention = RETENTION, json: AsJson = False) -> None:
@@ -29,6 +29,9 @@ def maintain(pipeline: PipelineName, retention: Retention = RETENTION, json: AsJ
         f"{counted(done['outdated_candidates'], 'outdated candidate')}, "
         f"{counted(done['old_report_days'], 'day')} of reports"
     )
+    if done["snapshots"]:
+        held = size_text(done["snapshot_bytes"])
+        console.print(f"{counted(done['snapshots'], 'snapshot')} kept: {held} of past versions are there for them")
 
 
 def summarise(pipeline: PipelineName, day: Day = None) -> None:

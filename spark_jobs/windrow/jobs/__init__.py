@@ -19,6 +19,7 @@ MODULES = {
     "reconcile": "audit.reconcile",
     "replay": "landing.replay",
     "rollback": "rollback",
+    "snapshot": "snapshot",
     "summarise": "summarise",
     "verify": "audit.verify",
 }

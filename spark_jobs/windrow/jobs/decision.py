@@ -29,5 +29,19 @@ def decision(what: str, reason: str, who: str | None = None) -> plans.Request:
     return plans.Request(reason, who)
 
 
+def noted(why: str, who: str | None = None) -> tuple[str, str | None]:
+    """Return the name, and the reason if there is one, of what needs none; without a name it is this process's user.
+
+    Raises:
+        BadRequest: one of the two is longer than `LONGEST` or not a single line.
+    """
+    why, who = why.strip(), (who or "").strip() or getpass.getuser()
+    if why and not _is_line(why):
+        raise BadRequest(f"--why is one line of at most {LONGEST} characters")
+    if not _is_line(who):
+        raise BadRequest(f"--who is a name, in one line of at most {LONGEST} characters")
+    return who, why or None
+
+
 def _is_line(text: str) -> bool:
     return bool(text) and text.isprintable() and len(text) <= LONGEST

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from windrow.config import PipelineInvalid, find
 from windrow.home import Home
-from windrow.io.registers import clocks, judgements, publications
+from windrow.io.registers import clocks, judgements, publications, snapshots
 from windrow.outcomes import Condition
 from windrow.places import Places
 from windrow.semantics.health import Seen
@@ -42,7 +42,7 @@ def seen(home: Home) -> Seen:
     clock = clocks.observe(home)
     register = publications.registered(home, _REGISTER)
     holes = publications.holes(home.pipeline, register, clock.frontier(home.pipeline))
-    newest = register[-1] if register else None
+    newest, held = register[-1] if register else None, snapshots.held(home)
     return Seen(
         name=home.pipeline.name,
         interval=home.pipeline.interval,
@@ -53,4 +53,6 @@ def seen(home: Home) -> Seen:
         why=newest["why"] if newest else None,
         unpublished=holes,
         blocked=judgements.blocked(home, holes),
+        snapshots=held.number,
+        snapshot_bytes=held.bytes,
     )

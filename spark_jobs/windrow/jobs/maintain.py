@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from windrow.home import Table
-from windrow.io.registers import publications
+from windrow.io.registers import publications, snapshots
 from windrow.io.training import candidates, maintenance
 from windrow.jobs.options import PipelineName, Retention
 from windrow.jobs.run import Context, context, job
@@ -28,7 +28,8 @@ def maintain(ctx: Context, retention: timedelta) -> dict[str, Any]:
     """Discard outdated candidates, compact, vacuum, remove old reports.
 
     Returns:
-        `outdated_candidates` and `old_report_days`: numbers; `fewer_files` and `deleted_files`: numbers by table.
+        `outdated_candidates` and `old_report_days`: numbers; `fewer_files` and `deleted_files`: numbers by table;
+        `snapshots` and `snapshot_bytes`: how many are kept, and bytes that are there for them only.
     Raises:
         RetentionUnsafe: the retention is too short. Nothing was done.
     """
@@ -38,11 +39,14 @@ def maintain(ctx: Context, retention: timedelta) -> dict[str, Any]:
     discarded = discard_outdated(ctx)
     compacted = compact(ctx, spark, now - HOUR)
     deleted = maintenance.vacuum(ctx.home, retention)
+    held = snapshots.held(ctx.home)
     before, folder = (now - REPORTS).date(), ctx.places.reports(name)
     return {
         "outdated_candidates": discarded,
         "fewer_files": compacted,
         "deleted_files": deleted,
+        "snapshots": held.number,
+        "snapshot_bytes": held.bytes,
         "old_report_days": pages.forget(name, folder, before) + summary.forget(folder, before),
     }
 

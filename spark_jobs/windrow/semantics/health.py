@@ -66,6 +66,10 @@ class Seen:
     """those of them that a judgement blocked: start → why"""
     broken: str | None = None
     """why the tables cannot be read"""
+    snapshots: int = 0
+    """snapshots of the training table that are kept"""
+    snapshot_bytes: int = 0
+    """bytes of past versions that are there for them only"""
 
 
 STOPPED = timedelta(minutes=30)

@@ -8,7 +8,8 @@ plan made when its interval had publication 5       still 5 ─▶ published    
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from windrow.outcomes import AnotherWriter
 from windrow.semantics.plan import Plan
@@ -35,3 +36,25 @@ def refuse_superseded(plan: Plan, standing: int | None) -> None:
             f"{plan.supersedes}: another run was faster. Nothing was written; clear the run or run the "
             "command again for a new plan."
         )
+
+
+def ranges_of(numbers: Sequence[int]) -> list[list[int]]:
+    """Return first and last of each run of consecutive numbers, as stored texts have them.
+
+    Args:
+        numbers: ascending.
+
+    >>> ranges_of((1, 2, 3, 7, 9, 10))
+    [[1, 3], [7, 7], [9, 10]]
+    """
+    breaks = [n for n, (one, other) in enumerate(pairwise(numbers), 1) if other != one + 1]
+    return [[numbers[begin], numbers[end - 1]] for begin, end in pairwise([0, *breaks, len(numbers)]) if begin < end]
+
+
+def numbers_of(ranges: Iterable[Sequence[int]]) -> tuple[int, ...]:
+    """Return the numbers that `ranges_of` wrote.
+
+    >>> numbers_of([[1, 3], [7, 7]])
+    (1, 2, 3, 7)
+    """
+    return tuple(number for first, last in ranges for number in range(first, last + 1))

@@ -67,7 +67,8 @@ def read(
             of the pipeline.
         end: end of the served times, not included. Default: the end of the newest published interval; with an
             attribution that looks at later rows, one window before it.
-        at: the state that is read: the number of a publication, or an instant; default: the newest.
+        at: the state that is read: the number of a publication, an instant, or `snapshot:` and the name of a snapshot;
+            default: the newest.
         places: where tables and pipeline files are; default: as the environment says.
 
     Keyword Args:
@@ -104,7 +105,7 @@ def read_pinned(pin: Pin | str, *, places: Places | None = None) -> Read:
         places: as for `read`.
 
     Raises:
-        RowsGone: its rows were replaced since, and vacuumed.
+        RowsGone: its rows were replaced since and vacuumed, and no snapshot keeps them.
         AnotherTable: it was made from another training table.
     """
     return _read(opened_again(pin, places))
@@ -143,4 +144,4 @@ def split(
 
 
 def _read(one: Opened) -> Read:
-    return Read(rows_of(one.table, one.pin, one.observed), one.pin)
+    return Read(rows_of(one.rows, one.pin, one.observed), one.pin)

@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, TypedDict
 
-from deltalake import DeltaTable
-
 from windrow.config import find
 from windrow.home import Home
+from windrow.io.training.states import Rows
 from windrow.places import Places
 from windrow.training import credit, maturity, splits, survival
 from windrow.training.observed import Observed
@@ -42,14 +41,15 @@ class Options(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Opened:
-    """A table at the version that a pin names.
+    """Where the rows of a pin are.
 
     Args:
+        rows: the training table at a version, or the files of a snapshot.
         observed: the publications of the pin, where the request needs their plans.
     """
 
     pin: Pin
-    table: DeltaTable
+    rows: Rows
     observed: Sequence[Observed]
 
 
@@ -112,11 +112,12 @@ def _home(pipeline: str, places: Places | None) -> Home:
 def _request(home: Home, state: State, start: Time | None, end: Time | None, options: Options) -> Request:
     """Return the request of some arguments; a range without an end goes as far as the state can answer it."""
     chosen: dict[str, Any] = {**options, "matured": duration("matured", options.get("matured"))}
-    first = home.pipeline.start if start is None else instant("start", start)
-    request = Request(first, state.until if end is None else instant("end", end), **chosen)
+    whole = state.range_of(home)
+    first = whole.start if start is None else instant("start", start)
+    request = Request(first, whole.end if end is None else instant("end", end), **chosen)
     if end is not None or request.attribute is None:
         return request
-    return replace(request, end=request.end - credit.ahead(request, reach_of(home, state, request)))
+    return replace(request, end=min(whole.end, state.until - credit.ahead(request, reach_of(home, state, request))))
 
 
 def _opened(home: Home, state: State, request: Request) -> Opened:
@@ -124,11 +125,11 @@ def _opened(home: Home, state: State, request: Request) -> Opened:
     return _with_plans(home, *pinned(home, request, state, span))
 
 
-def _with_plans(home: Home, pin: Pin, table: DeltaTable) -> Opened:
+def _with_plans(home: Home, pin: Pin, rows: Rows) -> Opened:
     request = pin.request
     observed = observed_of(home, pin) if request.needs_plans else []
     if request.matured is not None:
         maturity.refuse_what_rows_lack(observed, request.matured)
     if request.survival is not None:
         survival.refuse_what_rows_lack(observed, request.survival)
-    return Opened(pin, table, observed)
+    return Opened(pin, rows, observed)

@@ -1,6 +1,6 @@
 """The reader for Polars: a pin becomes a lazy frame. Filters reach the files; nothing is read before it is collected.
 
-    pin ──▶ version of the table ──▶ files of the days and times (partition, statistics) ──▶ rows of the request
+    pin ──▶ version of the table, or snapshot ──▶ files of the days and times (partition, statistics) ──▶ rows
 
 Delta keeps no order, and neither does the reader: sort by `columns.ROW_ORDER` where served order is needed.
 """
@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import polars as pl
-from deltalake import DeltaTable
+import pyarrow as pa
+from deltalake import DeltaTable, Schema
 
 from windrow.columns import DATE, EVENT_TIME, REASON, STATE
+from windrow.io.registers.snapshots import KeptFiles
+from windrow.io.training.states import Rows
 from windrow.semantics.intervals import Interval
 from windrow.training.credit import credited
 from windrow.training.maturity import matured, with_delays, with_derived_labels
@@ -24,14 +27,15 @@ from windrow.training.splits import in_share
 from windrow.training.survival import with_survival
 
 
-def rows_of(table: DeltaTable, pin: Pin, observed: Sequence[Observed]) -> pl.LazyFrame:
+def rows_of(source: Rows, pin: Pin, observed: Sequence[Observed]) -> pl.LazyFrame:
     """Return the rows of a pin.
 
     Args:
-        table: the training table at a version with its rows.
+        source: the training table at a version with its rows, or files that a snapshot keeps.
         observed: its publications, where the request needs their plans.
     """
-    request, every = pin.request, pl.scan_delta(table)
+    request = pin.request
+    every = pl.scan_delta(source) if isinstance(source, DeltaTable) else _scanned(source)
 
     def published(span: Interval) -> pl.LazyFrame:
         rows = _within(every, span)
@@ -47,6 +51,23 @@ def rows_of(table: DeltaTable, pin: Pin, observed: Sequence[Observed]) -> pl.Laz
     if request.attribute is not None:
         rows = credited(rows, published(pin.span), request.attribute, label_streams(observed))
     return rows
+
+
+def _scanned(kept: KeptFiles) -> pl.LazyFrame:
+    """Scan the files of a snapshot as `pl.scan_delta` scans those of a version."""
+    types = Schema.from_json(kept.columns).to_arrow()
+    frame = pl.DataFrame(pa.schema(types).empty_table())
+    if not kept.files:
+        return frame.lazy()
+    return pl.scan_parquet(
+        kept.locations,
+        schema=frame.schema,
+        hive_schema={DATE: pl.Date},
+        hive_partitioning=True,
+        missing_columns="insert",  # a file from before a column was added
+        cast_options=pl.ScanCastOptions(datetime_cast=["nanosecond-downcast", "convert-timezone"]),
+        glob=False,
+    ).select(frame.columns)
 
 
 def _within(rows: pl.LazyFrame, span: Interval) -> pl.LazyFrame:

@@ -11,6 +11,7 @@ both readers row by row. Derived labels of cut rows are computed from the pipeli
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -19,9 +20,12 @@ from typing import NamedTuple, Unpack
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from windrow.columns import ARRIVED_AT, DATE, EVENT_TIME, PUBLICATION, REASON, ROW_ID, ROW_ORDER, STATE
 from windrow.io.delta.session import NO_ERROR_OF_DATA
+from windrow.io.registers.snapshots import KeptFiles
+from windrow.io.training.states import Rows
 from windrow.places import Places
 from windrow.semantics.intervals import Interval, micros
 from windrow.training import credit, sample, splits, survival
@@ -91,7 +95,7 @@ def split(
 
 def _read(session: SparkSession, one: Opened) -> Read:
     request, observed = one.pin.request, one.observed
-    every = session.read.format("delta").option("versionAsOf", one.table.version()).load(one.table.table_uri)
+    every = _scanned(session, one.rows)
 
     def published(span: Interval) -> DataFrame:
         rows = _with_facts(session, _within(every, span), observed, request.matured)
@@ -108,6 +112,16 @@ def _read(session: SparkSession, one: Opened) -> Read:
     if request.attribute is not None:
         rows = _credited(rows, published(one.pin.span), request.attribute, label_streams(observed))
     return Read(rows, one.pin)
+
+
+def _scanned(session: SparkSession, source: Rows) -> DataFrame:
+    if not isinstance(source, KeptFiles):
+        return session.read.format("delta").option("versionAsOf", source.version()).load(source.table_uri)
+    columns = StructType.fromJson(json.loads(source.columns))
+    if not source.files:
+        return session.createDataFrame([], columns)
+    files = session.read.schema(columns).option("basePath", source.path).parquet(*source.locations)
+    return files.select(*columns.names)
 
 
 def _within(rows: DataFrame, span: Interval) -> DataFrame:

@@ -1,9 +1,7 @@
-"""Which publications a read has, and a version of the training table with exactly their rows. No Spark, no lock.
+"""Which publications a read has, and where exactly their rows are. No Spark, no lock.
 
-    at=None   the newest state     at=N   as publication N left it     at=instant   as readers saw it then
-
-    publication 3 of an interval        publication 8 of it
-    ├── versions with the rows of 3 ───┤├── versions with the rows of 8 ──▶
+    at=None   the newest state     at=N        as publication N left it
+                                   at=instant  as readers saw it then     at="snapshot:NAME"   as it was named
 
 A range is read only if every interval of it is published in that state, unless the caller says otherwise: a hole in
 the middle of the training data would pass for an hour without traffic.
@@ -11,37 +9,36 @@ the middle of the training data would pass for an hour without traffic.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from importlib.metadata import version
-from typing import Any
 
 from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError
 
-from windrow.columns import DATE, EVENT_TIME
-from windrow.config import Pipeline, Window
 from windrow.home import Home, Table
-from windrow.io.delta import lookup, store, tables
-from windrow.io.delta.lookup import Range
-from windrow.io.registers import clocks, configs, publications
+from windrow.io.delta import tables
+from windrow.io.registers import clocks, publications, snapshots
+from windrow.io.registers.snapshots import Snapshot
+from windrow.io.training import states
+from windrow.io.training.states import FileUnknown, Row, Rows
 from windrow.outcomes import BadInput, StillOpen
 from windrow.semantics.close import is_closed
 from windrow.semantics.intervals import Interval, grid_around, intervals_between, shifted, stretches
 from windrow.semantics.plan import Plan
-from windrow.text import counted, short_instant_text, shown_instant
+from windrow.text import counted, short, short_instant_text, shown_instant
 from windrow.training.observed import Observed
 from windrow.training.pin import Pin, digest
 from windrow.training.request import Request, WrongRequest, instant
 
-Row = Mapping[str, Any]
-"""A row of the register, by column."""
+__all__ = ["FileUnknown"]
 
 COLUMNS = ("number", "interval", "interval_end", "plan_id", "config_hash", "training_version", "published_at", "rows")
 """Columns of the register that a read needs."""
 
 _MOST_SHOWN = 8
+SNAPSHOT = "snapshot:"
+"""What `at` begins with where it names a snapshot."""
 
 
 class NotPublished(StillOpen):
@@ -49,11 +46,7 @@ class NotPublished(StillOpen):
 
 
 class RowsGone(BadInput):
-    """The rows that a pin names are in no version of the table that can still be read. A retry does not help."""
-
-
-class FileUnknown(BadInput):
-    """A pipeline file under which rows were published is not on record."""
+    """The wanted rows are in no version of the table that can be read, and in no snapshot. A retry does not help."""
 
 
 class AnotherTable(BadInput):
@@ -66,13 +59,15 @@ class State:
 
     Args:
         table: the newest version of the table.
-        register: every publication, by number, later ones than the state included.
+        register: every publication, by number, later ones than the state included; of a snapshot, those that it keeps.
         number: the newest publication of the state.
+        snapshot: the snapshot that was asked for.
     """
 
     table: DeltaTable
     register: tuple[Row, ...]
     number: int
+    snapshot: Snapshot | None = None
 
     @property
     def standing(self) -> dict[datetime, Row]:
@@ -84,20 +79,19 @@ class State:
         """End of the newest interval that is published."""
         return max(row["interval_end"] for row in self.standing.values())
 
-    def within(self, span: Interval) -> list[Row]:
-        """Publications of the state whose intervals overlap a span."""
-        rows = self.standing.values()
-        return [row for row in rows if row["interval"] < span.end and row["interval_end"] > span.start]
+    def range_of(self, home: Home) -> Interval:
+        """The range that is read where none is given."""
+        return self.snapshot.range if self.snapshot else Interval(home.pipeline.start, self.until)
 
 
 def state_at(home: Home, at: int | datetime | str | None) -> State:
     """Return a state of the training table.
 
     Args:
-        at: None for the newest one, the number of a publication, or an instant.
+        at: None for the newest one, the number of a publication, an instant, or `snapshot:` and a name.
     Raises:
         NotPublished: nothing was published by then.
-        WrongRequest: there is no publication of this number.
+        WrongRequest: there is no publication of this number, or no snapshot of this name.
     """
     name, table = home.pipeline.name, tables.opened(home.table(Table.TRAINING))
     newest = (table.transaction_version(publications.APP_ID) if table is not None else None) or 0
@@ -113,6 +107,8 @@ def state_at(home: Home, at: int | datetime | str | None) -> State:
         if not 1 <= at <= newest:
             raise WrongRequest(f"at: {name} has no publication {at}; it has 1 to {newest}")
         return State(table, register, at)
+    if isinstance(at, str) and at.startswith(SNAPSHOT):
+        return _state_of(home, table, register, at.removeprefix(SNAPSHOT))
     then = instant("at", at)
     number = max((row["number"] for row in register if row["published_at"] <= then), default=0)
     if not number:
@@ -121,37 +117,40 @@ def state_at(home: Home, at: int | datetime | str | None) -> State:
     return State(table, register, min(number, newest))
 
 
-def pinned(home: Home, request: Request, state: State, span: Interval) -> tuple[Pin, DeltaTable]:
-    """Return the pin of a request, and the table at a version with exactly its rows.
+def _state_of(home: Home, table: DeltaTable, register: Sequence[Row], name: str) -> State:
+    one = snapshots.named(home, name)
+    pipeline = home.pipeline.name
+    if one is None:
+        known = ", ".join(snapshot.name for snapshot in snapshots.kept(home)) or "none"
+        raise WrongRequest(f"at: {pipeline} has no snapshot {short(name)}; it has {known}")
+    if one.deleted_at is not None:
+        raise WrongRequest(
+            f"at: {one.deleted_by} deleted the snapshot {name} of {pipeline} at {shown_instant(one.deleted_at)}; "
+            f"`windrow snapshots {pipeline}` lists those that are kept"
+        )
+    numbers = set(one.numbers)
+    rows = tuple(row for row in register if row["number"] in numbers)
+    return State(table, rows, max(numbers), one)
+
+
+def pinned(home: Home, request: Request, state: State, span: Interval) -> tuple[Pin, Rows]:
+    """Return the pin of a request, and where exactly its rows are.
 
     Args:
         span: the served times whose rows are looked at; they may reach beyond the request.
     Raises:
         NotPublished: an interval of the range is not published in this state.
+        WrongRequest: the range goes beyond that of a snapshot.
         RowsGone: the rows of a past state were vacuumed.
     """
+    one = state.snapshot
+    if one and not (one.range.start <= request.start and request.end <= one.range.end):
+        raise WrongRequest(f"the snapshot {one.name} holds {one.range}; start and end must be in it")
     rows = _rows_of(home, request, state, span)
-    table = _table_with(home, rows, state, span)
-    numbers = tuple(row["number"] for row in rows)
-    return Pin(home.pipeline.name, table.version(), numbers, _digest(rows), request, span, version("windrow")), table
-
-
-def pipelines_of(home: Home, rows: Iterable[Row]) -> dict[str, Pipeline]:
-    """Return the pipeline files under which publications were made, by config hash.
-
-    Raises:
-        FileUnknown: one is not on record, or this version of Windrow cannot read it.
-    """
-    number_of = {row["config_hash"]: row["number"] for row in rows}
-    found = {config_hash: configs.of_hash(home, config_hash) for config_hash in number_of}
-    for config_hash, pipeline in found.items():
-        if pipeline is None:
-            raise FileUnknown(
-                f"the pipeline file of publication {number_of[config_hash]} cannot be read from "
-                f"{home.table(Table.CONFIGS)}, so its windows are not known. A rebuild of the range publishes it under "
-                "the present file."
-            )
-    return {config_hash: pipeline for config_hash, pipeline in found.items() if pipeline}
+    name, numbers = one.name if one else None, tuple(row["number"] for row in rows)
+    found = _found(home, rows, state, span, name)
+    pin = Pin(home.pipeline.name, found.version(), numbers, _digest(rows), request, span, version("windrow"), name)
+    return pin, found
 
 
 def observed_of(home: Home, pin: Pin) -> list[Observed]:
@@ -163,24 +162,8 @@ def observed_of(home: Home, pin: Pin) -> list[Observed]:
     wanted = set(pin.publications)
     register = publications.complete(home, ("number", "plan", "config_hash"))
     rows = [row for row in register if row["number"] in wanted]
-    files = pipelines_of(home, rows)
+    files = states.pipelines_of(home, rows)
     return [Observed.of(row["number"], Plan.from_json(row["plan"]), files[row["config_hash"]]) for row in rows]
-
-
-def reach(pipelines: Iterable[Pipeline], matured: timedelta | None) -> timedelta:
-    """Return how far apart two rows are, at most, that can have a label event in common.
-
-    Args:
-        pipelines: every pipeline file under which rows of the range were published.
-        matured: the longest time after serving that a label counts.
-    """
-    windows: dict[str, list[Window]] = {}
-    for pipeline in pipelines:
-        for stream in pipeline.label_streams:
-            windows.setdefault(stream.name, []).append(stream.window)
-    widest = ((max(w.before for w in of), max(w.after for w in of)) for of in windows.values())
-    cut = ((before, after if matured is None else min(after, matured)) for before, after in widest)
-    return max((before + after for before, after in cut), default=timedelta(0))
 
 
 def reach_of(home: Home, state: State, request: Request) -> timedelta:
@@ -189,22 +172,15 @@ def reach_of(home: Home, state: State, request: Request) -> timedelta:
     Raises:
         FileUnknown: a pipeline file under which such rows were published is not on record.
     """
-    files: dict[str, Pipeline] = {home.pipeline.config_hash: home.pipeline}
-    while True:  # a wider reach may come upon publications under other files
-        apart = reach(files.values(), request.matured)
-        wide = Interval(shifted(request.start, -apart), shifted(request.end, apart))
-        found = pipelines_of(home, state.within(wide)) | {home.pipeline.config_hash: home.pipeline}
-        if found.keys() == files.keys():
-            return apart
-        files = found
+    return states.reach_of(home, list(state.standing.values()), request.range, request.matured)
 
 
-def found_again(home: Home, pin: Pin) -> DeltaTable:
-    """Return the training table at a version with exactly the rows of a pin: its own version, or another one.
+def found_again(home: Home, pin: Pin) -> Rows:
+    """Return where exactly the rows of a pin are: in its own version, in another one, or in a snapshot.
 
     Raises:
         AnotherTable: its publications are not those of the table that is here.
-        RowsGone: no version with its rows can be read any more.
+        RowsGone: no version and no snapshot has its rows any more.
     """
     state, wanted = state_at(home, None), set(pin.publications)
     rows = [row for row in state.register if row["number"] in wanted]
@@ -213,7 +189,7 @@ def found_again(home: Home, pin: Pin) -> DeltaTable:
             f"the publications of the pin are not those of {home.table(Table.TRAINING)}: the table was made anew, or "
             "the pin is of another home. Read the range again, which gives a new pin."
         )
-    return _readable(home.table(Table.TRAINING), pin.version, pin.span) or _table_with(home, rows, state, pin.span)
+    return states.readable(home, pin.version, pin.span) or _found(home, rows, state, pin.span, pin.snapshot)
 
 
 def _digest(rows: Iterable[Row]) -> str:
@@ -268,36 +244,19 @@ def _listed(intervals: Sequence[Interval]) -> str:
     return ", ".join(map(str, merged[:_MOST_SHOWN])) + more
 
 
-def _table_with(home: Home, rows: Sequence[Row], state: State, span: Interval) -> DeltaTable:
-    """Return the table at a version in which exactly these publications stand in a span, and that can be read.
+def _found(home: Home, rows: Sequence[Row], state: State, span: Interval, prefer: str | None) -> Rows:
+    """Return where exactly these publications stand in a span and can be read.
 
     Args:
         rows: register rows of the publications.
+        prefer: name of a snapshot that is looked at before others.
     """
-    number_of = {row["interval"]: row["number"] for row in rows}
-    inside = (row for row in state.register if row["interval"] < span.end and row["interval_end"] > span.start)
-    later = (row["training_version"] for row in inside if row["number"] > number_of.get(row["interval"], 0))
-    last = min((version - 1 for version in later), default=None)
-    if last is None:
-        return state.table
-    first = max((row["training_version"] for row in rows), default=0)
-    path = home.table(Table.TRAINING)
-    # the last of these versions has the fewest files, and vacuum ends it last
-    for one in (last, first):
-        if one >= first and (table := _readable(path, one, span)):
-            return table
+    if not state.snapshot and (table := states.table_with(home, state.table, state.register, rows, span)):
+        return table
+    if kept := states.snapshot_with(home, state.register, rows, span, prefer):
+        return kept[1]
     raise RowsGone(
-        f"rows of {span} that were published then are in no version of {path} any more: other publications have "
-        "replaced them, and vacuum has removed their files. Read the range again without `at`: what stands now."
+        f"rows of {span} that were published then are in no version of {home.table(Table.TRAINING)} any more, and in "
+        "no snapshot: other publications have replaced them, and vacuum has removed their files. Read the range again "
+        "without `at`: what stands now. `windrow snapshot` keeps what is trained on."
     )
-
-
-def _readable(path: str, number: int, span: Interval) -> DeltaTable | None:
-    """Return the table at a version, or None where its log or a file that can hold rows of the span is gone."""
-    try:
-        table = DeltaTable(path, version=number)
-    except DeltaError:
-        return None
-    files = lookup.Lookup(table, tables.data_files(table))
-    near = (Range(DATE, span.start.date(), span.end.date()), Range(EVENT_TIME, span.start, span.end))
-    return table if all(store.stat(f"{path}/{name}") for name in files.paths(near)) else None

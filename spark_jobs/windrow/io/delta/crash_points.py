@@ -34,13 +34,17 @@ LEDGER_POINTS = ("late.before_commit", "late.after_commit")
 """Points of the late ledger; only a pass that commits reaches them."""
 
 
+SNAPSHOT_POINTS = ("snapshot.before_commit", "snapshot.after_commit")
+"""Points of taking a snapshot."""
+
+
 def point(name: str) -> None:
     """Die or stop here if the environment names this point.
 
     Raises:
         ValueError: the name is not a crash point.
     """
-    known = (*POINTS, *PAUSES, *LEDGER_POINTS)
+    known = (*POINTS, *PAUSES, *LEDGER_POINTS, *SNAPSHOT_POINTS)
     if name not in known:
         raise ValueError(f"{name!r} is not a crash point; known: {', '.join(known)}")
     if os.environ.get("PAUSE_AT") == name:

@@ -149,11 +149,13 @@ def tagged(location: str) -> tuple[bytes, str | None]:
     return bytes(found.bytes()), found.meta["e_tag"]
 
 
-def remove(folder: str, names: Collection[str]) -> None:
-    """Delete files below a folder; those that are gone already are left out."""
-    if names and may_exist(folder):
-        present = set(names) & {file.name for file in listed(folder)}
-        obstore.delete(_store(folder), sorted(present))
+def remove(folder: str, names: Collection[str]) -> int:
+    """Delete files below a folder; return how many, without those that are gone already."""
+    if not names or not may_exist(folder):
+        return 0
+    present = set(names) & {file.name for file in listed(folder)}
+    obstore.delete(_store(folder), sorted(present))
+    return len(present)
 
 
 def remove_all(folder: str) -> None:

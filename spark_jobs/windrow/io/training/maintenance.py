@@ -5,15 +5,15 @@
 
 Such a commit carries no message, so code that looks for publications or landing batches in the history of a table
 skips it. The table's lock is held for one piece at a time. Nothing is committed if the new files do not hold as many
-rows as the old ones. A reader that began before keeps its files, because vacuum leaves them for the retention. Which
-files form a piece is decided in `semantics.maintenance`.
+rows as the old ones. A reader that began before keeps its files, because vacuum leaves them for the retention, and what
+a snapshot keeps for good. Which files form a piece is decided in `semantics.maintenance`.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -37,7 +37,7 @@ from windrow.io.delta import files, store, tables
 from windrow.io.delta.files import DataFile
 from windrow.io.delta.locks import held
 from windrow.io.delta.staging import files_in
-from windrow.io.registers import plans
+from windrow.io.registers import plans, snapshots
 from windrow.semantics.balance import BalanceBroken
 from windrow.semantics.maintenance import HOUR, LandingFile, Piece, TrainingFile, require_safe
 from windrow.semantics.plan import Plan
@@ -177,7 +177,7 @@ def waiting_plans(home: Home) -> list[Plan]:
 
 
 def vacuum(home: Home, retention: timedelta) -> dict[str, int]:
-    """Delete the files that no version of the last `retention` needs; returns how many, by table.
+    """Delete the files that no version of the last `retention` needs, and no snapshot; returns how many, by table.
 
     Raises:
         RetentionUnsafe: the retention is too short.
@@ -191,5 +191,15 @@ def vacuum(home: Home, retention: timedelta) -> dict[str, int]:
         table = tables.opened(path)
         if table is not None:
             with held(home.lock(lock)):
-                deleted[name] = len(table.vacuum(retention_hours=hours, dry_run=False, full=True))
+                # under the lock, so that no snapshot is taken between this look and the deletion
+                spared = {file for of in snapshots.paths(home).values() for file in of} if name == "training" else set()
+                deleted[name] = _vacuum(path, table, hours, spared)
     return deleted
+
+
+def _vacuum(path: str, table: DeltaTable, hours: int, spared: Set[str]) -> int:
+    """Delete the dead files of a table that are not spared; return how many these are."""
+    if not spared:
+        return len(table.vacuum(retention_hours=hours, dry_run=False, full=True))
+    dead = table.vacuum(retention_hours=hours, dry_run=True, full=True)
+    return store.remove(path, set(dead) - spared)
