@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ def test_every_snippet_of_the_guide_runs(tmp_path: Path, monkeypatch: pytest.Mon
     home = feed_home(empty_places(tmp_path / "feed"))
     snapshot.take(Context(home.pipeline, home.places), "ranker-7", who="a person", why="training set of ranker 7")
     monkeypatch.setenv("WINDROW_HOME", str(home.places.home))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     page, names = PAGE.read_text(), dict[str, object]()
     snippets = list(SNIPPET.finditer(page))
     assert len(snippets) == page.count("```") / 2, "a block is no snippet"

@@ -69,6 +69,10 @@ STREAMS = (f"{MATURITY}::test_each_label_stream_is_cut_and_heard_by_itself[left-
 SURVIVAL = ("tests/training/test_survival.py::test_a_label_counts_only_where_all_of_its_time_was_heard",)
 SNAPSHOTS = "tests/training/test_snapshots.py"
 SPARED = (f"{SNAPSHOTS}::test_maintenance_spares_files_until_the_snapshot_is_deleted[folder]",)
+EXPORTS = "tests/training/test_export.py"
+PIECES = (f"{EXPORTS}::test_an_export_has_the_rows_of_the_read_in_served_order[linear]",)
+SHUFFLED = (f"{EXPORTS}::test_a_shuffle_is_the_same_for_every_size_of_its_parts",)
+RESUMED = (f"{EXPORTS}::test_a_killed_export_goes_on_to_the_same_bytes[shuffled]",)
 WINDOWS = (f"{SNAPSHOTS}::test_every_argument_gives_the_same_rows_from_a_snapshot[options0]",)
 ONCE = (f"{SNAPSHOTS}::test_of_two_that_take_a_name_one_has_it",)
 KNOWN = "pl.col(STATE) != 'unknown'"
@@ -239,6 +243,14 @@ BREAKS = (
     ),
     Break("a snapshot of the range alone", "jobs.snapshot:_state", assigned("reach", "span.end - span.end"), WINDOWS),
     Break("a name is given twice", "io.registers.snapshots:record", argument("_append", 3, "lambda: False"), ONCE),
+    Break("credits of a piece alone", "training.export.__init__:_rows", assigned("span", "piece"), PIECES),
+    Break(
+        "a bucket in the order of its pieces",
+        "training.export.order:Shuffled.part",
+        argument("sort", 1, "'_event_time'"),
+        SHUFFLED,
+    ),
+    Break("a resumed export begins its part anew", "training.export.__init__:_write", assigned("offset", "0"), RESUMED),
     # ---- the scenarios themselves
     Break("rows are not compared", f"{REHEARSAL}._compare", never("rows"), SCENARIOS),
     Break("the ledger is not compared", f"{REHEARSAL}._compare", never("late"), SCENARIOS),

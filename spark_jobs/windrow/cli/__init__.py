@@ -14,6 +14,7 @@ import typer
 from windrow.cli import (
     demo,
     explain,
+    export,
     health,
     jobs,
     lag,
@@ -72,6 +73,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     **lag.COMMANDS,
     **maintenance.COMMANDS,
     **snapshots.COMMANDS,
+    **export.COMMANDS,
     **health.COMMANDS,
     **listings.COMMANDS,
     **explain.COMMANDS,

@@ -57,7 +57,7 @@ def opened(
     pipeline: str, start: Time | None, end: Time | None, at: int | Time | None, places: Places | None, options: Options
 ) -> Opened:
     """Open the table for a read."""
-    home = _home(pipeline, places)
+    home = home_of(pipeline, places)
     state = state_at(home, at)
     return _opened(home, state, _request(home, state, start, end, options))
 
@@ -65,7 +65,7 @@ def opened(
 def opened_again(pin: Pin | str, places: Places | None) -> Opened:
     """Open the table for a pin, or for its JSON text."""
     pin = Pin.from_json(pin) if isinstance(pin, str) else pin
-    home = _home(pin.pipeline, places)
+    home = home_of(pin.pipeline, places)
     return _with_plans(home, pin, found_again(home, pin))
 
 
@@ -96,7 +96,7 @@ def opened_parts(
     by: str | None,
 ) -> Parts:
     """Open the table for each part of a split, in one state."""
-    home = _home(pipeline, places)
+    home = home_of(pipeline, places)
     state = state_at(home, at)
     request, instants = _request(home, state, start, end, options), [instant("cuts", cut) for cut in cuts]
     requests = splits.parts_of(request, parts, instants, by, home.pipeline, reach_of(home, state, request))
@@ -104,7 +104,8 @@ def opened_parts(
     return Parts({name: _opened(home, state, one) for name, one in requests.items()}, compared, home.pipeline.left.key)
 
 
-def _home(pipeline: str, places: Places | None) -> Home:
+def home_of(pipeline: str, places: Places | None) -> Home:
+    """Return a pipeline with its places; without any, those of the environment."""
     places = places or Places.from_env(os.environ)
     return Home(find(pipeline, places.pipelines, places.expectations), places)
 

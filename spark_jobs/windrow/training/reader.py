@@ -35,7 +35,7 @@ def rows_of(source: Rows, pin: Pin, observed: Sequence[Observed]) -> pl.LazyFram
         observed: its publications, where the request needs their plans.
     """
     request = pin.request
-    every = pl.scan_delta(source) if isinstance(source, DeltaTable) else _scanned(source)
+    every = pl.scan_delta(source) if isinstance(source, DeltaTable) else _scanned(source.within(pin.span))
 
     def published(span: Interval) -> pl.LazyFrame:
         rows = _within(every, span)

@@ -95,7 +95,7 @@ def split(
 
 def _read(session: SparkSession, one: Opened) -> Read:
     request, observed = one.pin.request, one.observed
-    every = _scanned(session, one.rows)
+    every = _scanned(session, one.rows.within(one.pin.span) if isinstance(one.rows, KeptFiles) else one.rows)
 
     def published(span: Interval) -> DataFrame:
         rows = _with_facts(session, _within(every, span), observed, request.matured)

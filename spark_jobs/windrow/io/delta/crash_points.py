@@ -38,13 +38,17 @@ SNAPSHOT_POINTS = ("snapshot.before_commit", "snapshot.after_commit")
 """Points of taking a snapshot."""
 
 
+EXPORT_POINTS = ("export.before_shard", "export.after_shard")
+"""Points of an export: a file is whole and not yet in its place, or it is in its place and on record."""
+
+
 def point(name: str) -> None:
     """Die or stop here if the environment names this point.
 
     Raises:
         ValueError: the name is not a crash point.
     """
-    known = (*POINTS, *PAUSES, *LEDGER_POINTS, *SNAPSHOT_POINTS)
+    known = (*POINTS, *PAUSES, *LEDGER_POINTS, *SNAPSHOT_POINTS, *EXPORT_POINTS)
     if name not in known:
         raise ValueError(f"{name!r} is not a crash point; known: {', '.join(known)}")
     if os.environ.get("PAUSE_AT") == name:

@@ -124,6 +124,18 @@ def create(location: str, content: bytes) -> bool:
     return True
 
 
+def put(source: str, location: str) -> None:
+    """Move a file of this machine to a location, where it is whole or not at all."""
+    if is_remote(location):
+        root = _root(location)
+        with open(source, "rb") as file:
+            obstore.put(_store(root), location.removeprefix(root).lstrip("/"), file)
+        os.unlink(source)
+        return
+    os.makedirs(os.path.dirname(location), exist_ok=True)
+    os.replace(source, location)
+
+
 def replace(location: str, content: bytes, tag: str | None) -> str | None:
     """Write a file in a store if it still has this tag, or with None if it is not there; return its new tag.
 
