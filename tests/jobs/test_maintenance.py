@@ -11,11 +11,13 @@ from deltalake import DeltaTable
 
 from support.small_pipeline import PIPELINE, at, event, made
 from support.world import World, content
+from windrow import training
 from windrow.home import Table
 from windrow.io.delta import store
 from windrow.io.registers import publications
 from windrow.io.training import maintenance
 from windrow.jobs import maintain as job
+from windrow.jobs import snapshot
 from windrow.jobs.join import make_candidates
 from windrow.jobs.plan.planning import plan_interval
 from windrow.jobs.rebuild import rebuild
@@ -62,8 +64,14 @@ def test_maintenance_changes_the_number_of_files_and_no_row_and_no_history(world
     planned = plan_interval(ctx, "during", at(0), "republish", 1)
     make_candidates(ctx, planned)
 
+    snapshot.take(ctx, "kept", who="a person")
+    kept = training.read("small", at="snapshot:kept", labels="all", places=ctx.places).rows
+
     done = job.maintain(replace(ctx, now=lambda: at(26 * 3600)), WEEK)
 
+    assert done["snapshots"] == 1
+    assert done["snapshot_bytes"] > 0, "compaction has replaced its files"
+    assert {row["id"] for row in kept.collect().to_dicts()} == {row["id"] for row in before[1]}
     assert done["fewer_files"][landing] > 0
     assert done["fewer_files"]["training"] > 0
     assert (files(world, ctx, landing), files(world, ctx, "training")) < many

@@ -12,11 +12,12 @@ from deltalake import DeltaTable
 from support.generated import START
 from support.late_history import in_two_parts, landed, prepared
 from support.world import World, content
+from windrow import training
 from windrow.home import Table
 from windrow.io.delta import store, tables
 from windrow.io.ledger import table as ledger_table
 from windrow.io.registers.plans import Request
-from windrow.jobs import ledger, rebuild
+from windrow.jobs import ledger, rebuild, snapshot
 from windrow.jobs.audit import verify
 from windrow.jobs.join import make_candidates
 from windrow.jobs.plan import survey
@@ -78,6 +79,8 @@ def test_every_reader_finds_a_past_publication_and_a_rollback_makes_it_stand(wor
     assert old["interval"] == new["interval"] == first
     assert content(before) != content(after)
 
+    snapshot.take(ctx, "rebuilt", who=WHY.who)
+
     # a plan that was made before the rollback: afterwards it is outdated
     outdated = survey.plan_range(ctx, "outdated", first, second, WHY, everything=True)
     make_candidates(ctx, outdated)
@@ -93,11 +96,15 @@ def test_every_reader_finds_a_past_publication_and_a_rollback_makes_it_stand(wor
         assert [by_spark(spark, path, version), *found] == [wanted] * 4
         assert sum(r[3] == number for r in by_polars(path, row["training_version"])) == row["rows"]
 
+    kept = versions[new["number"]]
+    wanted = sorted((r["_partition"], r["_offset"], r["label_state"], r["_publication"]) for r in kept)
     commits = len(list(tables.commits(path)))
     back = rollback(ctx, first, old["number"], WHY)
     assert len(list(tables.commits(path))) == commits + 1
     assert content(world.training(ctx)) == content(before)
     assert {r["_publication"] for r in world.training(ctx) if r["_interval"] == first} == {back["number"]}
+    rows = training.read(ctx.pipeline.name, at="snapshot:rebuilt", labels="all", places=ctx.places).rows
+    assert sorted(rows.select("_partition", "_offset", "label_state", "_publication").collect().rows()) == wanted
     told = {name: back[name] for name in ("kind", "reason", "asked_by", "rolled_back_to")}
     assert told == {"kind": "rollback", "reason": WHY.reason, "asked_by": WHY.who, "rolled_back_to": old["number"]}
     same = ("interval", "rows", "positive", "negative", "unknown", "plan", "config_hash", "verdict", "balance")

@@ -95,6 +95,10 @@ def test_an_export_has_the_rows_of_the_read_in_served_order(
 def test_tables_and_target_may_be_in_a_store(tmp_path: Path, root: str | None) -> None:
     home = feed_home(replace(empty_places(tmp_path / "feed"), tables=root and f"{root}/tables"))
     target = f"{root}/out" if root else str(tmp_path / "out")
+    if root:
+        store.create(f"{root}/other/{WORK}", b"another machine")
+        with pytest.raises(TargetTaken, match="another machine has begun an export"):
+            export("feed", f"{root}/other", "arrow", places=home.places)
     manifest = export("feed", target, "arrow", places=home.places, shuffle=1, shard_rows=300, rows_at_once=200)
     assert verify(target) == manifest
     assert manifest.rows == read(home).height

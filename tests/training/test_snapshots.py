@@ -31,6 +31,7 @@ from windrow.io.delta import crash_points, store
 from windrow.io.registers import publications, snapshots
 from windrow.io.training import maintenance
 from windrow.jobs import snapshot as job
+from windrow.jobs.audit.intact import TablesDisagree, require_intact
 from windrow.jobs.run import BadRequest, Context
 from windrow.outcomes import NothingToDo
 from windrow.places import PROJECT, Places
@@ -279,6 +280,18 @@ def test_what_cannot_be_kept_is_refused(life: Lived, name: str, options: dict[st
     with pytest.raises(BadRequest, match=message):
         take(life, name, **options)
     assert snapshots.listed(life.home) == []
+
+
+def test_the_daily_comparison_names_a_lost_file_of_a_snapshot(life: Lived) -> None:
+    take(life, "kept")
+    life.rebuild()
+    require_intact(life.home)
+    (lost, *_) = snapshots.files_of(life.home, "kept").locations
+    os.unlink(lost)
+    with pytest.raises(TablesDisagree, match=f"{lost} of the snapshot kept is missing"):
+        require_intact(life.home)
+    with pytest.raises(training.RowsGone):
+        life.read(at="snapshot:kept")
 
 
 def test_a_state_that_vacuum_has_ended_is_not_kept(life: Lived) -> None:

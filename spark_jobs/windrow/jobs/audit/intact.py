@@ -14,7 +14,7 @@ from windrow.columns import DATE, PLAN
 from windrow.home import Home, Table
 from windrow.io.delta import damage, tables
 from windrow.io.landing import batches
-from windrow.io.registers import clocks, measures, plans, publications
+from windrow.io.registers import clocks, measures, plans, publications, snapshots
 from windrow.outcomes import NeedsPerson
 from windrow.semantics.intact import candidate_faults, register_faults, training_faults
 from windrow.semantics.maintenance import outdated
@@ -49,12 +49,15 @@ def require_intact(home: Home) -> None:
 
 
 def _files(home: Home) -> Iterator[str]:
-    """Data files that are missing, or have another size than the log says."""
+    """Data files that are missing, or have another size than the log says; files of snapshots that are missing."""
     paths = [home.table(table) for table in Table if table is not Table.LANDING]
     for path in [*paths, *map(home.landing, home.pipeline.topics)]:
         table = tables.opened(path)
         if table is not None:
             yield from damage.wrong_files(path, tables.data_files(table))
+    for one in snapshots.kept(home):
+        for location in snapshots.files_of(home, one.name).missing:
+            yield f"{location} of the snapshot {one.name} is missing"
 
 
 def _published(home: Home) -> list[str]:

@@ -4,7 +4,8 @@
     <target>/manifest.json             written last: pin, arguments, schema, and rows and hash of each shard
     <work>/begun.json, journal         arguments and pin; one line per finished shard, with where the next one begins
 
-The work folder is in the target, or below `WINDROW_HOME` for a target in an object store; it goes with the manifest.
+The work folder is in the target, or below `WINDROW_HOME` for a target in an object store, where an object of its name
+keeps other machines away; both go with the manifest.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import hashlib
 import json
 import os
 import shutil
+import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -166,7 +168,18 @@ class Work:
             )
 
     def begin(self, asked: Mapping[str, Any], begun: Begun) -> None:
-        """Record what is exported."""
+        """Record what is exported; in a store, mark the target for other machines.
+
+        Raises:
+            TargetTaken: another machine has marked it.
+        """
+        mark = f"{self.target}/{WORK}"
+        me = f"{socket.gethostname()}:{self.folder}"
+        if store.is_remote(mark) and not store.create(mark, me.encode()) and store.read(mark) != me.encode():
+            raise TargetTaken(
+                f"{store.read(mark).decode()} has begun an export to {self.target}: go on with it there, or delete "
+                f"{mark} and what is next to it"
+            )
         write_whole(self._begun, json.dumps({"asked": asked, **begun._asdict()}))
 
     def finished(self) -> list[tuple[Shard, Next]]:
@@ -196,6 +209,8 @@ class Work:
         file = self.folder / NAME
         file.write_text(manifest.to_json())
         store.put(str(file), f"{self.target}/{NAME}")
+        if store.is_remote(self.target):
+            store.remove(self.target, [WORK])
         self._begun.unlink()
         shutil.rmtree(self.folder, ignore_errors=True)
 
