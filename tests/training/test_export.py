@@ -36,7 +36,7 @@ from windrow.columns import ROW_ID, ROW_ORDER
 from windrow.home import Home
 from windrow.io.delta import crash_points, store
 from windrow.outcomes import NothingToDo
-from windrow.places import Places
+from windrow.places import PROJECT, Places
 from windrow.semantics.intervals import Interval, micros
 from windrow.text import instant_text
 from windrow.training.export import ExportDamaged, Manifest, TargetInUse, TargetTaken, export, verify
@@ -218,7 +218,8 @@ def test_a_killed_export_goes_on_to_the_same_bytes(tmp_path: Path, options: list
     def run(target: Path, **environ: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-c", "from windrow.cli import main; main()", *arguments, "--to", str(target)]
         env = {**os.environ, "WINDROW_HOME": str(home.places.home), "WINDROW_TABLES": "", **environ}
-        return subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
+        source = PROJECT / "spark_jobs"  # the code of this test, and not that of the environment
+        return subprocess.run(command, cwd=source, env=env, capture_output=True, text=True, timeout=120)
 
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     assert run(whole).returncode == 0

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -202,8 +203,10 @@ def test_every_argument_gives_the_same_rows_from_a_snapshot(life: Lived, options
     assert_frame_equal(life.read(at="snapshot:part", **options), before)
 
 
-def test_of_two_that_take_a_name_one_has_it(tmp_path: Path) -> None:
-    """Without a lock, too: two machines whose leases have lapsed."""
+def test_of_two_that_take_a_name_one_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a lock, too: machines whose leases have lapsed, each after it has seen that the name is free."""
+    together = threading.Barrier(4, timeout=60)
+    monkeypatch.setattr(crash_points, "point", lambda name: name == "snapshot.before_commit" and together.wait())
     homes = [replace(empty_places(tmp_path / "one"), tables=str(tmp_path / "tables"))]
     life = Lived(homes[0])
     places = [replace(homes[0], home=tmp_path / f"machine {n}") for n in range(4)]

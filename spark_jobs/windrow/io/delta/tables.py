@@ -210,6 +210,24 @@ def append_once(
             written.optimize.compact()
 
 
+def create_if_missing(path: str, schema: pa.Schema) -> None:
+    """Create an empty small table where there is none.
+
+    A first append creates its table too. But of two first appends the second may come upon a table that it has not
+    looked at, and repeat a version of its app id. Who has no lock to rely on creates the table before.
+
+    Raises:
+        DeltaError, OSError: it cannot be created.
+    """
+    if opened(path) is not None:
+        return
+    try:
+        DeltaTable.create(path, schema, mode="ignore", configuration=_CHECKPOINTS)
+    except (DeltaError, OSError):
+        if opened(path) is None:  # no other writer has created it meanwhile
+            raise
+
+
 def append_next(
     path: str,
     schema: pa.Schema,
