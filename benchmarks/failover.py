@@ -3,10 +3,11 @@
     .venv/bin/python benchmarks/failover.py                    make failover
     .venv/bin/python benchmarks/failover.py --keep             leave the cluster's home behind, to look at it
 
-    windrow demo:  produce ──▶ land ─────────▶ join, check, publish × 10 intervals ──▶ every figure is checked
-                      ▲          ▲                 ▲               ▲
-                   a broker   a worker with     the JVM of      the scheduler, and then its tasks
-                              its executors     a driver
+    windrow demo:  produce ──▶ land ─────────▶ join, check, publish ──────▶ every figure is checked
+                      ▲          ▲               ▲  ▲  ▲
+                   a broker   a worker with      │  │  └ Spark's master
+                              its executors      │  └ the scheduler, and then its tasks
+                                                 └ the JVM of the driver
 
 Everything is killed with SIGKILL, at a moment that is waited for: records have come and more are coming; executors have
 computed; the driver's application runs; a task runs. `windrow up --cluster` then starts what died. Broker and worker
@@ -48,7 +49,7 @@ from windrow.simulate import open_bandit
 
 NAME = "open_bandit"
 PATIENCE_S = 900.0
-WORKED_S = 2.0
+WORKED_S = 6.0
 """CPU seconds after which an executor has more than started."""
 
 
@@ -88,6 +89,8 @@ class Killing:
         self.a_driver()
         self.the_scheduler()
         up()
+        self.the_master()
+        up()
 
     def a_broker(self) -> None:
         """Kill the leader of a partition that is being written to."""
@@ -116,6 +119,11 @@ class Killing:
         """Kill the scheduler while a task of another application runs."""
         self._until(lambda: self._application("join"), "a join runs")
         self._kill("the scheduler, while a join runs", _tree(self.airflow.processes["scheduler"], alone=True))
+
+    def the_master(self) -> None:
+        """Kill Spark's master while an application runs, which must not notice."""
+        self._until(lambda: self._application("join"), "a join runs")
+        self._kill("Spark's master, while a join runs", _tree(self.spark.processes["spark-master"], alone=True))
 
     def _kill(self, what: str, processes: list[psutil.Process]) -> None:
         for process in processes:
