@@ -7,7 +7,8 @@
 
 The master listens at `places.spark_master`, its page on the port after it, the workers' pages on the next ones; all on
 the loopback. Executors share code and jars with the drivers, and the object store: credentials reach them by their
-worker's environment, and no folder of the home but their own is read or written.
+worker's environment. Of the home they use their workers' folders only (on one host, executors read each other's shuffle
+files there).
 """
 
 from __future__ import annotations
