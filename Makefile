@@ -15,10 +15,10 @@ UV_HOME := $(WINDROW_CACHE)/uv-$(UV_VERSION)
 UV := $(UV_HOME)/bin/uv
 BIN := .venv/bin
 
-.PHONY: help setup demo test fast faults breaks check docs bench soak dist clean preflight
+.PHONY: help setup demo cluster failover test fast faults breaks check docs bench soak dist clean preflight
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1|/' | awk -F'|' '{printf "make %-7s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1|/' | awk -F'|' '{printf "make %-8s %s\n", $$1, $$2}'
 
 # Bytecode is compiled here once: where the environment tells Python to write none (images often do), every process
 # would compile thousands of modules again.
@@ -29,7 +29,16 @@ setup: preflight .venv/.synced ## install the environment into .venv, and the ja
 demo: setup ## run a pipeline on real data through a real Airflow, and check its figures
 	@$(BIN)/windrow demo
 
-test: SETS := s3 store
+# A home of its own: one broker's home does not become a cluster's.
+cluster: SETS := s3 store postgres
+cluster: setup ## start a cluster on this machine: three brokers, Spark workers, an object store, PostgreSQL, Airflow
+	@WINDROW_HOME="$${WINDROW_HOME:-.windrow/cluster}" $(BIN)/windrow up --cluster
+
+failover: SETS := s3 store postgres
+failover: setup ## run the demo on a cluster, kill a broker, a worker, a driver and the scheduler, and compare every row
+	@$(BIN)/python benchmarks/failover.py
+
+test: SETS := s3 store postgres
 test: setup ## run the whole test suite with three workers
 	@$(BIN)/pytest -n 3 --dist loadscope --no-loadscope-reorder --durations 40
 
@@ -62,7 +71,8 @@ dist: $(UV) ## build the wheel, for an Airflow and a Spark that are there alread
 	@$(UV) build --wheel --out-dir dist
 
 clean: ## stop the platform and remove the environment; tables in .windrow and the jars are kept
-	@if [ -x $(BIN)/windrow ]; then $(BIN)/windrow down; fi
+	@for home in "$${WINDROW_HOME:-.windrow}" .windrow/cluster; do \
+	  if [ -x $(BIN)/windrow ] && [ -d "$$home" ]; then WINDROW_HOME="$$home" $(BIN)/windrow down; fi; done
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
 # For everything that may be missing: a message that says what to do, before anything is downloaded.

@@ -313,11 +313,20 @@ def _present(name: str) -> list[str]:
 
 
 def _require_connection() -> None:
-    """Refuse to run without the connection: the Spark provider would silently submit to YARN."""
+    """Refuse to run without the connection: the Spark provider would silently submit to YARN.
+
+    Refuse deploy mode `cluster` too: a driver elsewhere would end at once, because it watches the task that started it,
+    and its result and its exit code would not come back.
+    """
     try:
-        BaseHook.get_connection(SPARK_CONNECTION)
+        found = BaseHook.get_connection(SPARK_CONNECTION)
     except AirflowNotFoundException:
         raise AirflowFailException(
             f"no Airflow connection {SPARK_CONNECTION!r}: set AIRFLOW_CONN_{SPARK_CONNECTION.upper()}="
             '\'{"conn_type": "spark", "host": "local[*]"}\' or add it in the UI; `windrow up` does'
         ) from None
+    if found.extra_dejson.get("deploy-mode") == "cluster":
+        raise AirflowFailException(
+            f'the connection {SPARK_CONNECTION!r} says "deploy-mode": "cluster", but drivers run where the task runs: '
+            'set "client" (docs/DEPLOYMENT.md); executors are on the cluster all the same'
+        )

@@ -7,8 +7,11 @@ The meaning of rows is in the pipeline file, and what a run does is in its argum
     WINDROW_TABLES        the tables: a folder, or s3://bucket/prefix    default: <home>/tables
                           (endpoint and credentials of a store: AWS_* of each process, never an argument)
     WINDROW_CACHE         downloaded jars, shared by all homes           default: ~/.cache/windrow
-    WINDROW_KAFKA         bootstrap servers                              default: 127.0.0.1:19092
+    WINDROW_KAFKA         bootstrap servers; local ones are nodes of the default: 127.0.0.1:19092
+                          local platform's own Kafka
     WINDROW_STORE         address of the local object store              default: 127.0.0.1:19098
+    WINDROW_POSTGRES      address of the local PostgreSQL for the state  default: none, SQLite
+                          of the local Airflow
     WINDROW_SPARK_MASTER  Spark master                                   default: local[*]
     WINDROW_SPARK_SECRETS a file of further Spark properties, such as the secret that a cluster's processes share;
                           read by each driver itself, so that nothing of it is in an argument or an environment
@@ -117,6 +120,8 @@ class Places:
     """folder or URL below which the tables are; None for those below `home`"""
     suites: tuple[Path, ...] = ()
     """folders of expectation suites before the project's"""
+    postgres: str | None = None
+    """address of the local Airflow's database server; None for SQLite"""
     project: Path = PROJECT
 
     @classmethod
@@ -141,6 +146,7 @@ class Places:
             spark_secrets=Path(secrets).expanduser().absolute() if secrets else None,
             tables=_tables(environ.get("WINDROW_TABLES")),
             suites=tuple(_folders(environ.get("WINDROW_EXPECTATIONS"))),
+            postgres=environ.get("WINDROW_POSTGRES") or None,
         )
 
     def table(self, pipeline: str, name: str) -> str:

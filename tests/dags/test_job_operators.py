@@ -326,6 +326,17 @@ def test_without_the_connection_it_fails_at_once_and_does_not_submit_to_yarn(job
         SparkJobOperator(task_id="work", job="work", pipeline="feed").execute({})
 
 
+def test_a_driver_elsewhere_is_refused_before_anything_is_submitted(job, monkeypatch):
+    job("print('WINDROW_RESULT {}')")
+    spark = {"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "client"}}
+    monkeypatch.setenv("AIRFLOW_CONN_WINDROW_SPARK", json.dumps(spark))
+    assert SparkJobOperator(task_id="work", job="work", pipeline="feed").execute({}) == {"run": None}
+    spark["extra"]["deploy-mode"] = "cluster"
+    monkeypatch.setenv("AIRFLOW_CONN_WINDROW_SPARK", json.dumps(spark))
+    with pytest.raises(AirflowFailException, match='set "client"'):
+        SparkJobOperator(task_id="work", job="work", pipeline="feed").execute({})
+
+
 def test_nothing_of_this_machine_is_in_a_template():
     task = SparkJobOperator(task_id="work", job="work", pipeline="feed")
     assert task.template_fields == ("run_key", "arguments")

@@ -47,7 +47,7 @@ class World:
         admin = AdminClient({"bootstrap.servers": self.places.kafka})
         config = {"max.message.bytes": str(16 * 1024 * 1024), "message.timestamp.after.max.ms": str(2**62)}
         config |= {name.replace("_", "."): value for name, value in settings.items()}
-        wanted = [NewTopic(f"{self.name}.{t}", n, 1, config=config) for t, n in partitions.items()]
+        wanted = [NewTopic(f"{self.name}.{t}", n, config=config) for t, n in partitions.items()]
         for future in admin.create_topics(wanted).values():
             future.result(30)
 

@@ -44,9 +44,20 @@ def up(
             help="Also start an object store (S3Proxy on a folder of the home), where Airflow's runs keep tables.",
         ),
     ] = False,
+    cluster: Annotated[
+        bool,
+        typer.Option(
+            "--cluster",
+            help="A cluster: three Kafka brokers, a Spark master with two workers, an object store, and Airflow on "
+            "PostgreSQL. The home is a cluster's from then on.",
+        ),
+    ] = False,
 ) -> None:
     """Start the local platform: a real Kafka broker and a real Airflow with this project's DAGs."""
     places = Places.from_env(os.environ)
+    if cluster or platform.cluster.is_in(places.home):
+        _up_cluster()
+        return
     if store:
         platform.up(places, console.print, only=("store",))
         local = platform.Store(places)
@@ -55,13 +66,42 @@ def up(
     if places.tables:
         require_conditional(places.tables)
     platform.up(places, console.print)
+    _show_login(places)
+
+
+def _up_cluster() -> None:
+    """Start every part of a cluster, after a look at whether this home can be one's."""
+    known = platform.cluster.environment(os.environ)
+    places = Places.from_env({**os.environ, **known})
+    platform.Broker(places).require_own_data()
+    platform.Airflow(places).require_own_data()
+    file = platform.cluster.write_env(known)
+    os.environ.update(known)
+    platform.up(places, console.print, only=("store",))
+    require_conditional(places.tables or "")
+    platform.up(places, console.print, only=platform.CLUSTER_PARTS)
+    console.print(f"The cluster is up. For commands on it, in each shell: source {file}")
+    _show_login(places)
+
+
+def _show_login(places: Places) -> None:
     airflow = platform.Airflow(places)
     console.print(f"Airflow: {airflow.url}  user {airflow.login.user}, password: `windrow status --password`")
 
 
+def _places() -> Places:
+    """Places of this shell; in a cluster's home those of the cluster, also where its `env` was not sourced."""
+    home = Places.from_env(os.environ).home
+    if platform.cluster.is_in(home):
+        os.environ.update(platform.cluster.environment(os.environ))
+    return Places.from_env(os.environ)
+
+
 def down() -> None:
     """Stop the local platform; nothing is lost, and `windrow up` continues from here."""
-    platform.down(Places.from_env(os.environ), console.print)
+    places = _places()
+    only = platform.CLUSTER_PARTS if platform.cluster.is_in(places.home) else platform.PARTS
+    platform.down(places, console.print, only)
 
 
 def status(
@@ -69,7 +109,7 @@ def status(
     password: Annotated[bool, typer.Option("--password", help="Also print Airflow's password.")] = False,
 ) -> None:
     """Show what runs, where, and for how long. The exit code is 0 even if nothing runs."""
-    places = Places.from_env(os.environ)
+    places = _places()
     parts = platform.status(places)
     if json:
         print_json([part.to_json() for part in parts])

@@ -1,4 +1,6 @@
-"""The local platform: a real Kafka broker, a real Airflow and, on request, an object store. It needs Java and Python.
+"""The local platform: a real Kafka, a real Airflow and, on request, an object store or a whole cluster (`cluster`).
+
+It needs Java and Python.
 
 `up` starts what is not running and waits until it answers; `down` stops every process and keeps all data. Everything is
 under `<home>/platform`, so that two homes with different ports do not interfere.
@@ -13,7 +15,7 @@ from datetime import timedelta
 from typing import Any
 
 from windrow.places import Places
-from windrow.platform import jars
+from windrow.platform import cluster, jars
 from windrow.platform.airflow import Airflow, Login
 from windrow.platform.airflow_api import AirflowApi, AirflowDoesNotAnswer, AirflowRefused
 from windrow.platform.broker import Broker
@@ -22,14 +24,19 @@ from windrow.platform.conditions import (
     DiskFull,
     JarsMissing,
     JavaMissing,
+    OtherPlatform,
     PlatformNotReady,
     PortTaken,
+    ServerMissing,
 )
 from windrow.platform.disk import require_room
+from windrow.platform.postgres import Postgres
 from windrow.platform.processes import Background
+from windrow.platform.spark_cluster import SparkCluster
 from windrow.platform.store import Store
 
 __all__ = [
+    "CLUSTER_PARTS",
     "PARTS",
     "Airflow",
     "AirflowApi",
@@ -41,10 +48,15 @@ __all__ = [
     "JarsMissing",
     "JavaMissing",
     "Login",
+    "OtherPlatform",
     "Part",
     "PlatformNotReady",
     "PortTaken",
+    "Postgres",
+    "ServerMissing",
+    "SparkCluster",
     "Store",
+    "cluster",
     "down",
     "setup",
     "status",
@@ -52,7 +64,9 @@ __all__ = [
 ]
 
 PARTS = ("kafka", "airflow")
-"""Parts that every local platform has; `store` is the third."""
+"""Parts that every local platform has; `store` is the third, and `spark` and `postgres` are those of a cluster."""
+CLUSTER_PARTS = ("postgres", "kafka", "spark", "airflow")
+"""Parts of a cluster, in the order in which they start; its store starts before them."""
 _HOME_BYTES = 1024 * 2**20
 
 
@@ -97,19 +111,33 @@ def up(places: Places, report: jars.Progress = print, only: Collection[str] = PA
         PlatformNotReady: something is missing; the message says what to do.
     """
     require_room(places.home, _HOME_BYTES, "WINDROW_HOME")
-    jars.ensure(places, report, also=["s3", "store"] if "store" in only else [])
+    also = ["s3", "store"] if "store" in only else []
+    jars.ensure(places, report, also=[*also, *(["postgres"] if places.postgres and "airflow" in only else [])])
     if "store" in only:
         store = Store(places)
         if not store.is_up():
             report(f"Starting an object store on {store.address} …")
         store.start()
-        report(f"The object store answers; `source {store.env}` puts the tables there, for this shell's commands")
+        env = cluster.env_file(places.home) if cluster.is_in(places.home) else store.env
+        report(f"The object store answers; `source {env}` puts the tables there, for this shell's commands")
+    if "postgres" in only:
+        postgres = Postgres(places)
+        if not postgres.process.process():
+            report(f"Starting PostgreSQL on {postgres.address} …")
+        postgres.start()
+        report(f"PostgreSQL answers on {postgres.address}")
     if "kafka" in only:
         broker = Broker(places)
         if not broker.is_up():
-            report(f"Starting the Kafka broker on {broker.address} …")
+            report(f"Starting the Kafka broker on {places.kafka} …")
         broker.start()
         report(f"Kafka answers on {places.kafka}")
+    if "spark" in only:
+        spark = SparkCluster(places, Store(places).environment())
+        if not spark.is_up():
+            report(f"Starting Spark's master and workers on {spark.address} …")
+        spark.start()
+        report(f"Spark answers on {places.spark_master}, its page on http://{spark.page('spark-master')}")
     if "airflow" in only:
         airflow = Airflow(places)
         if not airflow.is_up():
@@ -122,8 +150,12 @@ def down(places: Places, report: jars.Progress = print, only: Collection[str] = 
     """Stop every process of this home's platform; records, tables, runs and logs are kept."""
     if "airflow" in only:
         report("Airflow stopped" if Airflow(places).stop() else "Airflow was not running")
+    if "spark" in only:
+        report("Spark stopped" if SparkCluster(places, {}).stop() else "Spark was not running")
     if "kafka" in only:
         report("Kafka stopped" if Broker(places).stop() else "Kafka was not running")
+    if "postgres" in only:
+        report("PostgreSQL stopped" if Postgres(places).stop() else "PostgreSQL was not running")
     if Store(places).stop():
         report("The object store stopped")
 
@@ -132,18 +164,33 @@ def status(places: Places) -> list[Part]:
     """The state of every part."""
     broker, airflow = Broker(places), Airflow(places)
     unhealthy = airflow.unhealthy() if airflow.processes["api-server"].process() else ("api-server",)
-    parts = [_part("kafka", broker.process, places.kafka, broker.is_up())]
+    names = ["kafka"] if len(broker.nodes) == 1 else [f"kafka {node.number}" for node in broker.nodes]
+    parts = [
+        _part(name, node.process, str(node.address), broker.answers(node))
+        for name, node in zip(names, broker.nodes, strict=True)
+    ]
     if not broker.is_ours:
         state = "elsewhere" if broker.is_up() else "elsewhere, does not answer"
         parts = [Part("kafka", state, None, places.kafka, None, "")]
     store = Store(places)
-    if store.env.exists():
+    if store.env.exists() or cluster.is_in(places.home):
         parts.append(_part("store", store.process, str(store.address), store.is_up()))
+    if cluster.is_in(places.home):
+        parts += _cluster_parts(places)
     for name, process in airflow.processes.items():
         answers = "api-server" not in unhealthy and name not in unhealthy
         address = airflow.url if name == "api-server" else ""
         parts.append(_part(f"airflow {name}", process, address, answers))
     return parts
+
+
+def _cluster_parts(places: Places) -> list[Part]:
+    postgres, spark = Postgres(places), SparkCluster(places, {})
+    found = [_part("postgres", postgres.process, str(postgres.address), postgres.is_up())]
+    for name, process in spark.processes.items():
+        address = places.spark_master if name == "spark-master" else f"http://{spark.page(name)}"
+        found.append(_part(name, process, address, spark.answers(name)))
+    return found
 
 
 def environment(places: Places) -> dict[str, str]:

@@ -7,6 +7,8 @@ waited for SQLite's lock while a task's request of the same process held it, bot
     …/secrets.json                  keys, generated once; readable by the owner only
     …/passwords.json                the generated password of `admin`; readable by the owner only
 
+With WINDROW_POSTGRES the metadata database is the PostgreSQL there (`postgres`), and nothing waits for a lock.
+
 The configuration is in `airflow.cfg` (`airflow_config`), so that `AIRFLOW_HOME=… airflow …` by hand uses the same
 Airflow.
 """
@@ -34,7 +36,8 @@ from windrow.files import write_whole
 from windrow.places import Places, umask_of
 from windrow.platform import airflow_config, jars
 from windrow.platform.airflow_api import AirflowApi, AirflowDoesNotAnswer, AirflowRefused
-from windrow.platform.conditions import DidNotStart
+from windrow.platform.conditions import DidNotStart, OtherPlatform
+from windrow.platform.postgres import Postgres
 from windrow.platform.processes import Address, Background, require_port
 
 PORT = 18080
@@ -101,6 +104,7 @@ class Airflow:
         self._execution = Address("127.0.0.1", self.address.port + 1)
         self.folder = places.home / "platform" / "airflow"
         self.processes = {name: Background(self.folder, name) for name in COMPONENTS}
+        self._postgres = Postgres(places) if places.postgres else None
 
     @property
     def url(self) -> str:
@@ -111,12 +115,33 @@ class Airflow:
         """Start what is not running, and wait until every component is healthy.
 
         Raises:
+            OtherPlatform: the home's Airflow has its state elsewhere.
             PortTaken, JavaMissing, DidNotStart: the message says what to do.
         """
+        self.require_own_data()
         self.folder.mkdir(parents=True, exist_ok=True)
         with FileLock(self.folder / "start.lock"):
             self._start()
         self.wait_healthy()
+
+    def require_own_data(self) -> None:
+        """Check that the home's Airflow, if it has run, has its state where this one looks for it.
+
+        Raises:
+            OtherPlatform: it has not; the message says how to go on.
+        """
+        is_cluster = (self.places.home / "platform" / "cluster" / "env").exists()
+        if self._postgres and self._database.exists():
+            raise OtherPlatform(
+                f"The state of this home's Airflow is in {self._database}, and not in the PostgreSQL at "
+                f"{self.places.postgres}.",
+                "unset WINDROW_POSTGRES; or name another folder: WINDROW_HOME=<folder>.",
+            )
+        if is_cluster and not self._postgres:
+            raise OtherPlatform(
+                f"{self.places.home} is a cluster's home, with Airflow's state in a PostgreSQL.",
+                f"`source {self.places.home}/platform/cluster/env`, and run it again.",
+            )
 
     def stop(self) -> bool:
         """Stop everything, running tasks included; return whether anything ran. Interrupted tasks run again."""
@@ -204,6 +229,8 @@ class Airflow:
             "WINDROW_HOME": str(places.home),
             "WINDROW_CACHE": str(places.cache),
             "WINDROW_KAFKA": places.kafka,
+            "WINDROW_STORE": places.store,
+            "WINDROW_POSTGRES": places.postgres or "",
             "WINDROW_SPARK_MASTER": places.spark_master,
             "WINDROW_SPARK_SECRETS": str(places.spark_secrets or ""),
             "WINDROW_PIPELINES": ":".join(str(path) for path in places.pipelines if path not in usual),
@@ -244,6 +271,8 @@ class Airflow:
             require_port(self._execution, "Airflow's tasks", "WINDROW_AIRFLOW_PORT (the port after it counts)")
         if not missing:
             return
+        if self._postgres:
+            self._postgres.start()
         self._write_configuration()
         self._prepare_database()
         environ = self.environment()
@@ -263,6 +292,7 @@ class Airflow:
             self.users,
             self.dags,
             umask_of(self._inherited),
+            _section(self._postgres) if self._postgres else None,
         )
 
     @property
@@ -272,7 +302,8 @@ class Airflow:
     def _prepare_database(self) -> None:
         """Create or migrate it once per Airflow version. WAL: readers do not block writers."""
         stamp = self.folder / "database.version"
-        if self._database.exists() and stamp.exists() and stamp.read_text() == version("apache-airflow"):
+        made = version("apache-airflow") + (f" {self._postgres.made_at}" if self._postgres else "")
+        if (self._postgres or self._database.exists()) and stamp.exists() and stamp.read_text() == made:
             return
         done = self.run("db", "migrate")
         if done.returncode != 0:
@@ -280,10 +311,16 @@ class Airflow:
                 f"Airflow's database could not be prepared:\n{(done.stderr or done.stdout).strip()[-1500:]}",
                 f"is there room in {self.folder}, and was it made by this or an older Airflow?",
             )
-        with closing(sqlite3.connect(self._database)) as database:
-            database.execute("PRAGMA journal_mode=WAL")
-        self._database.chmod(0o600)
-        write_whole(stamp, version("apache-airflow"))
+        if not self._postgres:
+            with closing(sqlite3.connect(self._database)) as database:
+                database.execute("PRAGMA journal_mode=WAL")
+            self._database.chmod(0o600)
+        write_whole(stamp, made)
+
+
+def _section(postgres: Postgres) -> dict[str, str]:
+    """The section `database` of airflow.cfg, with the password: only its owner may read the file."""
+    return {"sql_alchemy_conn": postgres.url("psycopg2"), "sql_alchemy_conn_async": postgres.url("asyncpg")}
 
 
 def _bin() -> Path:

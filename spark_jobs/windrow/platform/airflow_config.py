@@ -30,6 +30,7 @@ def write(
     users: Mapping[str, str],
     dags: Path | None,
     umask: int,
+    database: Mapping[str, str] | None = None,
 ) -> None:
     """Write airflow.cfg, and the first time keys and passwords.
 
@@ -39,11 +40,13 @@ def write(
         users: role by user name.
         dags: a further folder of DAG files.
         umask: file mode mask of the logs of tasks, whose modes Airflow sets itself.
+        database: the section `database`; None for SQLite in the folder.
     """
     keys = _once(folder / "secrets.json", _new_keys)
     _once(folder / PASSWORDS, lambda: {user: secrets.token_urlsafe(12) for user in users})
     parser = configparser.RawConfigParser()
     parser.read_dict(_settings(keys, project, folder, address, tasks, users, dags, umask))
+    parser.read_dict({"database": database or _sqlite(folder)})
     file = folder / "airflow.cfg"
     with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as target:
         parser.write(target)
@@ -72,11 +75,6 @@ def _settings(
             "hostname_callable": "socket.gethostname",
             "simple_auth_manager_users": ",".join(f"{user}:{role}" for user, role in users.items()),
             "simple_auth_manager_passwords_file": str(folder / PASSWORDS),
-        },
-        "database": {
-            "sql_alchemy_conn": f"sqlite:///{folder / DATABASE}",
-            "sql_alchemy_connect_args": "windrow.platform.sqlite.CONNECT_ARGS",
-            "sql_alchemy_connect_args_async": "windrow.platform.sqlite.CONNECT_ARGS",
         },
         "logging": {
             "base_log_folder": str(folder / "logs"),
@@ -109,6 +107,14 @@ def _settings(
             "dag_bundle_config_list": json.dumps(_bundles(project, dags)),
         },
         "triggerer": {"capacity": "200"},
+    }
+
+
+def _sqlite(folder: Path) -> dict[str, str]:
+    return {
+        "sql_alchemy_conn": f"sqlite:///{folder / DATABASE}",
+        "sql_alchemy_connect_args": "windrow.platform.sqlite.CONNECT_ARGS",
+        "sql_alchemy_connect_args_async": "windrow.platform.sqlite.CONNECT_ARGS",
     }
 
 

@@ -32,3 +32,11 @@ class JavaMissing(PlatformNotReady):
 
 class DiskFull(PlatformNotReady):
     """Not enough room on a disk that must be written to."""
+
+
+class OtherPlatform(PlatformNotReady):
+    """The home holds the data of another kind of platform: one broker there, several here, or the other way round."""
+
+
+class ServerMissing(PlatformNotReady):
+    """A database server or its driver is not there, or this machine's user cannot run it."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
 import re
 import shlex
 import shutil
@@ -40,10 +41,18 @@ from windrow.platform.java import find_java, java_home
 IVY = Path(__file__).with_name("ivy.xml")
 LOG_STORE = Path(__file__).with_name("ConditionalLogStore.java")
 _TEMPLATES = Path(__file__).with_name("conf")
-SETS = {"spark": 11, "kafka": 46, "s3": 38, "store": 90}
+SETS = {"spark": 11, "kafka": 46, "s3": 38, "store": 90, "postgres": 1}
 """Jar sets of ivy.xml and about how many jars each has (only for the progress lines)."""
 _ALWAYS = ("spark", "kafka")
 _NEEDED_BYTES = 600 * 1024 * 1024
+
+_MACHINES = {
+    ("Linux", "x86_64"): "linux-amd64",
+    ("Linux", "aarch64"): "linux-arm64v8",
+    ("Darwin", "x86_64"): "darwin-amd64",
+    ("Darwin", "arm64"): "darwin-arm64v8",
+}
+"""What the jar with PostgreSQL calls a machine, which ivy.xml knows as `machine`."""
 
 _LOOPBACK = re.compile(r"local|spark://(127\.|localhost:)")
 """Masters whose processes all run on this machine."""
@@ -188,7 +197,9 @@ def _fetch_set(java: Path, name: str, downloads: Path, staging: Path, report: Pr
     cache = downloads / name
     cache.mkdir(parents=True, exist_ok=True)
     ivy = next((spark_home() / "jars").glob("ivy-*.jar"))
-    command = [str(java), *_proxy_options(os.environ), "-jar", str(ivy), "-ivy", str(IVY), "-confs", name]
+    machine = _MACHINES.get((platform.system(), platform.machine()), platform.machine())
+    command = [str(java), *_proxy_options(os.environ), f"-Dmachine={machine}", "-jar", str(ivy)]
+    command += ["-ivy", str(IVY), "-confs", name]
     command += ["-settings", os.environ.get("WINDROW_IVY_SETTINGS") or str(_settings(cache))]
     command += ["-cache", str(cache), "-retrieve", f"{staging}/[conf]/[artifact]-[revision].[ext]"]
     tail: list[str] = []

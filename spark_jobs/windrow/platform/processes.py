@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import socket
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,6 +21,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import monotonic, sleep
+from typing import Any
 
 import psutil
 
@@ -45,6 +47,20 @@ class Address:
         if not host or not port.isdigit():
             raise ValueError(f"{text!r} is not host:port")
         return cls(host, int(port))
+
+    @classmethod
+    def all_of(cls, text: str) -> tuple[Address, ...]:
+        """All of comma-separated `host:port`s; raises ValueError where one of them is not."""
+        return tuple(cls.parse(one) for one in text.split(",") if one.strip()) or (cls.parse(text),)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is on the loopback of this machine."""
+        return self.host in ("127.0.0.1", "localhost")
+
+    def next(self, many: int = 1) -> Address:
+        """The address whose port is `many` ports after this one."""
+        return Address(self.host, self.port + many)
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"
@@ -89,10 +105,15 @@ class Background:
             return None
         return datetime.now(UTC) - datetime.fromtimestamp(process.create_time(), UTC)
 
-    def start(self, command: Sequence[str | Path], environ: Mapping[str, str], cwd: Path) -> None:
+    def start(
+        self, command: Sequence[str | Path], environ: Mapping[str, str], cwd: Path, user: str | None = None
+    ) -> None:
         """Start it unless it runs; orphans of a crashed predecessor are stopped first.
 
         What it writes is for its owner only, unless WINDROW_UMASK in its environment says otherwise.
+
+        Args:
+            user: name of the user it runs as, with no other group than that user's; None for the present one.
         """
         if self.process() is not None:
             return
@@ -109,6 +130,7 @@ class Background:
                 cwd=cwd,
                 start_new_session=True,
                 umask=umask_of(environ),
+                **as_user(user),
             )
         record = {
             "pid": started.pid,
@@ -172,6 +194,15 @@ class Background:
         except OSError:
             return f"    (no log at {self.log})"
         return "\n".join(f"    {line}" for line in text.splitlines()[-lines:])
+
+
+def as_user(user: str | None) -> dict[str, Any]:
+    """Arguments for `subprocess` that start a process as another user, without the groups of the present one.
+
+    Args:
+        user: name of the user; None for the present one.
+    """
+    return {"user": user, "group": pwd.getpwnam(user).pw_gid, "extra_groups": []} if user else {}
 
 
 def require_port(address: Address, part: str, variable: str) -> None:

@@ -77,7 +77,7 @@ def create_topics(
     config: Mapping[str, str] | None = None,
     timeout_s: float = 30.0,
 ) -> tuple[str, ...]:
-    """Create the topics that are missing, and return their names.
+    """Create the topics that are missing, each with the broker's own replication, and return their names.
 
     Args:
         topics: number of partitions by topic.
@@ -108,7 +108,7 @@ def create_topics(
     for name in (name for name in topics if name in there):
         _must_fit(admin, name, len(there[name].partitions), topics[name], stamps, timeout_s)
     made = []
-    wanted = [NewTopic(name, topics[name], 1, config=settings) for name in missing]
+    wanted = [NewTopic(name, topics[name], config=settings) for name in missing]
     for name, future in (admin.create_topics(wanted, operation_timeout=timeout_s) if wanted else {}).items():
         try:
             future.result(timeout=timeout_s)

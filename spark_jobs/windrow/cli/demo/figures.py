@@ -44,13 +44,15 @@ def differences(demo: Demo) -> Iterator[str]:
 def _row_differences(demo: Demo) -> Iterator[str]:
     columns = ("label_state", "label_reason", "clicked", "_interval", "_event_time", "_partition", "_offset")
     labels = pl.col("clicks").list.eval(pl.element().struct.field("click_id"))
-    rows = _training(demo).select(*columns, labels).collect().iter_rows(named=True)
+    rows = _training(demo).select(*columns, labels).collect()
     found = {
         (r["_partition"], r["_offset"]): (
             r["_event_time"], r["clicks"], r["label_state"], r["label_reason"], r["clicked"], r["_interval"],
         )
-        for r in rows
+        for r in rows.iter_rows(named=True)
     }  # fmt: skip
+    if rows.height != len(found):
+        yield f"{rows.height - len(found):,} rows of the training table are there twice"
     expected = {
         (r.partition, r.offset): (
             r.event_at, list(r.labels), r.state, r.reason, _clicked(r.state), r.interval_at,
