@@ -108,6 +108,12 @@ def test_an_expression_over_one_row_is_right(text: str) -> None:
         ("served_at > '12:30'", "'12:30' gives another value"),
         ("served_at > timestamp 'T7:00:00'", "'T7:00:00' gives another value"),
         # what a record holds must not stop the job
+        ("from_json(b, 'x int', map('mode', 'FAILFAST')).x = 1", "leave the option mode out"),
+        ("from_csv(b, 'x int', map(' Mode', 'FAILFAST')).x = 1", "leave the option mode out"),
+        ("from_json(b, 'x int', map(concat('mo', 'de'), 'FAILFAST')).x = 1", "leave the option mode out"),
+        ("map_from_arrays(array(b), array(b)) is null", "stops the job"),
+        ("printf('%s', b) = 'x'", "stops the job"),
+        ("cast(b as interval second) is null", "casts to an interval"),
         ("decode(unhex(b), b) = 'x'", "decode() needs a constant as argument 2"),
         ("encode(b, lower('UTF-8')) is null", "encode() needs a constant as argument 2"),
         ("encode(b, 'klingon') is null", "'klingon' is not a character set; write one of: iso-8859-1, us-ascii"),

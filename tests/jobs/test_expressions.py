@@ -244,7 +244,6 @@ def test_a_text_with_a_format_is_a_time(spark: Any, text: str) -> None:
         ("date_format(served_at, 'no pattern') = 'x'", "stops on a row of ordinary values"),
         ("request_id rlike '('", "stops on a row of ordinary values"),
         ("from_utc_timestamp(served_at, 'Europe/Nowhere') is null", "stops on a row of ordinary values"),
-        ("format_string('%d', request_id) = 'x'", "stops on a row of ordinary values"),
         ("element_at(split(request_id, 'a'), cast(user_id as int)) = 'x'", "stops the job where the index is 0"),
     ],
 )

@@ -285,6 +285,17 @@ def test_every_way_to_write_an_instant_is_understood_or_quarantined(world: World
 GOOD = '{"id": "x", "k": 1, "t": "2026-11-01T00:00:01Z"}'
 
 
+def test_the_where_of_the_left_stream_is_not_asked_of_a_right_topic(world: World) -> None:
+    """Its columns need not be there."""
+    columns = "{id: string, k: bigint, t: timestamp}\n  key"
+    assert columns in PIPELINE
+    left = f"{columns.replace('}', ', kind: string}')}".replace("\n  key", "\n  where: \"kind = 'feed'\"\n  key")
+    ctx = made(world, PIPELINE.replace(columns, left, 1), {"served": 1, "likes": 1})
+    world.produce([event("served", 0, 1), event("likes", 0, 2)])
+    seen = world.land(ctx)
+    assert sum(row["landed"] for row in seen.rows) == 2
+
+
 def test_text_that_is_not_one_json_object_is_malformed(world: World) -> None:
     ctx = made(world, PIPELINE, {"served": 1, "likes": 1}, now=1_000)
     broken = [

@@ -113,3 +113,33 @@ def test_a_mended_pipeline_file_reads_what_the_old_one_could_not(world: World) -
     assert counts(clocks.observe(mended.home)) == (2, 2, 0, 0)
     assert sum(row["_reconsidered"] is not None for row in world.table(mended, f"landing/{landing.name}")) == 1
     require_intact(mended.home)
+
+
+VIEWS = """\
+  - name: views
+    role: feature
+    topic: {t}.likes
+    columns: {id: string, k: bigint, t: timestamp}
+    key: [k]
+    event_time: t
+    out_of_orderness: 5s
+    window: {before: 0s, after: 2m}
+grace: 30s
+"""
+
+
+def test_a_record_that_only_another_stream_can_read_leaves_its_row_in_doubt(world: World) -> None:
+    likes = "topic: {t}.likes\n    columns: {id: string, k: bigint, t: timestamp"
+    text = PIPELINE.replace(likes, f"{likes}, price: int").replace("grace: 30s\n", VIEWS)
+    behind = made(world, text, {"served": 1, "likes": 1}, now=500)
+    ctx = replace(behind, now=lambda: at(1_000))
+    topic, partition, value, stamp = event("likes", 0, 600)
+    world.produce([(topic, partition, value[:-1] + b', "price": "cheap"}', stamp)])
+    world.land(behind)
+    world.produce([event("served", 0, 590), event("served", 0, 900, key=9), event("likes", 0, 900, key=9)])
+    world.land(ctx)
+    reconsider(ctx)
+    world.train(ctx)
+    (row,) = [row for row in world.training(ctx) if row["k"] == 1]
+    assert (row["label_state"], row["label_reason"]) == ("unknown", "label_quarantined")
+    assert len(row["views"]) == 1

@@ -243,3 +243,29 @@ def test_a_batch_must_hold_one_row_per_delivered_record() -> None:
     for delivered in (2, 4):
         with pytest.raises(BalanceBroken, match=f"holds 3 rows, but {delivered} records were delivered"):
             check_delivered(batch, counts, delivered)
+
+
+def test_what_was_deleted_of_a_partition_that_was_never_landed_is_lost() -> None:
+    two = Topic("t", "id", (Partition(0, 0, 9), Partition(1, 3, 9)))
+    with pytest.raises(OffsetsGone, match=r"t/1:0-3"):
+        next_batch(two, at(200), [row(9)], NOTHING)
+    batch = next_batch(two, at(200), [row(9)], GivenUp((Lost("t", 1, 0, 3),), "ann", "retention"))
+    assert batch.ranges == {0: (9, 9, 9), 1: (3, 9, 9)}
+    (gap,) = batch.gaps
+    assert (gap.epoch, gap.newest_before) == (0, None)
+
+
+def test_what_was_deleted_of_a_topic_that_was_made_anew_is_lost_too() -> None:
+    with pytest.raises(OffsetsGone, match=r"t/0:0-4"):
+        next_batch(topic(4, 9, "another"), at(200), [row(9)], NOTHING)
+    batch = next_batch(topic(4, 9, "another"), at(200), [row(9)], GivenUp((Lost("t", 0, 0, 4),), "ann", "retention"))
+    (gap,) = batch.gaps
+    assert (batch.epoch, gap.epoch, gap.newest_before) == (1, 1, None)
+
+
+def test_what_was_deleted_before_the_first_landing_is_a_gap_without_anybodys_act() -> None:
+    batch = next_batch(topic(4, 9), at(200), [], NOTHING)
+    (gap,) = batch.gaps
+    assert (gap.lost, gap.epoch, gap.batch, gap.who) == (Lost("t", 0, 0, 4), 0, 1, "landing")
+    assert gap.at_pin(1, seconds(10), seconds(60)) == Gap("t", None, at(260))
+    assert next_batch(topic(0, 9), at(200), [], NOTHING).gaps == ()

@@ -115,6 +115,13 @@ def _arguments(tokens: list[Token]) -> Iterator[list[Token]]:
             return
 
 
+def _names_mode(argument: list[Token]) -> bool:
+    """Whether an argument has the text `mode`, or a text that is computed and may become it."""
+    texts = {token.text.strip().lower() for token in argument if token.token_type == TokenType.STRING}
+    words = {token.text.lower() for token in argument if token.token_type != TokenType.STRING}
+    return "mode" in texts or any(_WORD.fullmatch(word) and word != "map" for word in words)
+
+
 def _is_constant(argument: list[Token]) -> bool:
     """Whether an argument is one text or one number."""
     unsigned = argument[1:] if argument and argument[0].token_type == TokenType.DASH else argument
@@ -243,7 +250,9 @@ class _Reading:
 
     @staticmethod
     def argument_problems(word: str, arguments: list[list[Token]]) -> Iterator[str]:
-        """Arguments of a call that must be constants and are none, or that name an unknown character set."""
+        """Arguments of a call that must be constants and are none, or that would let a record stop the job."""
+        if word in ("from_json", "from_csv") and any(_names_mode(argument) for argument in arguments[2:]):
+            yield f"{word}(): a text that does not fit is NULL or has NULLs; leave the option mode out"
         for position in CONSTANT_ARGUMENTS.get(word, ()):
             if word == "decode" and len(arguments) > 2:  # the other decode, which is a list of cases
                 return
@@ -290,6 +299,8 @@ class _Reading:
                 yield "holds a *; name the columns"
             elif isinstance(node, (exp.Placeholder, exp.Parameter)):
                 yield "holds a parameter; write the value itself"
+            elif isinstance(node, exp.Cast) and "INTERVAL" in node.to.sql("spark").upper():
+                yield "casts to an interval, which stops the job where a text is none; use try_make_interval()"
             elif self.is_computed_constant(node):
                 yield f"{short(node.sql('spark'))} is computed from constants alone; write its value"
 

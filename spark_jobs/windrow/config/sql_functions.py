@@ -35,8 +35,8 @@ unix_timestamp weekday weekofyear year
 """
 _TEXTS = """
 ascii base64 bit_length btrim char char_length character_length chr collate collation concat_ws contains decode
-elt encode endswith find_in_set format_number format_string initcap instr is_valid_utf8 lcase left len length
-levenshtein locate lower lpad ltrim luhn_check make_valid_utf8 mask octet_length overlay position printf quote
+elt encode endswith find_in_set format_number initcap instr is_valid_utf8 lcase left len length
+levenshtein locate lower lpad ltrim luhn_check make_valid_utf8 mask octet_length overlay position quote
 regexp_count regexp_extract regexp_extract_all regexp_instr regexp_replace regexp_substr repeat replace right
 rpad rtrim soundex split split_part startswith substr substring substring_index to_char to_varchar
 translate trim try_to_binary try_to_number try_validate_utf8 ucase upper
@@ -63,7 +63,7 @@ aggregate array_sort exists filter forall map_filter map_zip_with reduce transfo
 transform_values zip_with
 """
 _MAPS = """
-map map_concat map_contains_key map_entries map_from_arrays map_from_entries map_keys map_values str_to_map
+map map_concat map_contains_key map_entries map_from_entries map_keys map_values str_to_map
 """
 _STRUCTS = """
 named_struct struct
@@ -108,6 +108,9 @@ STOPPING = {
     "url_decode": "try_url_decode()",
     "validate_utf8": "try_validate_utf8()",
     "sequence": "transform() with the index as second variable of the lambda",
+    "map_from_arrays": "map_from_entries(arrays_zip(…))",
+    "format_string": "concat(), with format_number() for numbers",
+    "printf": "concat(), with format_number() for numbers",
 }
 """Functions that stop the job where the value in a record does not fit → what to call instead."""
 
@@ -118,7 +121,6 @@ _CONSTANT = """
 -2: convert_timezone
 -3: convert_timezone
 -1: ilike like regexp rlike
-0: format_string printf
 1: bit_get date_format decode encode format_number from_unixtime from_utc_timestamp getbit lpad regexp_count
 1: regexp_extract regexp_extract_all regexp_instr regexp_like regexp_replace regexp_substr repeat rpad split str_to_map
 1: to_date to_timestamp to_timestamp_ltz to_timestamp_ntz to_unix_timestamp to_utc_timestamp try_to_date

@@ -17,6 +17,7 @@ from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
+from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -64,8 +65,11 @@ def require_sound(spark: SparkSession, pipeline: Pipeline) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence PySpark, which logs each failed analysis with plan and trace: the finding has the reason in one line."""
-    loggers = [logging.getLogger(name) for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger")]
+    """Silence PySpark, which logs each failed analysis with plan and trace: the finding has the reason in one line.
+
+    The loggers are asked for as PySpark does it: a plain one under these names could not take its arguments later.
+    """
+    loggers = [PySparkLogger.getLogger(name) for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.CRITICAL)

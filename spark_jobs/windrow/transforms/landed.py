@@ -33,9 +33,11 @@ def count_by_partition(rows: DataFrame, pipeline: Pipeline, topic: str) -> DataF
     """
     good = F.col(QUARANTINED).isNull()
     has_time = good & F.col(EVENT_TIME).isNotNull()
-    served = good & F.lit(topic in pipeline.left.topics) & ~is_unreadable(pipeline.left)
-    if pipeline.left.where and topic in pipeline.left.topics:
-        served = served & F.expr(pipeline.left.where)
+    served = F.lit(False)
+    if topic in pipeline.left.topics:  # a right topic may lack the columns of the left stream's `where`
+        served = good & ~is_unreadable(pipeline.left)
+        if pipeline.left.where:
+            served = served & F.expr(pipeline.left.where)
     return rows.groupBy(PARTITION).agg(
         F.count_if(good).alias("landed"),
         F.count_if(~good).alias("quarantined"),

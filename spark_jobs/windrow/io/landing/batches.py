@@ -189,6 +189,21 @@ def quarantined(spark: SparkSession, path: str, batch: Batch) -> DataFrame | Non
     return bad if again is None else bad.join(again, on=list(ROW_ID), how="left_anti")
 
 
+def without_replaced(rows: DataFrame, again: DataFrame) -> DataFrame:
+    """Return landing rows without those that a reconsidered row stands for.
+
+    The row that stands for a quarantined one has its id, and may be unreadable for one stream of several: it stays.
+
+    Args:
+        again: what `reconsidered` returns.
+    """
+    stands = again.withColumn("_stands", F.lit(True))
+    kept = rows.join(stands, on=list(ROW_ID), how="left").where(
+        F.col(RECONSIDERED).isNotNull() | F.col("_stands").isNull()
+    )
+    return kept.select(*rows.columns)
+
+
 def reconsidered(spark: SparkSession, path: str, pin: int) -> DataFrame | None:
     """Return the row ids of the reconsidered rows up to a batch; None where no file can hold one, as the log shows.
 

@@ -25,6 +25,14 @@ class BrokerUnreachable(NotReady):
     """No answer from Kafka. A retry helps once the broker is up; nothing was landed, the clock did not move."""
 
 
+_NO_ID = "A" * 22
+"""A zero UUID as Kafka writes it."""
+
+
+class TopicWithoutId(NotReady):
+    """The broker is older than topic ids, or keeps them from this client."""
+
+
 class TopicMissing(NotReady):
     """The broker does not have a topic of the pipeline."""
 
@@ -75,6 +83,11 @@ def _topic(client: AdminClient, name: str, future: Any, settings: Any) -> Topic:
                 "`topic:` in the pipeline file; `windrow simulate` creates the topics it writes."
             ) from None
         raise
+    if str(topic.topic_id) == _NO_ID:
+        raise TopicWithoutId(
+            f"the broker reports no id for topic {name!r}: a topic that is deleted and created again would not be "
+            "noticed, and its records would be taken for landed ones. Windrow needs a broker of Kafka 2.8 or later."
+        )
     numbers = [p.id for p in topic.partitions]
     begins = _offsets(client, name, numbers, OffsetSpec.earliest())
     ends = _offsets(client, name, numbers, OffsetSpec.latest())

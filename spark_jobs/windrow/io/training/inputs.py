@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from windrow.columns import BATCH, EVENT_TIME, LANDING_TYPES, QUARANTINED, RECORD_AT, ROW_ID, UNREADABLE_VALUES
+from windrow.columns import BATCH, EVENT_TIME, LANDING_TYPES, QUARANTINED, RECORD_AT, UNREADABLE_VALUES
 from windrow.config import Pipeline, RightStream, Stream
 from windrow.home import Home
 from windrow.io.delta import lookup, scan
@@ -155,7 +155,7 @@ def _doubtful_of(
     for topic in stream.topics:
         again = batches.reconsidered(spark, home.landing(topic), pins.get(topic, 0))
         if again is not None:
-            rows = rows.join(again, on=list(ROW_ID), how="left_anti")
+            rows = batches.without_replaced(rows, again)
     return None if rows.isEmpty() else rows
 
 

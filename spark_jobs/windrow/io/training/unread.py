@@ -22,9 +22,7 @@ from windrow.columns import (
     EVENT_TIME,
     LANDING_TYPES,
     QUARANTINED,
-    RECONSIDERED,
     RECORD_AT,
-    ROW_ID,
     TOPIC,
     UNREADABLE_VALUES,
 )
@@ -69,11 +67,7 @@ def _of_topic(
     rows = rows.where((F.col(BATCH) <= pin) & (at >= F.lit(lo)) & (at < F.lit(hi)) & _is_unread(home, topic))
     again = batches.reconsidered(spark, path, pin)
     if again is not None:
-        # the row that stands for a quarantined one has its id, and may be unreadable for one stream of several
-        stands = again.withColumn("_stands", F.lit(True))
-        rows = rows.join(stands, on=list(ROW_ID), how="left").where(
-            F.col(RECONSIDERED).isNotNull() | F.col("_stands").isNull()
-        )
+        rows = batches.without_replaced(rows, again)
     return rows.select(TOPIC, at.alias(EVENT_TIME))
 
 

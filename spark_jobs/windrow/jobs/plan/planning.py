@@ -44,9 +44,16 @@ class Known:
         """Every publication, repaired.
 
         Raises:
-            BadRequest: one has another interval length than the pipeline file.
+            BadRequest: one has another interval length than the pipeline file, or is before its start.
         """
         rows = publications.repaired(self._ctx.home, self._columns)
+        first = min((row["interval"] for row in rows), default=None)
+        if first is not None and first < self._ctx.pipeline.start:
+            raise BadRequest(
+                f"{self._ctx.pipeline.name} has published from {shown_instant(first)} on, and its file now starts at "
+                f"{shown_instant(self._ctx.pipeline.start)}: rows before that would count as left out. Put `start` "
+                "back, or give the pipeline a new name."
+            )
         for row in rows:
             length = row["interval_end"] - row["interval"]
             if length != self._ctx.pipeline.interval:

@@ -41,6 +41,9 @@ def lacks(held: Held, clock: Sequence[ClockRow]) -> str | None:
         return f"holds batches up to {held.batch}, and batch {batch} was landed"
     if held.batch > batch:
         return None
+    of_topic = {row["partition"] for row in clock if row["topic_id"] == held.topic_id}
+    if of_topic and (unknown := held.next_offsets.keys() - of_topic):
+        return f"holds records of partition {min(unknown)} by its batch {batch}, of which the clock says nothing"
     for row in clock:
         position = held.next_offsets.get(row["partition"], row["next_offset"])
         if row["topic_id"] == held.topic_id and position != row["next_offset"]:

@@ -3,7 +3,8 @@
     position is known and readable            ─▶ a batch from the position on
     position before the broker's first offset ─▶ lost: landing fails until a person gives the range up (rule 13)
     position after the broker's end offset    ─▶ the broker lost records that are landed here: landing fails for good
-    no position                               ─▶ a batch from the earliest offset, never from the latest
+    no position                               ─▶ a batch from the earliest offset, never from the latest; what is gone
+                                                 before that is a gap (at the first landing of a topic) or lost
 
 The position of a partition is `next_offset` in its newest row of the `clock` table.
 """
@@ -68,7 +69,9 @@ def next_batch(topic: Topic, landed_at: datetime, previous: Sequence[ClockRow], 
         # A topic that was deleted and created again has another id: its offsets begin anew, in another epoch.
         epoch = previous[0]["epoch"] + (not same)
         number = previous[0]["batch"] + 1
-    gaps = _accepted(lost_ranges(topic, previous), given_up, previous, number, landed_at)
+    gaps = _accepted(lost_ranges(topic, previous), given_up, previous, epoch, number, landed_at)
+    if not previous:
+        gaps = _before_the_first(topic, landed_at)
     positions = {row["partition"]: row["next_offset"] for row in same}
     ranges = {}
     for p in topic.partitions:
@@ -97,7 +100,7 @@ def reconsidering_batch(
     return Batch(topic.name, topic.id, first["epoch"], first["batch"] + 1, landed_at, ranges, reconsidered=decided)
 
 
-def lost_ranges(topic: Topic, previous: Iterable[ClockRow]) -> list[Lost]:
+def lost_ranges(topic: Topic, previous: Sequence[ClockRow]) -> list[Lost]:
     """Offsets that were not landed yet and that the broker has deleted.
 
     Args:
@@ -122,11 +125,34 @@ def lost_ranges(topic: Topic, previous: Iterable[ClockRow]) -> list[Lost]:
                 "their offsets to others. Nothing was landed. Create the topic anew; its rows then have an epoch of "
                 "their own."
             )
-    return lost
+    return [*lost, *_unseen(topic, previous)] if previous else lost
+
+
+def _unseen(topic: Topic, previous: Iterable[ClockRow]) -> list[Lost]:
+    """What partitions that were never landed have lost: those that joined a topic, or all of one that is made anew."""
+    landed = {row["partition"] for row in previous if row["topic_id"] == topic.id}
+    return [Lost(topic.name, p.number, 0, p.begin) for p in topic.partitions if p.number not in landed and p.begin]
+
+
+def _before_the_first(topic: Topic, landed_at: datetime) -> tuple[AcceptedGap, ...]:
+    """What the broker had deleted before the first landing of a topic: a gap without anybody's act.
+
+    Nobody can bring it back, and every long-lived topic has it. But a row whose labels may be in there is no negative.
+    """
+    why = "deleted before the first landing"
+    return tuple(
+        AcceptedGap(one, epoch=0, batch=1, newest_before=None, accepted_at=landed_at, who="landing", why=why)
+        for one in _unseen(topic, ())
+    )
 
 
 def _accepted(
-    lost: Sequence[Lost], given_up: GivenUp, previous: Iterable[ClockRow], number: int, landed_at: datetime
+    lost: Sequence[Lost],
+    given_up: GivenUp,
+    previous: Iterable[ClockRow],
+    epoch: int,
+    number: int,
+    landed_at: datetime,
 ) -> tuple[AcceptedGap, ...]:
     """The lost ranges as gaps of batch `number`; refused if a person has not given up each of them."""
     if missing := [one for one in lost if one not in given_up.lost]:
@@ -138,18 +164,21 @@ def _accepted(
             f"among them become unknown: `windrow land NAME {accept} --reason '…'`."
         )
     rows = {row["partition"]: row for row in previous}
-    return tuple(
-        AcceptedGap(
+
+    def gap(one: Lost) -> AcceptedGap:
+        row = rows.get(one.partition)
+        is_known = row is not None and row["next_offset"] == one.start
+        return AcceptedGap(
             one,
-            epoch=rows[one.partition]["epoch"],
+            epoch=row["epoch"] if row is not None and is_known else epoch,
             batch=number,
-            newest_before=rows[one.partition]["newest_at"],
+            newest_before=row["newest_at"] if row is not None and is_known else None,
             accepted_at=landed_at,
             who=given_up.who,
             why=given_up.why,
         )
-        for one in lost
-    )
+
+    return tuple(map(gap, lost))
 
 
 def refuse_not_lost(given_up: GivenUp, topics: Iterable[Topic], previous: Sequence[ClockRow]) -> None:
