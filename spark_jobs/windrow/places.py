@@ -91,7 +91,8 @@ def _folders(text: str | None) -> list[Path]:
 
 @cache
 def _templates() -> str:
-    files = sorted((Path(__file__).parent / "platform" / "conf").iterdir())
+    platform = Path(__file__).parent / "platform"
+    files = [*sorted((platform / "conf").iterdir()), platform / "ivy.xml", platform / "ConditionalLogStore.java"]
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
 
 
@@ -193,7 +194,8 @@ class Places:
     def spark_conf(self) -> Path:
         """Folder of the spark-defaults.conf that every Spark start of this code reads.
 
-        Checkouts of several versions may share the cache, so it carries a digest of the templates.
+        Checkouts of several versions may share the cache, so it carries a digest of the templates and of what decides
+        about the jars that they name.
         """
         return self.cache / "spark" / f"conf-{_templates()}"
 
