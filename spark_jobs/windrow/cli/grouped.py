@@ -8,10 +8,11 @@ from typing import Any
 from typer.core import TyperGroup
 
 TASKS: Mapping[str, Sequence[str]] = {
-    "First steps": ("demo", "up", "down", "status", "simulate"),
+    "First steps": ("setup", "demo", "up", "down", "status", "simulate"),
     "Land and publish": ("land", "train", "clock", "publications", "health"),
     "Late data and decisions": ("late", "rebuild", "override", "rollback"),
     "Questions and checks": ("explain", "verify", "reconcile", "lag-impact", "summarise", "maintain"),
+    "For trainers": ("snapshot", "snapshots", "export"),
     "Pipeline files": ("pipeline", "scenario"),
 }
 """Commands by task, in the order in which people meet them."""
