@@ -22,6 +22,7 @@ def test_the_jars_of_delta_and_spark_have_the_versions_of_the_packages() -> None
 
 def test_delta_and_spark_are_declared_and_pinned() -> None:
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
-    declared = dict(name.split("==") for name in project["dependencies"] if "==" in name)
+    extras = [name for names in project["optional-dependencies"].values() for name in names]
+    declared = dict(name.split("==") for name in [*project["dependencies"], *extras] if "==" in name)
     assert declared["delta-spark"] == version("delta-spark")
     assert declared["pyspark"] == declared["pyspark-client"] == version("pyspark")
