@@ -100,11 +100,21 @@ class Matured(Histories):
 
 
 def test_cut_rows_of_random_histories_are_those_of_a_rebuild_with_that_window() -> None:
+    """Hypothesis draws from constants of the loaded code too, so what 60 histories meet changes: it goes on then."""
+    usual = {"labels cut", "None > None", "null_key > null_key", "side_silent > side_silent", "drained > drained"}
     COMPARED.clear()
+    for many in (60, 300, 1_500):
+        _live(many)
+        if usual <= COMPARED.keys():
+            return
+    assert usual <= COMPARED.keys()
+
+
+def _live(many: int) -> None:
     run_state_machine_as_test(
         Matured,
         settings=settings(
-            max_examples=60,
+            max_examples=many,
             stateful_step_count=20,
             deadline=None,
             derandomize=True,
@@ -113,8 +123,6 @@ def test_cut_rows_of_random_histories_are_those_of_a_rebuild_with_that_window() 
             suppress_health_check=list(HealthCheck),
         ),
     )
-    usual = {"labels cut", "None > None", "null_key > null_key", "side_silent > side_silent", "drained > drained"}
-    assert usual <= COMPARED.keys()
 
 
 # ---- outages, and several label streams
