@@ -3,8 +3,7 @@
     set-up ─▶ a small run with Delta ─▶ JVM writes `classes-….jsa` at its end ─▶ `-XX:SharedArchiveFile` in the one
                                                                                  configuration maps it
 
-It saves about a quarter of a driver's cold start. A JVM that cannot use it (another Java, other jars, no archive)
-starts without it and reports nothing. The JVM refuses an archive where the class path has a folder with files in it.
+It saves about a quarter of a driver's cold start. A JVM that cannot use it starts without it. The JVM refuses an archive where the class path has a folder with files in it.
 Spark puts `SPARK_CONF_DIR` onto the class path, therefore that variable names an empty folder, and
 spark-defaults.conf is passed as `--properties-file`.
 """
@@ -23,11 +22,14 @@ from pathlib import Path
 from windrow.places import Places
 
 
-def path(places: Places, java_home: Path, class_path: str) -> Path:
-    """Path of the archive for this Java, this Spark and what its class path begins with, whether it exists or not."""
+def path(places: Places, java_home: Path, spark_home: Path, class_path: str) -> Path:
+    """Path of the archive for this Java, this Spark and its class path, whether it exists or not.
+
+    The JVM compares the class path letter by letter, so the same PySpark in another folder needs another archive.
+    """
     release = java_home / "release"
     java = release.read_bytes() if release.exists() else str(java_home).encode()
-    digest = hashlib.sha256(java + version("pyspark").encode() + class_path.encode()).hexdigest()[:12]
+    digest = hashlib.sha256(java + f"{version('pyspark')} {spark_home} {class_path}".encode()).hexdigest()[:12]
     return places.cache / "spark" / f"classes-{digest}.jsa"
 
 

@@ -1,7 +1,7 @@
 """Fetch every jar once, and write the one Spark configuration that all Spark starts read.
 
     <cache>/jars-<hash of ivy.xml>/<set>           complete or absent: filled in a temporary folder, then renamed
-    <cache>/spark/conf-<hash of the templates>     spark-defaults.conf, log4j2.properties
+    <cache>/spark/conf-<hash>                      spark-defaults.conf, log4j2.properties
     <cache>/spark/classes-<hash>.jsa               class-data archive (see `archive`), made by the set-up
 
 The jars are put onto the class path (`extraClassPath`), not into `spark.jars`: a local session starts a second sooner,
@@ -110,8 +110,7 @@ def _missing(target: Path, sets: Collection[str]) -> list[str]:
 def warm_up(places: Places, report: Progress = print) -> None:
     """Make the class-data archive, once (see `archive`). Call `ensure` first."""
     with FileLock(places.cache / "jars.lock"):
-        java = java_home(find_java(os.environ))
-        archive.make(archive.path(places, java, _class_path(places)), environment(places), report)
+        archive.make(_archive(places, find_java(os.environ)), environment(places), report)
 
 
 def environment(places: Places, *, large: bool = False) -> dict[str, str]:
@@ -266,14 +265,17 @@ def _class_path(places: Places) -> str:
     return os.pathsep.join(f"{jars}/{name}/*" for name in ("spark", "s3") if (jars / name).is_dir())
 
 
+def _archive(places: Places, java: Path) -> Path:
+    return archive.path(places, java_home(java), spark_home(), _class_path(places))
+
+
 def _configure(places: Places, java: Path) -> None:
     """Write the configuration files that differ from their templates."""
     places.spark_no_conf.mkdir(parents=True, exist_ok=True)
     places.spark_conf.mkdir(parents=True, exist_ok=True)
-    jars = _class_path(places)
     values = {
-        "jars": jars,
-        "classes": str(archive.path(places, java_home(java), jars)),
+        "jars": _class_path(places),
+        "classes": str(_archive(places, java)),
         "conf": str(places.spark_conf),
     }
     for template in sorted(_TEMPLATES.iterdir()):
