@@ -15,7 +15,7 @@ UV_HOME := $(WINDROW_CACHE)/uv-$(UV_VERSION)
 UV := $(UV_HOME)/bin/uv
 BIN := .venv/bin
 
-.PHONY: help setup demo cluster failover test fast faults breaks check docs bench soak dist clean preflight
+.PHONY: help setup demo cluster failover test fast faults breaks check docs bench soak dist images clean preflight
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1|/' | awk -F'|' '{printf "make %-8s %s\n", $$1, $$2}'
@@ -69,6 +69,9 @@ soak: setup ## run traffic and faults for MINUTES (60), from SEED (1), and compa
 
 dist: $(UV) ## build the wheel, for an Airflow and a Spark that are there already (docs/INSTALL.md)
 	@$(UV) build --wheel --out-dir dist
+
+images: $(UV) ## check docker/, and build the image with docker or buildah (minutes)
+	@UV=$(UV) docker/images.sh
 
 clean: ## stop the platform and remove the environment; tables in .windrow and the jars are kept
 	@for home in "$${WINDROW_HOME:-.windrow}" .windrow/cluster; do \

@@ -1,79 +1,79 @@
-"""docker/compose.yaml, as far as it can be read without a container engine: ports, addresses, secrets."""
+"""docker/compose.yaml and docker/Dockerfile, as far as they can be read without a container engine."""
 
 from __future__ import annotations
 
 import re
 import shlex
 import subprocess
+import sys
 from typing import Any
 
 import pytest
 import yaml
 
+from windrow import platform
 from windrow.places import PROJECT, Places
-from windrow.platform import airflow
+from windrow.platform import airflow, cluster
 from windrow.platform.processes import Address
 
 COMPOSE = yaml.safe_load((PROJECT / "docker" / "compose.yaml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+RUN = ["python", "-m", "windrow.platform", "run", "--cluster"]
 
 
-def filled(value: Any) -> Any:
-    """A value of the file as Compose reads it where no variable is set."""
-    if isinstance(value, dict):
-        return {name: filled(inner) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [filled(inner) for inner in value]
-    return re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", value) if isinstance(value, str) else value
+def test_the_services_are_the_parts_of_a_cluster() -> None:
+    assert {name: part["command"] for name, part in SERVICES.items()} == {
+        name: [*RUN, name] for name in platform.CLUSTER_PARTS
+    }
+    for name, part in SERVICES.items():
+        assert part["healthcheck"]["test"] == ["CMD", "python", "-m", "windrow.platform", "answers", name]
+    assert set(SERVICES["airflow"]["depends_on"]) == {*platform.CLUSTER_PARTS} - {"airflow"}
 
 
-def option(service: str, name: str) -> str:
-    words = filled(SERVICES[service]["command"])
-    return str(words[words.index(name) + 1])
-
-
-def test_no_two_processes_want_the_same_port() -> None:
-    kafka = Address.parse(Places.from_env({}).kafka).port
-    ports = [airflow.PORT, airflow.PORT + 1, kafka, kafka + 1, int(option("spark-master", "--port"))]
-    ports += [int(option(service, "--webui-port")) for service in ("spark-master", "spark-worker")]
-    assert len(set(ports)) == len(ports) == 7
+def test_the_ports_it_names_are_those_of_the_parts_and_no_two_are_the_same() -> None:
+    known = cluster.DEFAULTS
+    brokers = [Address.parse(text).port for text in known["WINDROW_KAFKA"].split(",")]
+    spark = Address.parse(known["WINDROW_SPARK_MASTER"].removeprefix("spark://")).port
+    single = [Address.parse(known[name]).port for name in ("WINDROW_POSTGRES", "WINDROW_STORE")]
+    ports = [
+        airflow.PORT,
+        airflow.PORT + 1,
+        *brokers,
+        *[port + 1 for port in brokers],
+        *range(spark, spark + 4),
+        *single,
+    ]
+    assert len(set(ports)) == len(ports) == 14
+    named = re.findall(r"\b1\d{4}\b", (PROJECT / "docker" / "compose.yaml").read_text())
+    assert {int(port) for port in named} == {*ports} - {spark + 2}  # a range is named by its ends
 
 
 @pytest.mark.parametrize("service", sorted(SERVICES))
-def test_everything_listens_on_the_loopback_unless_it_is_told_otherwise(service: str) -> None:
-    part = filled(SERVICES[service])
-    assert part["network_mode"] == "host"
+def test_everything_listens_on_the_loopback_and_no_secret_stands_in_the_file(service: str) -> None:
+    part = SERVICES[service]
+    assert (part["network_mode"], part["pid"]) == ("host", "host")
     assert "ports" not in part
-    assert part["environment"]["SPARK_LOCAL_IP"] == "127.0.0.1"
-    assert part["environment"]["WINDROW_SPARK_MASTER"] == "spark://127.0.0.1:7077"
-    if service.startswith("spark-"):
-        assert option(service, "--host") == "127.0.0.1"
-    assert Address.parse(Places.from_env(part["environment"]).kafka).host == "127.0.0.1"
     assert "0.0.0.0" not in str(part)
+    assert list(part["environment"]) == ["WINDROW_UMASK"]
 
 
-@pytest.mark.parametrize("service", sorted(SERVICES))
-def test_sparks_processes_share_a_secret_that_only_a_file_holds(service: str) -> None:
-    part = filled(SERVICES[service])
-    assert part["secrets"] == ["spark"]
-    assert part["environment"]["WINDROW_SPARK_SECRETS"] == "/run/secrets/spark"
-    if service.startswith("spark-"):
-        assert option(service, "--properties-file") == "/run/secrets/spark"
-    words = " ".join([*map(str, part.get("command", [])), *(f"{n}={v}" for n, v in part["environment"].items())])
-    assert not re.search(r"(?i)(authenticate|password|token|key)\b|secret[^s/]", words), words
+def test_a_part_that_is_unknown_or_only_a_clusters_is_refused() -> None:
+    for words in (["run", "store"], ["run", "--cluster", "zookeeper"], ["answers", "nothing"]):
+        done = subprocess.run([sys.executable, *RUN[1:3], *words], capture_output=True, text=True)
+        assert (done.returncode, "foreground" in done.stderr) == (2, True)
 
 
-def test_the_secret_stays_out_of_repository_and_image() -> None:
-    file = COMPOSE["secrets"]["spark"]["file"]
-    assert COMPOSE["secrets"] == {"spark": {"file": file}}
-    name = f"docker/{file.removeprefix('./')}"
-    assert name in (PROJECT / ".gitignore").read_text().splitlines()
-    assert name in (PROJECT / "docker" / "Dockerfile.dockerignore").read_text().splitlines()
+def test_a_part_that_does_not_run_does_not_answer(places: Places) -> None:
+    environ = {"WINDROW_HOME": str(places.home), "PATH": "/usr/bin:/bin"}
+    done = subprocess.run([sys.executable, *RUN[1:3], "answers", "kafka"], env=environ, capture_output=True, text=True)
+    assert done.returncode == 1, done.stderr
 
 
 @pytest.mark.parametrize(("variable", "mask"), [("", "0077"), ("WINDROW_UMASK=027 ", "0027")])
 def test_containers_write_for_their_owner_only(variable: str, mask: str) -> None:
-    [line] = re.findall(r'(?m)^ENTRYPOINT \["tini", "--", (.*)\]$', (PROJECT / "docker" / "Dockerfile").read_text())
+    [line] = re.findall(
+        r'(?m)^ENTRYPOINT \["tini", "-s", "--", (.*)\]$', (PROJECT / "docker" / "Dockerfile").read_text()
+    )
     entry = yaml.safe_load(f"[{line}]")
     command = f"{variable}{shlex.join([*entry, 'sh', '-c', 'umask'])}"
     assert subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True).stdout.strip() == mask

@@ -71,15 +71,11 @@ def up(
 
 def _up_cluster() -> None:
     """Start every part of a cluster, after a look at whether this home can be one's."""
-    known = platform.cluster.environment(os.environ)
-    places = Places.from_env({**os.environ, **known})
-    platform.Broker(places).require_own_data()
-    platform.Airflow(places).require_own_data()
-    file = platform.cluster.write_env(known)
-    os.environ.update(known)
+    places = platform.cluster.join(os.environ)
     platform.up(places, console.print, only=("store",))
     require_conditional(places.tables or "")
-    platform.up(places, console.print, only=platform.CLUSTER_PARTS)
+    platform.up(places, console.print, only=set(platform.CLUSTER_PARTS) - {"store"})
+    file = platform.cluster.env_file(places.home)
     console.print(f"The cluster is up. For commands on it, in each shell: source {file}")
     _show_login(places)
 
@@ -89,18 +85,10 @@ def _show_login(places: Places) -> None:
     console.print(f"Airflow: {airflow.url}  user {airflow.login.user}, password: `windrow status --password`")
 
 
-def _places() -> Places:
-    """Places of this shell; in a cluster's home those of the cluster, also where its `env` was not sourced."""
-    home = Places.from_env(os.environ).home
-    if platform.cluster.is_in(home):
-        os.environ.update(platform.cluster.environment(os.environ))
-    return Places.from_env(os.environ)
-
-
 def down() -> None:
     """Stop the local platform; nothing is lost, and `windrow up` continues from here."""
-    places = _places()
-    only = platform.CLUSTER_PARTS if platform.cluster.is_in(places.home) else platform.PARTS
+    places = platform.cluster.places_of(os.environ)
+    only = platform.CLUSTER_PARTS if platform.cluster.is_in(places.home) else ("store", *platform.PARTS)
     platform.down(places, console.print, only)
 
 
@@ -109,7 +97,7 @@ def status(
     password: Annotated[bool, typer.Option("--password", help="Also print Airflow's password.")] = False,
 ) -> None:
     """Show what runs, where, and for how long. The exit code is 0 even if nothing runs."""
-    places = _places()
+    places = platform.cluster.places_of(os.environ)
     parts = platform.status(places)
     if json:
         print_json([part.to_json() for part in parts])

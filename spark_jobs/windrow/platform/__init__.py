@@ -64,9 +64,9 @@ __all__ = [
 ]
 
 PARTS = ("kafka", "airflow")
-"""Parts that every local platform has; `store` is the third, and `spark` and `postgres` are those of a cluster."""
-CLUSTER_PARTS = ("postgres", "kafka", "spark", "airflow")
-"""Parts of a cluster, in the order in which they start; its store starts before them."""
+"""Parts that every local platform has; `store` is the third."""
+CLUSTER_PARTS = ("store", "postgres", "kafka", "spark", "airflow")
+"""Parts of a cluster, in the order in which they start."""
 _HOME_BYTES = 1024 * 2**20
 
 
@@ -156,7 +156,7 @@ def down(places: Places, report: jars.Progress = print, only: Collection[str] = 
         report("Kafka stopped" if Broker(places).stop() else "Kafka was not running")
     if "postgres" in only:
         report("PostgreSQL stopped" if Postgres(places).stop() else "PostgreSQL was not running")
-    if Store(places).stop():
+    if "store" in only and Store(places).stop():
         report("The object store stopped")
 
 

@@ -3,9 +3,9 @@
     set-up ─▶ a small run with Delta ─▶ JVM writes `classes-….jsa` at its end ─▶ `-XX:SharedArchiveFile` in the one
                                                                                  configuration maps it
 
-It saves about a quarter of a driver's cold start. A JVM that cannot use it starts without it. The JVM refuses an archive where the class path has a folder with files in it.
-Spark puts `SPARK_CONF_DIR` onto the class path, therefore that variable names an empty folder, and
-spark-defaults.conf is passed as `--properties-file`.
+It saves about a quarter of a driver's cold start. A JVM that cannot use it starts without it. An archive is refused
+where the class path has a folder with files in it. Spark puts `SPARK_CONF_DIR` onto the class path, therefore that
+variable names an empty folder, and spark-defaults.conf is passed as `--properties-file`.
 """
 
 from __future__ import annotations

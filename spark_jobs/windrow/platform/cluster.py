@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from pathlib import Path
+
+from filelock import FileLock
 
 from windrow.files import write_whole
 from windrow.places import Places
+from windrow.platform.airflow import Airflow
+from windrow.platform.broker import Broker
 from windrow.platform.conditions import OtherPlatform
 from windrow.platform.processes import Address
 from windrow.platform.spark_cluster import SparkCluster
@@ -69,6 +73,35 @@ def environment(environ: Mapping[str, str]) -> dict[str, str]:
         "WINDROW_TABLES": store.url,
         "WINDROW_SPARK_SECRETS": str(SparkCluster(places, {}).secrets),
     }
+
+
+def places_of(environ: MutableMapping[str, str]) -> Places:
+    """Places of this process. In a cluster's home `environ` gets what `env` says, whether that was sourced or not."""
+    home = Places.from_env(environ).home
+    if is_in(home):
+        environ.update(environment(environ))
+    return Places.from_env(environ)
+
+
+def join(environ: MutableMapping[str, str]) -> Places:
+    """The same, where the process is to be a part of the home's cluster: the home is made one if it is none yet.
+
+    Parts that start at the same time take turns.
+
+    Raises:
+        OtherPlatform: the home is one broker's, or an address in `environ` is not of this machine.
+    """
+    places = Places.from_env(environ)
+    folder = env_file(places.home).parent
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / "env.lock"):
+        known = environment(environ)
+        places = Places.from_env({**environ, **known})
+        Broker(places).require_own_data()
+        Airflow(places).require_own_data()
+        write_env(known)
+    environ.update(known)
+    return places
 
 
 def write_env(environ: Mapping[str, str]) -> Path:

@@ -86,6 +86,8 @@ def folder(places: Places) -> Path:
 def ensure(places: Places, report: Progress = print, also: Collection[str] = ()) -> None:
     """Fetch the jars and write the Spark configuration where they are missing. Idempotent; processes take turns.
 
+    Where nothing is missing nothing is written, so that a cache which an image brings may be read-only.
+
     Args:
         report: gets progress lines for people.
         also: sets that are fetched besides those that every installation needs.
@@ -96,11 +98,17 @@ def ensure(places: Places, report: Progress = print, also: Collection[str] = ())
     java = find_java(os.environ)
     target = folder(places)
     wanted = [*_ALWAYS, *(["s3"] if places.are_in_store else []), *also]
-    require_room(places.cache, 0 if _missing(target, wanted) == [] else _NEEDED_BYTES, "WINDROW_CACHE")
+    missing = _missing(target, wanted)
+    if not missing and not _outdated(places, java):
+        return
+    require_room(places.cache, _NEEDED_BYTES if missing else 0, "WINDROW_CACHE")
     with FileLock(places.cache / "jars.lock"):
         if missing := _missing(target, wanted):
             _fetch(java, target, missing, report)
-        _configure(places, java)
+        places.spark_no_conf.mkdir(parents=True, exist_ok=True)
+        places.spark_conf.mkdir(parents=True, exist_ok=True)
+        for file, text in _outdated(places, java).items():
+            write_whole(file, text)
 
 
 def _missing(target: Path, sets: Collection[str]) -> list[str]:
@@ -109,8 +117,10 @@ def _missing(target: Path, sets: Collection[str]) -> list[str]:
 
 def warm_up(places: Places, report: Progress = print) -> None:
     """Make the class-data archive, once (see `archive`). Call `ensure` first."""
-    with FileLock(places.cache / "jars.lock"):
-        archive.make(_archive(places, find_java(os.environ)), environment(places), report)
+    target = _archive(places, find_java(os.environ))
+    if not target.exists():
+        with FileLock(places.cache / "jars.lock"):
+            archive.make(target, environment(places), report)
 
 
 def environment(places: Places, *, large: bool = False) -> dict[str, str]:
@@ -269,19 +279,19 @@ def _archive(places: Places, java: Path) -> Path:
     return archive.path(places, java_home(java), spark_home(), _class_path(places))
 
 
-def _configure(places: Places, java: Path) -> None:
-    """Write the configuration files that differ from their templates."""
-    places.spark_no_conf.mkdir(parents=True, exist_ok=True)
-    places.spark_conf.mkdir(parents=True, exist_ok=True)
+def _outdated(places: Places, java: Path) -> dict[Path, str]:
+    """The configuration files that are not there or differ from their templates, with what should stand in them."""
     values = {
         "jars": _class_path(places),
         "classes": str(_archive(places, java)),
         "conf": str(places.spark_conf),
     }
+    found = {}
     for template in sorted(_TEMPLATES.iterdir()):
         text = template.read_text()
         for name, value in values.items():
             text = text.replace(f"{{{name}}}", value)
         file = places.spark_conf / template.name
         if not file.exists() or file.read_text() != text:
-            write_whole(file, text)
+            found[file] = text
+    return found
