@@ -107,7 +107,13 @@ def _offsets(client: AdminClient, topic: str, numbers: Iterable[int], spec: Offs
         isolation_level=IsolationLevel.READ_COMMITTED,
         request_timeout=TIMEOUT,
     )
-    return {tp.partition: future.result().offset for tp, future in futures.items()}
+    found = {tp.partition: future.result().offset for tp, future in futures.items()}
+    if unknown := [number for number, offset in found.items() if offset < 0]:
+        raise BrokerUnreachable(
+            f"Kafka tells no offset of topic {topic!r}, partition {', '.join(map(str, sorted(unknown)))}. Nothing was "
+            "landed. Right after a broker's death its partitions have no leader for some seconds: run again."
+        )
+    return found
 
 
 def read(spark: SparkSession, bootstrap: str, batch: Batch) -> tuple[DataFrame, Observation]:
