@@ -89,7 +89,8 @@ def join(environ: MutableMapping[str, str]) -> Places:
     Parts that start at the same time take turns.
 
     Raises:
-        OtherPlatform: the home is one broker's, or an address in `environ` is not of this machine.
+        OtherPlatform: the home is one broker's (each part that starts looks again), or an address in `environ` is not
+            of this machine.
     """
     places = Places.from_env(environ)
     folder = env_file(places.home).parent
@@ -97,8 +98,9 @@ def join(environ: MutableMapping[str, str]) -> Places:
     with FileLock(folder / "env.lock"):
         known = environment(environ)
         places = Places.from_env({**environ, **known})
-        Broker(places).require_own_data()
-        Airflow(places).require_own_data()
+        if not is_in(places.home):
+            Broker(places).require_own_data()
+            Airflow(places).require_own_data()
         write_env(known)
     environ.update(known)
     return places
