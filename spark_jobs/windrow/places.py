@@ -29,7 +29,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -91,11 +90,10 @@ def _folders(text: str | None) -> list[Path]:
 
 
 @cache
-def _environment() -> str:
-    """A digest of what decides about Spark's configuration: its templates, its jars, and where PySpark is installed."""
+def _templates() -> str:
     platform = Path(__file__).parent / "platform"
     files = [*sorted((platform / "conf").iterdir()), platform / "ivy.xml", platform / "ConditionalLogStore.java"]
-    return hashlib.sha256(sys.prefix.encode() + b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
 
 
 @dataclass(frozen=True)
@@ -196,9 +194,10 @@ class Places:
     def spark_conf(self) -> Path:
         """Folder of the spark-defaults.conf that every Spark start of this code reads.
 
-        Several checkouts may share the cache, each with a version and an environment of its own.
+        Checkouts of several versions may share the cache, so it carries a digest of the templates and of what decides
+        about the jars that they name.
         """
-        return self.cache / "spark" / f"conf-{_environment()}"
+        return self.cache / "spark" / f"conf-{_templates()}"
 
     @property
     def spark_properties(self) -> Path:

@@ -1,7 +1,7 @@
 """Fetch every jar once, and write the one Spark configuration that all Spark starts read.
 
     <cache>/jars-<hash of ivy.xml>/<set>           complete or absent: filled in a temporary folder, then renamed
-    <cache>/spark/conf-<hash>                      spark-defaults.conf, log4j2.properties
+    <cache>/spark/conf-<hash of the templates>     spark-defaults.conf, log4j2.properties
     <cache>/spark/classes-<hash>.jsa               class-data archive (see `archive`), made by the set-up
 
 The jars are put onto the class path (`extraClassPath`), not into `spark.jars`: a local session starts a second sooner,
