@@ -34,7 +34,7 @@ from windrow.home import Home, Table
 from windrow.io.delta import tables
 from windrow.io.delta.files import DataFile
 from windrow.io.delta.staging import Staged
-from windrow.io.registers import configs
+from windrow.io.registers import configs, publications
 from windrow.io.training import publication
 from windrow.semantics.clock import PartitionClock
 from windrow.semantics.intervals import Interval, micros
@@ -174,13 +174,8 @@ def _register_row(plan: Plan, number: int, rows: int) -> dict[str, Any]:
     names = ("overridden_by", "override_reason", "report", "reason", "asked_by")
     return {
         "number": number,
-        "interval": plan.interval.start,
-        "interval_end": plan.interval.end,
-        "plan": plan.to_json(),
-        "plan_id": plan.id,
-        "run": plan.run,
+        **publications.columns_of(plan),
         "code_version": "0",
-        "config_hash": plan.config_hash,
         **counts,
         "positive": rows // LABELLED,
         "negative": rows - rows // LABELLED,

@@ -1,21 +1,31 @@
-"""The two pages that Windrow serves in Airflow: all pipelines, and one pipeline with its newest publications.
+"""The page of one pipeline that Windrow serves in Airflow, with its newest publications.
 
 Rendered on the server and bounded in size, however long the register is. Names and counts only, no rows of data.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from windrow.config import PipelineInvalid, find
 from windrow.home import Home, Table
 from windrow.places import Places
-from windrow.quality import html
-from windrow.semantics.health import findings, state
+from windrow.quality import html, pictures
+from windrow.semantics.clock import holder
+from windrow.semantics.health import age, holder_reason
+from windrow.semantics.strip import Cell, CellState
+from windrow.text import counted, rounded_duration, shown_instant
+from windrow_airflow import fleet
 from windrow_airflow.pipeline_files import names
+
+if TYPE_CHECKING:
+    from windrow.io.registers.clocks import Observation
+    from windrow.jobs.health import Health, Runs
 
 NEWEST = 100
 """Publications that a pipeline's page shows."""
@@ -37,51 +47,132 @@ def pipelines(places: Places) -> list[str]:
     return sorted(names(places))
 
 
-def index_page(shown: Sequence[str], places: Places) -> str:
-    """Return the page of all pipelines to show: state and findings of each, the worst first, with its reports."""
-    from windrow.jobs import health  # loads delta-rs
+def pipeline_page(name: str, places: Places, runs: Mapping[str, Runs] | None = None) -> str:
+    """Return a pipeline's page: state, newest intervals, clock, figures, publications, and where its tables are.
 
-    now = datetime.now(UTC)
-    found = [(seen, findings(seen, now)) for seen in health.look(shown, places)]
-    entries = [(seen, state(notes), notes, list(_reports(seen.name, places, ""))) for seen, notes in found]
-    return html.render(
-        "pipelines.html", title="Windrow", pipelines=sorted(entries, key=lambda entry: (-entry[1], entry[0].name))
-    )
-
-
-def pipeline_page(name: str, places: Places) -> str:
-    """Return a pipeline's page: its reports, its newest publications and where its tables are."""
+    Args:
+        runs: what Airflow knows of its DAGs.
+    """
     from windrow.io.delta import tables  # loads delta-rs, which Airflow's processes must not load at import
-    from windrow.io.registers import clocks, publications
-    from windrow.jobs import health
+    from windrow.io.registers import clocks, publications, recent
 
-    title = f"Pipeline {name}"
+    title, now = f"Pipeline {name}", datetime.now(UTC)
     try:
         home = Home(find(name, places.pipelines, places.expectations), places)
     except PipelineInvalid as invalid:
         return html.render("pipeline.html", title=title, problems=str(invalid))
-    rows = publications.registered(home)
-    seen = health.look([name], places)[0]
-    newest = sorted(rows, key=lambda row: row["number"], reverse=True)[:NEWEST]
-    standing = {row["number"] for row in publications.standing(rows).values()}
+    found = fleet.look([name], places, now, runs or {})[0]
+    count = len(recent.starts(home))
+    newest = recent.newest_publications(home, count, NEWEST)
+    standing = {row["number"] for row in publications.standing(newest).values()}  # whatever replaces a row is newer
     training = home.table(Table.TRAINING)
-    table = tables.opened(training)
+    table, observed = tables.opened(training), clocks.observe(home)
     return html.render(
         "pipeline.html",
         title=title,
         problems="",
         name=name,
-        findings=findings(seen, datetime.now(UTC)),
-        blocked=sorted(seen.blocked.items()),
+        status=found.status,
+        findings=found.findings,
+        age=_age(found, now),
+        strip=[_cell(cell, name, places) for cell in found.strip],
+        strip_words=pictures.strip_words(found.strip),
+        states=list(CellState),
+        figures=_figures(home, found),
+        clock=pictures.clock(
+            found.seen.clocks, found.seen.watermark, observed.frontier(home.pipeline), found.seen.landed_at
+        ),
+        clock_words=holder_reason(found.seen.clocks, found.seen.terms.idle_mode),
+        partitions=_partitions(observed),
+        watermark=observed.watermark,
+        frontier=observed.frontier(home.pipeline),
+        blocked=sorted(found.seen.blocked.items()),
         reports=list(_reports(name, places, "../")),
-        count=len(rows),
+        count=count,
         counts=_COUNTS,
-        publications=[(row, row["number"] in standing, _report_of(row, name, places)) for row in newest],
+        publications=[
+            (row, row["number"] in standing, _report_of(row, name, places), run_link(row, name)) for row in newest
+        ],
         training=training,
         version=None if table is None else table.version(),
-        gaps=clocks.observe(home).gaps,
+        gaps=observed.gaps,
         landing=[(topic, home.landing(topic)) for topic in home.pipeline.topics],
     )
+
+
+def _age(found: Health, now: datetime) -> str:
+    old, promise = age(found.seen, now), rounded_duration(found.seen.terms.promise)
+    shown = "nothing is published" if old is None else f"the newest publication is {rounded_duration(old)} old"
+    return f"{shown}, promised {promise}"
+
+
+def _cell(cell: Cell, name: str, places: Places) -> dict[str, Any]:
+    """A cell of the strip: its words, and where it leads: a report, the form of an override, or the DAG."""
+    link, where = f"/dags/{name}.training", "the DAG"
+    if cell.state is CellState.BLOCKED:
+        link, where = f"/dags/{name}.override", "the form of an override"
+    elif cell.row and (report := _report_of(cell.row, name, places)):
+        link, where = report, "its report"
+    rows = "" if cell.rows is None else f", {counted(cell.rows, 'row')}"
+    words = f"{shown_instant(cell.interval.start)} {cell.state.word}{rows}: {where}"
+    return {"state": cell.state, "words": words, "link": link}
+
+
+def run_link(row: Mapping[str, Any], name: str) -> str:
+    """Return the link to the run of `<name>.training` that made a publication; empty where a form or a command did."""
+    run = (row["run"] or "").partition("#")[0]
+    is_ours = re.fullmatch(r"(scheduled|backfill|manual)__[0-9A-Za-z:+.-]+", run) and row["kind"] in (None, "train")
+    return f"/dags/{name}.training/runs/{quote(run, safe='')}" if is_ours else ""
+
+
+def _partitions(observed: Observation) -> list[dict[str, Any]]:
+    slowest = holder(observed.clocks)
+    return [
+        {
+            **{name: row[name] for name in ("topic", "partition", "newest_at", "clock_at", "landed_at", "idle")},
+            "lag": max(0, row["end_offset"] - row["next_offset"]),
+            "holds": slowest is not None and (row["topic"], row["epoch"], row["partition"]) == slowest.identity,
+        }
+        for row in observed.rows
+    ]
+
+
+def _figures(home: Home, found: Health) -> dict[str, Any]:
+    """Pictures over the strip, and the table behind them, the newest interval first."""
+    from windrow.io.registers import recent
+
+    if not any(cell.row for cell in found.strip):
+        return {}
+    measures, judged = recent.of_intervals(home, found.strip[0].interval.start)
+    reasons: dict[str, dict[str, int]] = {}
+    for row in measures:
+        reasons.setdefault(row["plan"], {})[row["name"].removeprefix("unknown.")] = int(row["value"] or 0)
+    distances = {row["plan"]: row for row in sorted(judged, key=lambda row: row["judged_at"])}
+
+    def of(cell: Cell) -> dict[str, Any]:
+        plan = cell.row["plan_id"] if cell.row else None
+        z = distances.get(plan) if plan else None
+        return {
+            "at": cell.interval.start,
+            "state": cell.state,
+            "rows": cell.rows,
+            "label_rate": cell.label_rate,
+            "unknown_rate": cell.unknown_rate,
+            "z": z["value"] if z else None,
+            "band": z["bound"] if z else "",
+            "outside": bool(z) and z["verdict"] != "passed",
+            "reasons": {reason: n for reason, n in sorted(reasons.get(plan or "", {}).items()) if n},
+        }
+
+    rows = [of(cell) for cell in found.strip]
+    lines = [
+        ("Label rate", "label_rate", html.percent),
+        ("Distance of the label rate from its history, in standard deviations", "z", "{:+.1f}".format),
+        ("Rows", "rows", "{:,.0f}".format),
+        ("Unknown share", "unknown_rate", html.percent),
+    ]
+    drawn = [(title, pictures.line(title, [row[key] for row in rows], shown, high=60)) for title, key, shown in lines]
+    return {"lines": [(title, line) for title, line in drawn if line], "rows": rows[::-1]}
 
 
 def _report_of(row: Mapping[str, Any], name: str, places: Places) -> str:

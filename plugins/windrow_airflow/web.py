@@ -1,7 +1,7 @@
 """Windrow's pages inside Airflow, only for people who are signed in and may see the pipeline's DAGs.
 
-    /windrow/                            every pipeline that the reader may see
-    /windrow/pipelines/<name>            its publications, tables and reports
+    /windrow/                            every pipeline that the reader may see; ?name= and ?status= filter
+    /windrow/pipelines/<name>            its state, newest intervals, clock, publications, tables and reports
     /windrow/reports/<name>/<path>       a file below <home>/reports/<name>, and no other
 
     not signed in, or expired: 401     no right to the DAGs: 403     no such file, or one outside the root: 404
@@ -15,6 +15,7 @@ answers requests.
 import mimetypes
 import os
 import re
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,10 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
     "Cache-Control": "private, no-cache",
+}
+FLEET_HEADERS = HEADERS | {
+    # its filters are a form, whose fields come back in the page's own address
+    "Content-Security-Policy": HEADERS["Content-Security-Policy"].replace("form-action 'none'", "form-action 'self'")
 }
 
 
@@ -64,17 +69,19 @@ def _application() -> Any:
     from fastapi import Depends, FastAPI, HTTPException
     from fastapi.responses import FileResponse, HTMLResponse
 
-    from windrow_airflow import overview
+    from windrow_airflow import fleet, overview
 
     made = FastAPI(title="Windrow", docs_url=None, redoc_url=None, openapi_url=None)
     # on each route: dependencies of a mounted application itself are not applied
     guarded = [Depends(requires_access_view(AccessView.WEBSITE))]
 
     @made.get("/", dependencies=guarded)
-    def index(user: GetUserDep) -> HTMLResponse:
-        places = Places.from_env(os.environ)
-        names = [name for name in overview.pipelines(places) if _may_see(name, user)]
-        return HTMLResponse(overview.index_page(names, places), headers=HEADERS)
+    def index(user: GetUserDep, name: str = "", status: str = "", refresh: str = "") -> HTMLResponse:
+        places, now = Places.from_env(os.environ), datetime.now(UTC)
+        names = [one for one in overview.pipelines(places) if _may_see(one, user)]
+        found = fleet.look(names, places, now, fleet.runs(names, now))
+        wanted = fleet.Filter(name[:64], status, refresh)
+        return HTMLResponse(fleet.page(found, wanted, now), headers=FLEET_HEADERS)
 
     @made.get("/pipelines/{name}", dependencies=guarded)
     def pipeline(name: str, user: GetUserDep) -> HTMLResponse:
@@ -82,7 +89,8 @@ def _application() -> Any:
         _require(name, user)
         if name not in overview.pipelines(places):
             raise HTTPException(404, "no such pipeline")
-        return HTMLResponse(overview.pipeline_page(name, places), headers=HEADERS)
+        page = overview.pipeline_page(name, places, fleet.runs([name], datetime.now(UTC)))
+        return HTMLResponse(page, headers=HEADERS)
 
     @made.get("/reports/{name}/{path:path}", dependencies=guarded)
     def report(name: str, path: str, user: GetUserDep) -> FileResponse:

@@ -17,8 +17,10 @@ from windrow.io.delta import store, tables
 from windrow.io.registers import clocks, judgements, publications
 from windrow.places import PROJECT, Places
 from windrow.schemas import PUBLICATIONS, QUALITY
-from windrow.semantics.intervals import Interval
+from windrow.semantics.intervals import Interval, grid_around
+from windrow.text import short_instant_text
 
+TEN = timedelta(minutes=10)
 FEED = (PROJECT / "dags" / "pipelines" / "feed.yaml").read_text()
 
 
@@ -29,7 +31,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     monkeypatch.setenv("WINDROW_TABLES", "")
     file = tmp_path / "pipelines" / "mine.yaml"
     file.parent.mkdir()
-    file.write_text(FEED.replace("name: feed", "name: mine"))
+    began = short_instant_text(grid_around(datetime.now(UTC) - timedelta(minutes=61), TEN)[0])
+    file.write_text(FEED.replace("name: feed", "name: mine").replace("2026-11-01T00:00:00Z", began))
     made = Home(load(file), Places.from_env({"WINDROW_HOME": str(tmp_path)}))
     pipeline = made.pipeline
     at = pipeline.start + 2 * pipeline.interval + pipeline.after + pipeline.grace
@@ -57,13 +60,17 @@ def block(home: Home, metric: str) -> None:
 def health(*arguments: str) -> tuple[int, str]:
     done = CliRunner().invoke(app, ["health", *arguments])
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-    return done.exit_code, done.output
+    if "--json" in arguments:
+        return done.exit_code, done.output
+    assert max(map(len, done.output.splitlines())) <= 80 or "/" in done.output  # a path is never cut
+    return done.exit_code, " ".join(done.output.split())
 
 
 def test_a_pipeline_that_waits_for_its_next_run_needs_nobody(home: Home) -> None:
     code, shown = health("mine")
     assert code == 0
-    assert "waiting" in shown
+    assert "mine healthy" in shown
+    assert " .c---- " in shown  # published, closed, open
     assert "1 closed interval without a publication" in shown
 
 
@@ -71,7 +78,8 @@ def test_a_blocked_interval_is_seen_with_its_cause_and_ends_with_1(home: Home) -
     block(home, "nulls")
     code, shown = health("mine")
     assert code == 1
-    assert "needs a person" in shown
+    assert "mine blocked" in shown
+    assert " .B---- " in shown
     assert "nulls of user_id 9 % > 1 %" in shown
     assert "windrow override mine --interval" in shown
 
@@ -91,9 +99,12 @@ def test_programs_get_the_same(home: Home) -> None:
     code, shown = health("mine", "--json")
     [one] = json.loads(shown)
     assert code == 1
-    assert one["state"] == "needs a person"
+    assert (one["status"], one["needs_person"]) == ("blocked", True)
+    assert [cell["state"] for cell in one["strip"]] == ["published", "blocked", *["open"] * 4]
     assert [blocked["why"] for blocked in one["blocked"]] == ["nulls of user_id 9 % > 1 %"]
     assert one["published_until"] == (home.pipeline.start + home.pipeline.interval).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    runbook = (PROJECT / "dags" / "README.md").read_text()
+    assert [name for name in (*one, *one["strip"][0]) if f"`{name}`" not in runbook] == []
     assert timedelta(seconds=one["interval"]) == home.pipeline.interval
 
 

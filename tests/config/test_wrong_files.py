@@ -10,7 +10,7 @@ import pytest
 ONE_CHANGE = [
     # unknown, missing, empty and misplaced fields
     ("grace: 1m", "gracee: 1m", "33: gracee: is an unknown field; did you mean 'grace'?"),
-    ("grace: 1m", "broker: x", "33: broker: is an unknown field; fields are: catch_up, expectations, "),
+    ("grace: 1m", "broker: x", "33: broker: is an unknown field; fields are: catch_up, describe, expectations, "),
     ("    role: label", "    rolle: label", "18: right[0].role: is missing; write role: label, or feature"),
     ("    role: label", "    rolle: label", "19: right[0].rolle: is an unknown field; did you mean 'role'?"),
     ("after: 30m}", "aftr: 30m}", "32: right[0].window.aftr: is an unknown field; did you mean 'after'?"),

@@ -11,7 +11,7 @@ from windrow.io.registers import clocks, judgements, publications
 from windrow.places import Places
 from windrow.schemas import CLOCK, PUBLICATIONS
 from windrow.semantics.landing.gaps import AcceptedGap, Lost, gaps_text
-from windrow_airflow import overview, rebuild_page
+from windrow_airflow import fleet, overview, rebuild_page
 
 MIDNIGHT = datetime(2026, 11, 1, tzinfo=UTC)
 
@@ -68,7 +68,7 @@ def test_reports_are_linked_by_their_front_page_or_their_newest_pages(places):
         file = places.reports("ads") / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("x")
-    page = overview.index_page(["ads"], places)
+    page = overview.pipeline_page("ads", places)
     assert page.count("reports/ads/summary/") == 1
     assert page.count("reports/ads/lag_impact/") == 2
 
@@ -85,13 +85,15 @@ def test_the_state_of_each_pipeline_is_on_the_index_and_a_blocked_interval_on_it
     pipeline = find("ads", places.pipelines)
     home, at = Home(pipeline, places), pipeline.start + pipeline.interval + pipeline.after + pipeline.grace
     zeros = dict.fromkeys(("next_offset", "end_offset", "batch", "epoch", "partition"), 0)
-    clock = {**zeros, "newest_at": at, "clock_at": at, "landed_at": at, "idle": False}
+    clock = {**zeros, "newest_at": at, "clock_at": at, "landed_at": datetime.now(UTC), "idle": False}
     clocks.record(home, 0, [{"topic": topic, **clock} for topic in pipeline.topics])
     blocked = {"interval": pipeline.start, "judged_at": at, "verdict": "failed", "severity": "critical"}
     judgements.record(home, [{**blocked, "plan": "p", "metric": "nulls", "why": "<nulls> of user 9 % > 1 %"}])
-    index, page = overview.index_page(["ads", "broken"], places), overview.pipeline_page("ads", places)
+    now = datetime.now(UTC)
+    index = fleet.page(fleet.look(["ads", "broken"], places, now, {}), fleet.Filter(), now)
+    page = overview.pipeline_page("ads", places)
     for shown in (index, page):
-        assert "needs a person" in shown
+        assert ">blocked</span>" in shown
         assert "&lt;nulls&gt; of user 9 % &gt; 1 %" in shown
         assert "windrow override ads --interval" in shown
     assert "broken.yaml" in index  # its file cannot be used, and that is no reason to show nothing
@@ -102,7 +104,8 @@ def test_every_gap_is_on_the_page_of_its_pipeline(places):
     assert "Gaps" not in overview.pipeline_page("ads", places)
     topic = find("ads", places.pipelines).topics[0]
     gap = AcceptedGap(Lost(topic, 0, 5, 8), 0, 1, None, MIDNIGHT, who="landing", why="<compacted>")
-    row = {"observation": 1, "topic": topic, "partition": 0, "gap": gaps_text([gap])}
+    zeros = dict.fromkeys(("partition", "epoch", "batch", "next_offset", "end_offset"), 0)
+    row = {**zeros, "observation": 1, "topic": topic, "landed_at": MIDNIGHT, "gap": gaps_text([gap])}
     tables.append_once(places.table("ads", "clock"), CLOCK, [row], app_id=clocks.APP_ID, version=1)
     page = overview.pipeline_page("ads", places)
     assert f"<td>{topic}/0:5-8</td>" in page

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -333,7 +334,7 @@ def test_the_command_takes_lists_and_deletes(life: Lived, monkeypatch: pytest.Mo
     assert (row["who"], row["why"], row["held_bytes"]) == ("ann", "ranker 7", row["bytes"])
     (found,) = json.loads(run("health", "paper", "--json")[1])
     assert (found["snapshots"], found["snapshot_bytes"]) == (1, row["bytes"])
-    assert "kB)" in run("health", "paper")[1]
+    assert re.search(r"1 snapshot, [\d.]+ kB for them only", run("health", "paper")[1])
     assert "leave --from" in run("snapshot", "paper", "r7", "--delete", "--publication", "1")[1]
     assert "r7 is deleted" in run("snapshot", "paper", "r7", "--delete")[1]
     (row,) = json.loads(run("snapshots", "paper", "--json")[1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 from support.histories import rules
-from support.training.feed import CLICKS, WINDOW, life
+from support.training.feed import WINDOW, heard, life
 from support.training.outages import MICROSECOND, MINUTE, RULES, START, Outage, lived
 from support.training.outages import WINDOW as OUTAGE_WINDOW
 from support.training.table import Writer, arrival, empty_places, paper_home, seen
@@ -24,19 +24,11 @@ from windrow.places import Places
 from windrow.semantics.clock import IdlePolicy
 from windrow.semantics.paper.landings import Sent
 from windrow.semantics.paper.model import Model, Publication
-from windrow.semantics.reference import JoinedRow, event_clocks
+from windrow.semantics.reference import JoinedRow
 
 LIFE = life()
 approx = partial(pytest.approx, rel=1e-12, abs=0)
 """Apart from the last bit."""
-
-
-def heard(one: Publication) -> datetime:
-    """Before this instant every click had landed: its topic has one partition."""
-    topics = {topic: timedelta(minutes=1) for topic in CLICKS.topics}
-    (clock,) = event_clocks(LIFE.landed, one.plan.pins, topics)[CLICKS.topics[0]]
-    assert clock is not None
-    return clock
 
 
 def observed_for(row: JoinedRow, one: Publication, after: timedelta) -> timedelta:
@@ -44,7 +36,7 @@ def observed_for(row: JoinedRow, one: Publication, after: timedelta) -> timedelt
     if row.label_reason is None:
         return after
     assert row.label_reason == "side_silent"
-    return min(max(heard(one) - row.event_at, timedelta(0)), after)
+    return min(max(heard(LIFE, one) - row.event_at, timedelta(0)), after)
 
 
 def by_row(frame: pl.DataFrame) -> Mapping[tuple[int, int], dict[str, Any]]:
@@ -81,9 +73,9 @@ def test_a_row_is_censored_when_it_was_last_observed(feed: Home, after: str | No
     length = 10 * MINUTE if after else WINDOW
     for one, row, key in rows_of(LIFE):
         age = observed_for(row, one, length)
-        is_whole = row.label_reason is None or heard(one) - row.event_at > length
+        is_whole = row.label_reason is None or heard(LIFE, one) - row.event_at > length
         delays = [m.event_at - row.event_at for m in row.matches["clicks"]]  # type: ignore[operator]
-        in_time = [d for d in delays if (d <= length if is_whole else row.event_at + d < heard(one))]
+        in_time = [d for d in delays if (d <= length if is_whole else row.event_at + d < heard(LIFE, one))]
         expected = (min(in_time), False) if in_time else (age, True)
         assert (found[key]["_duration"], found[key]["_censored"]) == (approx(expected[0].total_seconds()), expected[1])
         assert found[key]["_weight"] == 1

@@ -53,9 +53,12 @@ def leave(page: Any) -> None:
     page.goto("about:blank")
 
 
-def table(page: Any) -> list[dict[str, str]]:
-    """The rows of a page's first table: text by column."""
-    lines = page.get_by_role("table").first.get_by_role("row")
+def table(page: Any, column: str = "") -> list[dict[str, str]]:
+    """The rows of a page's first table, or of the first that has a column: text by column."""
+    tables = page.get_by_role("table")
+    if column:
+        tables = tables.filter(has=page.get_by_role("columnheader", name=column))
+    lines = tables.first.get_by_role("row")
     lines.nth(1).get_by_text(re.compile(r"\d")).first.wait_for()  # while it loads, its lines are there and empty
     names, *rows = [line.locator("th, td").all_inner_texts() for line in lines.all()]
     return [dict(zip((name.lower() for name in names), row, strict=True)) for row in rows]

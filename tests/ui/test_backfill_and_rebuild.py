@@ -56,7 +56,7 @@ def test_a_backfill_from_the_form_while_scheduled_runs_go_on(running: Running, s
     (done,) = until(lambda: completed_backfills(running, page), "the browser shows it as done")
     assert (done["from"], done["to"]) == (f"{start:%Y-%m-%d %H:%M:%S}", f"{second:%Y-%m-%d %H:%M:%S}")
     page.goto(f"{running.airflow.url}/windrow/pipelines/shop")
-    shown = forms.table(page)
+    shown = forms.table(page, "stands")
     stands = {row["interval (utc)"]: row["number"] for row in shown if row["stands"] == "yes"}
     for at in (start, second):
         assert stands[f"{at:%Y-%m-%d %H:%M:%S}Z"] == str(standing[at]["number"])

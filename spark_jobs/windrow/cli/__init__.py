@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from windrow.cli import (
+    card,
     demo,
     explain,
     export,
@@ -74,6 +75,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     **maintenance.COMMANDS,
     **snapshots.COMMANDS,
     **export.COMMANDS,
+    **card.COMMANDS,
     **health.COMMANDS,
     **listings.COMMANDS,
     **explain.COMMANDS,

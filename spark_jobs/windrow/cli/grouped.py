@@ -12,7 +12,7 @@ TASKS: Mapping[str, Sequence[str]] = {
     "Land and publish": ("land", "train", "clock", "publications", "health"),
     "Late data and decisions": ("late", "rebuild", "override", "rollback"),
     "Questions and checks": ("explain", "verify", "reconcile", "lag-impact", "summarise", "maintain"),
-    "For trainers": ("snapshot", "snapshots", "export"),
+    "For trainers": ("snapshot", "snapshots", "export", "card"),
     "Pipeline files": ("pipeline", "scenario"),
 }
 """Commands by task, in the order in which people meet them."""

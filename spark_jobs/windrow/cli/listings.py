@@ -14,8 +14,9 @@ from windrow.jobs.options import PipelineName
 from windrow.jobs.run import Context, context
 from windrow.semantics.clock import holder
 from windrow.semantics.close import closes_at
+from windrow.semantics.health import holder_reason
 from windrow.semantics.intervals import Interval, interval_of
-from windrow.text import counted, shown_duration, shown_instant
+from windrow.text import shown_duration, shown_instant
 
 
 def clock(pipeline: PipelineName, json: AsJson = False) -> None:
@@ -40,7 +41,7 @@ def _clock_json(pipeline: Pipeline, seen: clocks.Observation, holes: list[Interv
         "watermark": seen.watermark,
         "frontier": seen.frontier(pipeline),
         "held_by": list(slowest.identity) if slowest else None,
-        "why": _holder_reason(seen, pipeline.idle.mode),
+        "why": holder_reason(seen.clocks, pipeline.idle.mode),
         "next_interval": waiting.start,
         "closes_at": closes_at(waiting, pipeline.after, pipeline.grace),
         "closed_unpublished": [hole.start for hole in holes],
@@ -58,7 +59,7 @@ def _print_clock(ctx: Context, seen: clocks.Observation, holes: list[Interval]) 
         f"frontier   {shown_instant(seen.frontier(pipeline))}   (watermark - {shown_duration(pipeline.after)} window "
         f"- {shown_duration(pipeline.grace)} grace)"
     )
-    console.print(_holder_reason(seen, pipeline.idle.mode))
+    console.print(holder_reason(seen.clocks, pipeline.idle.mode))
     console.print(f"next to close: {waiting}, at watermark {shown_instant(closing)}")
     if holes:
         console.print(f"closed and not published: {len(holes)}, the oldest {holes[0]}")
@@ -91,21 +92,6 @@ def _next_to_close(pipeline: Pipeline, seen: clocks.Observation) -> Interval:
     frontier = seen.frontier(pipeline)
     at: datetime = max(frontier, pipeline.start) if frontier else pipeline.start
     return interval_of(at, pipeline.start, pipeline.interval)
-
-
-def _holder_reason(seen: clocks.Observation, idle_mode: str) -> str:
-    """Return a sentence about which partition holds the clock, and what moves it."""
-    slowest = holder(seen.clocks)
-    if slowest is None:
-        return "nothing has landed yet"
-    name = f"{slowest.topic}/{slowest.partition}"
-    if slowest.lag:
-        return f"held by {name}: {counted(slowest.lag, 'record')} behind its end; landing moves it"
-    if slowest.newest_at is None and idle_mode == "wait":
-        return f"held by {name}: it never had a record, and `idle: wait` keeps it from moving"
-    if idle_mode == "wait":
-        return f"held by {name}: read to its end; a newer event moves it (`idle: wait`)"
-    return f"held by {name}: read to its end; a newer event moves it, or idling at the next landing"
 
 
 def publications_(pipeline: PipelineName, json: AsJson = False) -> None:

@@ -10,9 +10,10 @@ Imports are light (no pyspark, no Great Expectations): DAG files read pipelines 
 from windrow.config.files import check, discover, find, load, parse, refusal
 from windrow.config.pipeline import Pipeline
 from windrow.config.problems import Inconsistent, PipelineInvalid, PipelineUnknown, Problem
-from windrow.config.streams import Idle, LeftStream, RightStream, Stream, Window
+from windrow.config.streams import Describe, Idle, LeftStream, RightStream, Stream, Window
 
 __all__ = [
+    "Describe",
     "Idle",
     "Inconsistent",
     "LeftStream",

@@ -40,6 +40,7 @@ def findings(pipeline: PipelineFields) -> list[Finding]:
         _names_do_not_collide,
         _shared_topics_agree,
         _expressions_read,
+        _described_columns_are_there,
     )
     return list(chain.from_iterable(check(pipeline) for check in checks))
 
@@ -239,6 +240,19 @@ def _expressions_read(pipeline: PipelineFields) -> Iterator[Finding]:
     for one in expressions:
         scope = sql.Scope(dict(_types(one.columns))) if one.is_condition else joined
         yield from ((one.where, problem) for problem in sql.problems_of(one.text, scope))
+
+
+def _described_columns_are_there(pipeline: PipelineFields) -> Iterator[Finding]:
+    """`describe` names columns that the training table has."""
+    if pipeline.describe is None:
+        return
+    fields = (f"{stream.name}.{name}" for stream in pipeline.right for name in stream.columns)
+    streams = (stream.name for stream in pipeline.right)
+    known = {*pipeline.left.columns, *streams, *fields, *pipeline.labels}
+    for name in pipeline.describe.columns:
+        if name not in known:
+            problem = f"is not a column of the training table; {near_miss(name, known, 'columns are')}"
+            yield ("describe", "columns", name), problem
 
 
 def _types(columns: Mapping[str, str]) -> dict[str, ColumnType]:

@@ -16,6 +16,7 @@ from windrow.config.column_types import parse_type
 from windrow.semantics.intervals import DAY
 
 LONGEST_NAME = 64
+LONGEST_PROSE = 2_000
 MOST_COLUMNS = 2_000
 NAME = re.compile(r"[a-z][a-z0-9_]*")
 _COLUMN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -107,6 +108,17 @@ def _format(value: object) -> object:
     return value
 
 
+def _prose(value: str) -> str:
+    text = value.strip()
+    if not text:
+        raise ValueError("is empty; write a sentence, or leave the field out")
+    if len(text) > LONGEST_PROSE:
+        raise ValueError(f"has {len(text)} characters; at most {LONGEST_PROSE:,}")
+    if any(not sign.isprintable() and sign != "\n" for sign in text):
+        raise ValueError("holds a character that cannot be printed; write plain text")
+    return text
+
+
 Duration = Annotated[timedelta, BeforeValidator(_duration)]
 Instant = Annotated[datetime, BeforeValidator(_instant)]
 Name = Annotated[str, AfterValidator(pipeline_name)]
@@ -120,6 +132,7 @@ Topics = Annotated[
     AfterValidator(_once),
     Field(min_length=1, max_length=100),
 ]
+Prose = Annotated[str, AfterValidator(_prose)]
 Expression = Annotated[str, AfterValidator(str.strip)]
 Format = Annotated[Literal["json"], BeforeValidator(_format)]
 Schedule = Annotated[Duration, AfterValidator(_schedule)]

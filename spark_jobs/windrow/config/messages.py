@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from windrow.config.problems import Location, Problem, near_miss
-from windrow.config.streams import Idle, LeftStream, PipelineFields, RightStream, Window
+from windrow.config.streams import Describe, Idle, LeftStream, PipelineFields, RightStream, Window
 from windrow.config.yaml_file import Document
 from windrow.text import short
 
@@ -31,10 +31,12 @@ _EXAMPLES = {
     "window": "window: {before: 0s, after: 30m}",
     "after": "after: 30m",
     "idle": "idle: {mode: caught_up, after: 5m}",
+    "describe": "describe: {row: one item that was shown, columns: {user_id: who saw it}}",
     "labels": 'labels: {clicked: "size(clicks) > 0"}',
 }
 _MODELS: dict[tuple[str, ...], Any] = {
     (): PipelineFields,
+    ("describe",): Describe,
     ("left",): LeftStream,
     ("right",): RightStream,
     ("right", "window"): Window,

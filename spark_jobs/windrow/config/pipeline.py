@@ -18,6 +18,8 @@ from windrow.config.problems import Inconsistent
 from windrow.config.streams import PipelineFields, Stream
 from windrow.semantics.intervals import micros
 
+_WITHOUT_MEANING = {"land_every", "catch_up", "expectations", "describe", "license", "owner"}
+
 
 class Pipeline(PipelineFields):
     """One pipeline. Instants are aware UTC, durations `timedelta`, column types normalised Spark DDL."""
@@ -75,10 +77,11 @@ class Pipeline(PipelineFields):
         """SHA-256 (hex) over the fields that give rows their meaning: two files with one hash make the same rows.
 
         These make no difference: how often and how much at once a run works (`land_every`, `catch_up`), the suite that
-        judges (`expectations`), whether a compacted topic is accepted (`compacted`: landing records the gaps), the
-        order in which streams, columns and topics are written, and spellings (`90s`, `1m30s`).
+        judges (`expectations`), words for people (`describe`, `license`, `owner`), whether a compacted topic is
+        accepted (`compacted`: landing records the gaps), the order in which streams, columns and topics are written,
+        and spellings (`90s`, `1m30s`).
         """
-        meaning = self.model_dump(exclude={"land_every", "catch_up", "expectations"})
+        meaning = self.model_dump(exclude=_WITHOUT_MEANING)
         for stream in (meaning["left"], *meaning["right"]):
             del stream["compacted"]
             stream["topics"] = sorted(stream["topics"])

@@ -21,6 +21,7 @@ from windrow.config.fields import (
     Format,
     Instant,
     Name,
+    Prose,
     Schedule,
     Topics,
 )
@@ -91,6 +92,19 @@ class RightStream(Stream):
     take: Literal["all", "first", "last"] = "all"
 
 
+class Describe(Frozen):
+    """What the training table means, for people, on the data card.
+
+    Args:
+        row: what one row is.
+        columns: what a column means, by its name in the training table; of a right stream's column also
+            `<stream>.<column>`.
+    """
+
+    row: Prose | None = None
+    columns: Annotated[dict[str, Prose], Field(max_length=2_000)] = {}
+
+
 class PipelineFields(Frozen):
     """Every field of a pipeline file, each valid by itself; `Pipeline` adds the check that they fit together."""
 
@@ -103,6 +117,9 @@ class PipelineFields(Frozen):
     idle: Idle = Idle()
     max_skew: Duration = timedelta(minutes=10)
     labels: Annotated[dict[ColumnName, Expression], Field(max_length=200)] = {}
+    describe: Describe | None = None
+    license: Prose | None = None
+    owner: Prose | None = None
     expectations: Name = "training_rows"
     land_every: Schedule = timedelta(minutes=2)
     catch_up: Annotated[int, Field(ge=1, le=1_000)] = 24

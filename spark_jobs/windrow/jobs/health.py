@@ -1,58 +1,178 @@
 """health: what the tables of pipelines say about their state. No Spark, no lock; nothing is written.
 
-read      clock, register, judgements of intervals without a publication
+read      clock, register, judgements of intervals without a publication: newest rows only    (`io.registers.recent`)
 compute   findings in words                                                   (`semantics.health`)
+          the newest intervals as a strip                                     (`semantics.strip`)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
 
-from windrow.config import PipelineInvalid, find
-from windrow.home import Home
-from windrow.io.registers import clocks, judgements, publications, snapshots
+from windrow.config import Pipeline, PipelineInvalid, find
+from windrow.home import Home, Table
+from windrow.io.registers import clocks, judgements, publications, recent, snapshots
 from windrow.outcomes import Condition
 from windrow.places import Places
-from windrow.semantics.health import Seen
-from windrow.semantics.intervals import DAY
+from windrow.semantics.clock import PartitionClock, current, holder
+from windrow.semantics.health import SLACK, STOPPED, Finding, Seen, Status, Terms, Topic, findings, is_held, status
+from windrow.semantics.intervals import Interval
+from windrow.semantics.strip import Cell, cells, shown
 
-_REGISTER = ("number", "interval", "interval_end", "verdict", "why")
-
-
-def look(names: Iterable[str], places: Places) -> list[Seen]:
-    """Return what is seen of each pipeline, in the order of the names; an unusable file or table is in `broken`."""
-    return [_of(name, places) for name in names]
+LOOKED_AT = 1_000
+"""Newest intervals without a publication whose judgements are read."""
 
 
-def _of(name: str, places: Places) -> Seen:
+@dataclass(frozen=True)
+class Runs:
+    """What Airflow knows of a pipeline's DAGs, by DAG id."""
+
+    paused: Sequence[str] = ()
+    failed: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Health:
+    """What is seen of a pipeline, what is to be said about it, and its newest intervals."""
+
+    seen: Seen
+    findings: Sequence[Finding]
+    strip: Sequence[Cell] = ()
+    publications: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
+    """register rows of the intervals of the strip, by number"""
+
+    @property
+    def status(self) -> Status:
+        """The worst of the findings."""
+        return status(self.findings)
+
+    @property
+    def reason(self) -> str:
+        """The worst finding in words; empty where all is well."""
+        return self.findings[0].text if self.findings else ""
+
+
+def look(
+    names: Iterable[str],
+    places: Places,
+    now: datetime,
+    *,
+    runs: Mapping[str, Runs] | None = None,
+    known: recent.Recent | None = None,
+) -> list[Health]:
+    """Return the health of each pipeline, in the order of the names; an unusable file or table makes it `failing`.
+
+    Args:
+        runs: what Airflow knows, by pipeline; without it nothing counts as paused or failed.
+        known: what was read before, for a process that looks again and again.
+    """
+    known = known or recent.Recent()
+    return [_of(name, places, now, (runs or {}).get(name, Runs()), known) for name in names]
+
+
+def worst_first(found: Iterable[Health]) -> list[Health]:
+    """Return pipelines with the worst status first, then by name."""
+    return sorted(found, key=lambda one: (-one.status, one.seen.name))
+
+
+def _of(name: str, places: Places, now: datetime, runs: Runs, known: recent.Recent) -> Health:
     try:
-        return seen(Home(find(name, places.pipelines, places.expectations), places))
+        found = health(Home(find(name, places.pipelines, places.expectations), places), known)
     except PipelineInvalid as invalid:
-        return Seen(name, DAY, broken=f"its file cannot be used: {invalid}")
+        found = Health(Seen(name, broken=f"its file cannot be used: {invalid}"), ())
     except Condition as condition:
-        return Seen(name, DAY, broken=str(condition))
+        found = Health(Seen(name, broken=str(condition)), ())
+    seen = replace(found.seen, paused=runs.paused, failed=runs.failed)
+    return replace(found, seen=seen, findings=findings(seen, now))
 
 
-def seen(home: Home) -> Seen:
-    """Return what the tables of a pipeline say.
+def health(home: Home, known: recent.Recent) -> Health:
+    """Return what the tables of a pipeline say, without findings.
 
     Raises:
         TableDamaged: a table cannot be read.
     """
-    clock = clocks.observe(home)
-    register = publications.registered(home, _REGISTER)
-    holes = publications.holes(home.pipeline, register, clock.frontier(home.pipeline))
-    newest, held = register[-1] if register else None, snapshots.held(home)
-    return Seen(
-        name=home.pipeline.name,
-        interval=home.pipeline.interval,
+    pipeline, register, quality = home.pipeline, home.table(Table.PUBLICATIONS), home.table(Table.QUALITY)
+    clock = known.of(home.table(Table.CLOCK), "newest", lambda: clocks.observe(home))
+    starts = known.of(register, "starts", lambda: recent.starts(home))
+    frontier = clock.frontier(pipeline)
+    holes = recent.unpublished(pipeline, starts, frontier)
+    blocked = known.of(quality, ("blocked", *_ends(holes)), lambda: judgements.blocked(home, holes[-LOOKED_AT:]))
+    intervals = shown(pipeline.start, pipeline.interval, _newest(pipeline, clock, recent.newest(starts)))
+    rows = known.of(register, intervals[0].start, lambda: recent.rows_since(home, intervals[0].start))
+    strip = cells(intervals, standing := publications.standing(rows), blocked, frontier)
+    last = standing[max(standing)] if standing else {}
+    held = known.of(home.table(Table.SNAPSHOTS), "held", lambda: snapshots.held(home))
+    seen = Seen(
+        name=pipeline.name,
+        terms=terms(pipeline),
         landed_at=max((row["landed_at"] for row in clock.rows), default=None),
         watermark=clock.watermark,
-        published_until=max((row["interval_end"] for row in register), default=None),
-        verdict=newest["verdict"] if newest else None,
-        why=newest["why"] if newest else None,
+        clocks=clock.clocks,
+        topics=[_topic(pipeline, topic, clock.clocks) for topic in pipeline.topics if clock.of_topic(topic)],
+        published_until=last.get("interval_end"),
+        verdict=last.get("verdict"),
+        why=last.get("why"),
         unpublished=holes,
-        blocked=judgements.blocked(home, holes),
+        blocked=blocked,
         snapshots=held.number,
         snapshot_bytes=held.bytes,
     )
+    if is_held(seen):
+        seen = replace(seen, held_since=_held_since(home, clock, known))
+    return Health(seen, (), strip, rows)
+
+
+def terms(pipeline: Pipeline) -> Terms:
+    """Return what the pipeline's file lets people expect; its rhythm of landing and its idling count as slack."""
+    idling = pipeline.idle.after if pipeline.idle.mode == "caught_up" else timedelta()
+    return Terms(
+        interval=pipeline.interval,
+        closing=pipeline.after + pipeline.grace,
+        out_of_orderness=max(pipeline.out_of_orderness(topic) for topic in pipeline.topics),
+        slack=SLACK + pipeline.land_every + idling,
+        start=pipeline.start,
+        idle_mode=pipeline.idle.mode,
+    )
+
+
+def _topic(pipeline: Pipeline, name: str, known: Iterable[PartitionClock]) -> Topic:
+    """A topic may be silent if every stream that reads it may be: features, and labels with `silence: negative`."""
+    mine = [clock for clock in current(known) if clock.topic == name]
+    waits = [timedelta()] if name in pipeline.left.topics else []
+    waits += [one.window.after for one in pipeline.label_streams if name in one.topics and one.silence == "unknown"]
+    usual = max(STOPPED, 2 * pipeline.interval, pipeline.idle.after) + pipeline.land_every
+    return Topic(
+        name,
+        newest_at=max((clock.newest_at for clock in mine if clock.newest_at), default=None),
+        lag=sum(clock.lag for clock in mine),
+        patience=usual + min(waits) if waits else None,
+    )
+
+
+def _newest(pipeline: Pipeline, clock: clocks.Observation, published: datetime | None) -> datetime:
+    """The newest served event that has landed, or what is published or closed beyond it."""
+    served = [row["newest_at"] for topic in pipeline.left.topics for row in clock.of_topic(topic)]
+    frontier = clock.frontier(pipeline)
+    at = [one for one in (*served, frontier, published) if one is not None]
+    return max(at, default=pipeline.start)
+
+
+def _held_since(home: Home, clock: clocks.Observation, known: recent.Recent) -> datetime | None:
+    slowest = holder(clock.clocks)
+    if slowest is None:
+        return None
+    one = slowest
+    return known.of(
+        home.table(Table.CLOCK),
+        "held since",
+        lambda: recent.held_since(home, one.topic, one.partition, one.clock_at, clock.number),
+    )
+
+
+def _ends(holes: Sequence[Interval]) -> tuple[object, ...]:
+    """Names a list of intervals without a publication for as long as none of them is published."""
+    return (len(holes), holes[0].start, holes[-1].start) if holes else ()

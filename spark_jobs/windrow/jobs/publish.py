@@ -117,12 +117,7 @@ def _register_columns(
             raise BalanceBroken(f"{plan.interval}: the counts of what was landed do not add up; its report names them")
         judgement = judged.get(plan.id, [])
         columns[plan.id] = {
-            "interval": plan.interval.start,
-            "interval_end": plan.interval.end,
-            "plan": plan.to_json(),
-            "plan_id": plan.id,
-            "run": plan.run,
-            "config_hash": plan.config_hash,
+            **publications.columns_of(plan),
             "code_version": version("windrow"),
             "rows": balance.left.emitted,
             "left_landed": balance.left.landed,

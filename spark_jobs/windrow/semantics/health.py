@@ -1,49 +1,94 @@
-"""Health of a pipeline: what its tables say, as findings in words, and whether a person must do something.
+"""Health of a pipeline: what its tables say, as findings in words, and one status, which is the worst of them.
 
-    blocked interval           a person: mend the cause and clear the run, or override
-    table that cannot be read  a person: the message says which file, and how it is restored
-    closed, not published      the next run takes it along
-    landing that has stopped   somebody should look
-    nothing landed yet         nothing to do
+    failing    a person   a table or the file cannot be used, landing has stopped, a run failed
+    blocked    a person   expectations keep an interval back
+    silent     a person   a topic that is read to its end gives no events
+    held       a person   one partition keeps the clock back
+    late       a person   an interval is older than promised, and has no publication
+    paused     nobody     its DAGs are paused, or nothing has landed yet
+    healthy    nobody     the rest; closed intervals may wait for the next run
 
-The worst finding is the state of the pipeline.
+What is promised: an interval is published `interval + after + grace + out_of_orderness + slack` after its start at the
+latest, by the clock on the wall. A paused DAG explains a landing that stands still and everything that follows from it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import IntEnum
 
-from windrow.semantics.intervals import Interval
+from windrow.semantics.clock import PartitionClock, holder
+from windrow.semantics.intervals import Interval, shifted
 from windrow.text import counted, short_instant_text, shown_duration, shown_instant
 
 
-class State(IntEnum):
-    """State of a pipeline, from the best to the worst; `words` is for people."""
+class Status(IntEnum):
+    """Status of a pipeline, from the best to the worst; `words` is for people."""
 
-    FINE = 0, "fine"
-    WAITING = 1, "waiting"
-    LOOK = 2, "look at it"
-    PERSON = 3, "needs a person"
+    HEALTHY = 0, "healthy"
+    PAUSED = 1, "paused"
+    LATE = 2, "late"
+    HELD = 3, "held"
+    SILENT = 4, "silent"
+    BLOCKED = 5, "blocked"
+    FAILING = 6, "failing"
 
     words: str
 
-    def __new__(cls, value: int, words: str) -> State:
+    def __new__(cls, value: int, words: str) -> Status:
         """Make a member with its words."""
         member = int.__new__(cls, value)
         member._value_ = value
         member.words = words
         return member
 
+    @property
+    def needs_person(self) -> bool:
+        """Whether it stays as it is until a person does something."""
+        return self > Status.PAUSED
+
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing about a pipeline, with the next move."""
+    """One thing about a pipeline, with its figures and the next move."""
 
-    state: State
+    status: Status
     text: str
+
+
+@dataclass(frozen=True)
+class Topic:
+    """What is known of a topic at the newest landing."""
+
+    name: str
+    newest_at: datetime | None
+    """its newest trusted event; None before the first"""
+    lag: int
+    """records that wait to be landed, over all partitions"""
+    patience: timedelta | None
+    """how long it may give no event; None for a topic that may be silent (`silence: negative`, features)"""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a pipeline file lets people expect."""
+
+    interval: timedelta = timedelta(days=1)
+    closing: timedelta = timedelta()
+    """`after + grace`: watermark beyond the end of an interval at which it closes"""
+    out_of_orderness: timedelta = timedelta()
+    """the largest of its topics"""
+    slack: timedelta = timedelta()
+    """for landing, idling and the run"""
+    start: datetime | None = None
+    idle_mode: str = "caught_up"
+
+    @property
+    def promise(self) -> timedelta:
+        """Age of an interval's start at which it is published at the latest."""
+        return self.interval + self.closing + self.out_of_orderness + self.slack
 
 
 @dataclass(frozen=True)
@@ -51,44 +96,181 @@ class Seen:
     """What the tables of a pipeline say. Instants are in UTC."""
 
     name: str
-    interval: timedelta
+    terms: Terms = Terms()
     landed_at: datetime | None = None
     """end of the newest landing"""
     watermark: datetime | None = None
+    clocks: Sequence[PartitionClock] = ()
+    held_since: datetime | None = None
+    """landing since which the clock of the slowest partition has not moved, as far as was looked back"""
+    topics: Sequence[Topic] = ()
     published_until: datetime | None = None
-    """end of the last interval with a publication"""
+    """end of the newest interval with a publication"""
     verdict: str | None = None
-    """of the newest publication"""
+    """of the publication of this interval"""
     why: str | None = None
     unpublished: Sequence[Interval] = ()
     """closed intervals without a publication, oldest first"""
     blocked: Mapping[datetime, str] = field(default_factory=dict)
     """those of them that a judgement blocked: start → why"""
     broken: str | None = None
-    """why the tables cannot be read"""
+    """why the file or the tables cannot be read"""
     snapshots: int = 0
     """snapshots of the training table that are kept"""
     snapshot_bytes: int = 0
     """bytes of past versions that are there for them only"""
+    paused: Sequence[str] = ()
+    """DAGs that are paused, as far as is known"""
+    failed: Sequence[str] = ()
+    """DAGs whose newest ended run failed, as far as is known"""
 
 
 STOPPED = timedelta(minutes=30)
 """A landing that has not run for this long, and for two intervals, has stopped."""
+SLACK = timedelta(minutes=15)
+"""What landing and a run may take in addition to what the pipeline file makes them wait for."""
 
 
 def findings(seen: Seen, now: datetime) -> list[Finding]:
     """Return what is to be said about a pipeline, the worst first; empty where all is well."""
-    found = [*_broken(seen), *_blocked(seen), *_stopped(seen, now), *_unpublished(seen)]
-    return sorted(found, key=lambda finding: -finding.state)
+    if seen.broken:
+        return [Finding(Status.FAILING, seen.broken)]
+    if seen.paused or seen.landed_at is None:
+        moving = _paused(seen)
+    else:
+        moving = [*_failed(seen), *_stopped(seen, now), *_silent(seen), *_held(seen), *_late(seen, now)]
+    found = [*moving, *_blocked(seen), *_unpublished(seen)]
+    return sorted(found, key=lambda finding: -finding.status)
 
 
-def state(found: Sequence[Finding]) -> State:
-    """Return the state of a pipeline with these findings."""
-    return max((finding.state for finding in found), default=State.FINE)
+def status(found: Iterable[Finding]) -> Status:
+    """Return the status of a pipeline with these findings."""
+    return max((finding.status for finding in found), default=Status.HEALTHY)
 
 
-def _broken(seen: Seen) -> list[Finding]:
-    return [Finding(State.PERSON, seen.broken)] if seen.broken else []
+def age(seen: Seen, now: datetime) -> timedelta | None:
+    """Return how old the newest publication is: the time since the end of its interval; None without one."""
+    return None if seen.published_until is None else now - seen.published_until
+
+
+def is_held(seen: Seen) -> bool:
+    """Whether the slowest partition is further back than waiting for stragglers, idling and landing explain."""
+    behind = _behind(seen)
+    if behind is None:
+        return bool(seen.clocks)
+    return behind > seen.terms.out_of_orderness + seen.terms.slack
+
+
+def next_unpublished(seen: Seen) -> datetime | None:
+    """Return the start of the oldest interval that no judgement blocks and that has no publication."""
+    after = seen.published_until or seen.terms.start
+    known = [interval.start for interval in seen.unpublished if interval.start not in seen.blocked]
+    while after is not None and after in seen.blocked:
+        after = shifted(after, seen.terms.interval)
+    return min([*known, *([after] if after else [])], default=None)
+
+
+def holder_reason(clocks: Iterable[PartitionClock], idle_mode: str) -> str:
+    """Return a sentence about which partition holds the clock, and what moves it."""
+    slowest = holder(clocks)
+    if slowest is None:
+        return "nothing has landed yet"
+    name = f"{slowest.topic}/{slowest.partition}"
+    if slowest.lag:
+        return f"held by {name}: {counted(slowest.lag, 'record')} behind its end; landing moves it"
+    if slowest.newest_at is None and idle_mode == "wait":
+        return f"held by {name}: it never had a record, and `idle: wait` keeps it from moving"
+    if idle_mode == "wait":
+        return f"held by {name}: read to its end; a newer event moves it (`idle: wait`)"
+    return f"held by {name}: read to its end; a newer event moves it, or idling at the next landing"
+
+
+def _paused(seen: Seen) -> list[Finding]:
+    if seen.landed_at is None:
+        return [Finding(Status.PAUSED, f"nothing has landed yet: `windrow land {seen.name}`, or unpause its DAG")]
+    dags = " and ".join(seen.paused)
+    return [Finding(Status.PAUSED, f"{dags} {'is' if len(seen.paused) == 1 else 'are'} paused: unpause to go on")]
+
+
+def _failed(seen: Seen) -> list[Finding]:
+    if f"{seen.name}.training" in seen.failed and seen.blocked:
+        failed = [dag for dag in seen.failed if dag != f"{seen.name}.training"]  # its check said so by failing
+    else:
+        failed = list(seen.failed)
+    return [
+        Finding(Status.FAILING, f"the newest run of {dag} failed: its log says why; mend it and clear the run")
+        for dag in failed
+    ]
+
+
+def _stopped(seen: Seen, now: datetime) -> list[Finding]:
+    assert seen.landed_at is not None
+    age = now - seen.landed_at
+    if age <= max(STOPPED, 2 * seen.terms.interval):
+        return []
+    return [
+        Finding(
+            Status.FAILING,
+            f"landed last {shown_duration(age)} ago: does {seen.name}.land run? Kafka deletes records by its "
+            "retention, landed or not",
+        )
+    ]
+
+
+def _silent(seen: Seen) -> list[Finding]:
+    """A topic with records to land is not silent, whatever the event times of what has landed."""
+    assert seen.landed_at is not None
+    found = []
+    for topic in seen.topics:
+        if topic.patience is None or topic.lag:
+            continue
+        if topic.newest_at is None:
+            text = f"{topic.name} never had a readable event: does its producer write, and to this topic?"
+        elif seen.landed_at - topic.newest_at > topic.patience:
+            text = (
+                f"{topic.name} is silent: its newest event is of {shown_instant(topic.newest_at)}, "
+                f"{shown_duration(seen.landed_at - topic.newest_at)} before the newest landing. Does its producer run?"
+            )
+        else:
+            continue
+        found.append(Finding(Status.SILENT, text))
+    return found
+
+
+def _held(seen: Seen) -> list[Finding]:
+    if not is_held(seen):
+        return []
+    behind = _behind(seen)
+    stands = "has not started" if behind is None else f"is {shown_duration(behind)} behind"
+    since = f", since {shown_instant(seen.held_since)}" if seen.held_since else ""
+    return [
+        Finding(
+            Status.HELD,
+            f"the clock {stands}, {holder_reason(seen.clocks, seen.terms.idle_mode)}{since}. "
+            f"`windrow clock {seen.name}` shows every partition",
+        )
+    ]
+
+
+def _behind(seen: Seen) -> timedelta | None:
+    slowest = holder(seen.clocks)
+    if seen.landed_at is None or slowest is None or slowest.clock_at is None:
+        return None
+    return seen.landed_at - slowest.clock_at
+
+
+def _late(seen: Seen, now: datetime) -> list[Finding]:
+    oldest = next_unpublished(seen)
+    if oldest is None or now - oldest <= seen.terms.promise:
+        return []
+    return [
+        Finding(
+            Status.LATE,
+            f"the interval of {shown_instant(oldest)} has no publication after {shown_duration(now - oldest)}; "
+            f"promised are {shown_duration(seen.terms.promise)}. Does {seen.name}.training run? "
+            f"`windrow train {seen.name}`",
+        )
+    ]
 
 
 def _blocked(seen: Seen) -> list[Finding]:
@@ -97,27 +279,10 @@ def _blocked(seen: Seen) -> list[Finding]:
     oldest = min(seen.blocked)
     return [
         Finding(
-            State.PERSON,
+            Status.BLOCKED,
             f"{counted(len(seen.blocked), 'interval')} blocked, the oldest of {shown_instant(oldest)}: "
             f"{seen.blocked[oldest]}. Mend the cause and clear its run, or publish it as it is: "
             f"`windrow override {seen.name} --interval {short_instant_text(oldest)} --reason …`",
-        )
-    ]
-
-
-def _stopped(seen: Seen, now: datetime) -> list[Finding]:
-    if seen.broken:
-        return []
-    if seen.landed_at is None:
-        return [Finding(State.WAITING, f"nothing has landed yet: `windrow land {seen.name}`, or unpause its DAG")]
-    age = now - seen.landed_at
-    if age <= max(STOPPED, 2 * seen.interval):
-        return []
-    return [
-        Finding(
-            State.LOOK,
-            f"landed last {shown_duration(age)} ago: does {seen.name}.land run? Kafka deletes records by its "
-            "retention, landed or not",
         )
     ]
 
@@ -128,7 +293,7 @@ def _unpublished(seen: Seen) -> list[Finding]:
         return []
     return [
         Finding(
-            State.WAITING,
+            Status.HEALTHY,
             f"{counted(len(waiting), 'closed interval')} without a publication, the oldest {waiting[0]}: the next run "
             f"of {seen.name}.training takes them along, or `windrow train {seen.name}`",
         )

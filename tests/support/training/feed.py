@@ -23,8 +23,9 @@ from windrow.home import Home
 from windrow.places import PROJECT, Places
 from windrow.semantics.clock import IdlePolicy
 from windrow.semantics.paper.landings import Rules, Sent
-from windrow.semantics.paper.model import Model
+from windrow.semantics.paper.model import Model, Publication
 from windrow.semantics.records import JoinSpec, Left, Right
+from windrow.semantics.reference import event_clocks
 
 FILE = PROJECT / "dags" / "pipelines" / "feed.yaml"
 LENGTH, INTERVAL, WINDOW = 240 * MINUTE, 10 * MINUTE, 30 * MINUTE
@@ -70,6 +71,13 @@ def life(sessions: int = 400) -> Model:
         model.land(now)
         model.publish_all(model.plan(f"at {now}"))
     return model
+
+
+def heard(life: Model, one: Publication) -> datetime:
+    """Before this instant every click had landed when a publication was planned: its topic has one partition."""
+    (clock,) = event_clocks(life.landed, one.plan.pins, {ENGAGEMENTS: timedelta(minutes=1)})[ENGAGEMENTS]
+    assert clock is not None
+    return clock
 
 
 def _events(chance: random.Random, sessions: int) -> Iterator[tuple[datetime, str, int, Sent]]:

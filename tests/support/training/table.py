@@ -39,7 +39,7 @@ from windrow.home import Home, Table
 from windrow.io.delta import store, tables
 from windrow.io.delta.files import DataFile
 from windrow.io.delta.staging import Staged
-from windrow.io.registers import configs
+from windrow.io.registers import configs, publications
 from windrow.io.training import publication
 from windrow.places import Places
 from windrow.scenarios.kafka import pipeline_file
@@ -188,13 +188,8 @@ class Writer:
         self.now += timedelta(minutes=1)
         return {
             "number": one.number,
-            "interval": plan.interval.start,
-            "interval_end": plan.interval.end,
-            "plan": plan.to_json(),
-            "plan_id": plan.id,
-            "run": plan.run,
+            **publications.columns_of(plan),
             "code_version": "0",
-            "config_hash": plan.config_hash,
             "rows": len(states),
             "left_landed": left.landed,
             "left_duplicate": left.duplicate,

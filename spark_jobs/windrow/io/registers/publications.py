@@ -18,6 +18,7 @@ from windrow.io.delta.locks import held
 from windrow.outcomes import NeedsPerson
 from windrow.schemas import PUBLICATIONS
 from windrow.semantics.intervals import Interval, intervals_between
+from windrow.semantics.plan import Plan
 
 APP_ID = "windrow.publish"
 
@@ -27,6 +28,18 @@ class TrainingBehind(NeedsPerson):
 
 
 _INSTANTS = ("interval", "interval_end", "published_at")
+
+
+def columns_of(plan: Plan) -> dict[str, Any]:
+    """Return the columns of a publication's row that its plan decides."""
+    return {
+        "interval": plan.interval.start,
+        "interval_end": plan.interval.end,
+        "plan": plan.to_json(),
+        "plan_id": plan.id,
+        "run": plan.run,
+        "config_hash": plan.config_hash,
+    }
 
 
 def registered(home: Home, columns: Sequence[str] = ()) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ The writers of the last two are libraries of the extra `windrow[export]`; what t
 from __future__ import annotations
 
 import base64
+import importlib
 import json
 import struct
 import tarfile
@@ -87,11 +88,8 @@ class _Parquet:
 
 class _TFRecord:
     def __init__(self, path: str, schema: pa.Schema, number: int) -> None:
-        try:
-            from tfrecord import TFRecordWriter, example_pb2
-        except ImportError as missing:
-            raise _missing("tfrecord", missing) from missing
-        self._writer, self._example = TFRecordWriter(path), example_pb2.Example
+        tfrecord = _library("tfrecord")
+        self._writer, self._example = tfrecord.TFRecordWriter(path), tfrecord.example_pb2.Example
         self._columns = {name: column for field in schema for name, column in _features(field)}
 
     def write(self, rows: pa.Table) -> None:
@@ -117,12 +115,9 @@ class _TFRecord:
 
 class _WebDataset:
     def __init__(self, path: str, schema: pa.Schema, number: int) -> None:
-        try:
-            from webdataset import TarWriter
-        except ImportError as missing:
-            raise _missing("webdataset", missing) from missing
+        webdataset = _library("webdataset")
         self._file = pa.OSFile(path, "wb")
-        self._writer = TarWriter(self._file, mtime=0, encoder=False)
+        self._writer = webdataset.TarWriter(self._file, mtime=0, encoder=False)
         self._number, self._row = number, 0
 
     def write(self, rows: pa.Table) -> None:
@@ -166,10 +161,18 @@ class Grouped:
         self._held = []
 
 
-def _missing(library: str, error: ImportError) -> ExtraMissing:
-    return ExtraMissing(
-        f"the format needs the library {library} ({error}): install Windrow with its extra, `windrow[export]`"
-    )
+def _library(name: str) -> Any:
+    """Import the library of a format.
+
+    Raises:
+        ExtraMissing: it is not installed.
+    """
+    try:
+        return importlib.import_module(name)
+    except ImportError as missing:
+        raise ExtraMissing(
+            f"the format needs the library {name} ({missing}): install Windrow with its extra, `windrow[export]`"
+        ) from missing
 
 
 def _rows(rows: pa.Table) -> Iterator[dict[str, Any]]:

@@ -1,0 +1,83 @@
+"""Registers that are looked at again and again: the answer of reading all, and no read without a new version."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from windrow.config import load
+from windrow.home import Home, Table
+from windrow.io.delta import tables
+from windrow.io.registers import publications, recent
+from windrow.places import PROJECT, Places
+from windrow.schemas import PUBLICATIONS
+from windrow.semantics.intervals import micros
+
+PIPELINE = load(PROJECT / "dags" / "pipelines" / "feed.yaml")
+START, LENGTH = PIPELINE.start, PIPELINE.interval
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(PIPELINE, Places.from_env({"WINDROW_HOME": str(tmp_path)}))
+
+
+def publish(home: Home, *numbers: int) -> None:
+    """One publication per number, of the interval with this number, in one commit."""
+    rows: list[dict[str, Any]] = [
+        {"number": n, "interval": START + n * LENGTH, "interval_end": START + (n + 1) * LENGTH} for n in numbers
+    ]
+    path, app = home.table(Table.PUBLICATIONS), publications.APP_ID
+    tables.append_once(path, PUBLICATIONS, rows, app_id=app, version=max(0, tables.version_of(path, app)) + 1)
+
+
+@given(
+    published=st.sets(st.integers(-3, 40)),
+    frontier=st.none() | st.integers(-2, 40),
+    past=st.timedeltas(timedelta(), LENGTH - timedelta(microseconds=1)),
+)
+def test_the_intervals_without_a_publication_are_those_of_the_register(
+    published: set[int], frontier: int | None, past: timedelta
+) -> None:
+    at = None if frontier is None else START + frontier * LENGTH + past
+    rows = [{"number": n, "interval": START + n * LENGTH} for n in published]
+    starts = pa.array([micros(row["interval"]) for row in rows], pa.int64())
+    assert recent.unpublished(PIPELINE, starts, at) == publications.holes(PIPELINE, rows, at)
+
+
+def test_starts_and_newest_rows(home: Home) -> None:
+    assert recent.newest(recent.starts(home)) is None
+    publish(home, 0, 1, 3)
+    publish(home, 2)
+    assert recent.newest(recent.starts(home)) == START + 3 * LENGTH
+    rows = recent.rows_since(home, START + 2 * LENGTH)
+    assert [row["number"] for row in rows] == [2, 3]
+    assert "plan" not in rows[0]
+
+
+def test_nothing_is_read_again_before_the_table_has_a_newer_version(home: Home) -> None:
+    known, path, reads = recent.Recent(), home.table(Table.PUBLICATIONS), []
+
+    def look() -> int:
+        return known.of(path, "starts", lambda: reads.append(1) or len(recent.starts(home)))
+
+    assert (look(), look()) == (0, 0)  # there is no table to keep
+    publish(home, 0)
+    reads.clear()
+    assert (look(), look(), len(reads)) == (1, 1, 1)
+    publish(home, 1)
+    assert (look(), look(), len(reads)) == (2, 2, 2)
+
+
+def test_few_values_are_kept(home: Home) -> None:
+    publish(home, 0)
+    known, path = recent.Recent(), home.table(Table.PUBLICATIONS)
+    for n in range(3 * recent.MOST):
+        assert known.of(path, n, lambda n=n: n) == n
+    assert known.of(path, 0, lambda: "again") == "again"

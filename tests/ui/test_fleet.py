@@ -1,0 +1,40 @@
+"""The fleet page as a person on call opens it: through Airflow's navigation, compared with the tables."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from support.running_airflow import Running
+from windrow.jobs.health import look
+from windrow.quality.pictures import strip_words
+
+pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(2700)]
+
+
+def test_the_fleet_is_in_the_navigation_and_says_what_the_tables_say(running: Running, page: Any) -> None:
+    page.goto(running.airflow.url)
+    page.get_by_role("button", name="Browse").click()
+    page.get_by_text("Windrow", exact=True).click()
+    frame = page.frame_locator("iframe")
+    row = frame.get_by_role("row").filter(has=frame.get_by_role("rowheader", name="shop", exact=True))
+    before = strip_of(running)
+    shown = row.inner_text()
+    assert any(words in shown for words in (before, strip_of(running)))  # a run may publish meanwhile
+    assert "held by" in shown or "nothing has landed" in shown
+
+    frame.get_by_label("Name contains").fill("sho")
+    frame.get_by_role("button", name="Show").press("Enter")  # by keyboard
+    frame.get_by_role("rowheader", name="good", exact=True).wait_for(state="detached")
+    assert frame.get_by_role("rowheader").count() == 1
+    assert "name=sho" in page.frames[-1].url
+    frame.get_by_role("link", name="shop", exact=True).press("Enter")
+    frame.get_by_role("heading", name="Pipeline shop").wait_for()
+
+
+def strip_of(running: Running) -> str:
+    """The strip of `shop` in words, from its tables."""
+    [found] = look(["shop"], running.contexts["shop"].home.places, datetime.now(UTC))
+    return strip_words(found.strip)
