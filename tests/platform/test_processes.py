@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from windrow.platform.conditions import DidNotStart, PortTaken
-from windrow.platform.processes import Address, Background, require_port
+from windrow.platform.processes import Address, Background, free_port, require_port
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
 # A parent that leaves a child in another session behind when it dies, as a Spark driver does.
@@ -130,6 +130,19 @@ def test_a_free_port_is_accepted() -> None:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
     require_port(Address("127.0.0.1", port), "Airflow", "WINDROW_AIRFLOW_PORT")
+
+
+def test_free_ports_are_none_of_those_of_outgoing_connections_and_none_is_given_twice() -> None:
+    ports = [free_port() for _ in range(40)]
+    assert max(ports) + 1 < 32768
+    assert len({port + own for port in ports for own in (0, 1)}) == 80
+
+
+def test_a_port_with_a_taken_successor_is_not_free() -> None:
+    expected = free_port() + 2
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", expected + 1))
+        assert free_port() not in (expected, expected + 1)
 
 
 @pytest.mark.parametrize("text", ["", "nine", "host:", ":9092", "host:nine"])

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -31,6 +32,8 @@ from windrow.platform.conditions import DidNotStart, PortTaken
 
 MARK = "WINDROW_PLATFORM_PART"
 """Environment variable that every process of a part inherits: `<folder>/<name>`."""
+_FIRST_PORT, _PORTS = 10_000, 20_000
+_given = count()
 
 
 @dataclass(frozen=True)
@@ -223,16 +226,22 @@ def require_port(address: Address, part: str, variable: str) -> None:
 
 
 def free_port() -> int:
-    """A free port of this machine whose successor is free too: broker and Airflow use two ports each."""
-    while True:
-        with socket.socket() as one, socket.socket() as after:
-            one.bind(("127.0.0.1", 0))
-            port = int(one.getsockname()[1])
-            try:
-                after.bind(("127.0.0.1", port + 1))
-            except OSError:
-                continue
+    """A free port of this machine whose successor is free too: broker and Airflow use two ports each.
+
+    Never one of the ports that kernels give to outgoing connections (32768 and above by default): such a port can be
+    taken between this answer and the server's start. Processes begin at different places, by their pid, and a process
+    gets no port twice.
+    """
+    for _ in range(_PORTS // 2):
+        port = _FIRST_PORT + (os.getpid() * 64 + 2 * next(_given)) % _PORTS
+        with socket.socket() as one, socket.socket() as after, suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            after.bind(("127.0.0.1", port + 1))
             return port
+    raise PortTaken(
+        f"No two neighbouring ports from {_FIRST_PORT} to {_FIRST_PORT + _PORTS} are free.",
+        "stop servers that are not needed.",
+    )
 
 
 def _holder(port: int) -> str:
