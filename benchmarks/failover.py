@@ -43,8 +43,9 @@ from soaking import truth
 
 from windrow.cli.demo.preparation import Demo, prepare
 from windrow.places import PROJECT, Places
-from windrow.platform import Airflow, Broker, SparkCluster, cluster
+from windrow.platform import Airflow, Broker, SparkCluster
 from windrow.platform.processes import Background, free_port
+from windrow.platform.servers import cluster
 from windrow.simulate import open_bandit
 
 NAME = "open_bandit"

@@ -34,22 +34,22 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from common.side_by_side import Steps, arguments, compare, work_twice
+from common.tables import START, Shape, clicks, clock_row, nth, pipeline_of, served
 from deltalake import CommitProperties, Transaction, write_deltalake
 from publish import close, require, require_published
 from pyspark.sql import DataFrame
-from side_by_side import Steps, arguments, compare, work_twice
-from tables import START, Shape, clicks, clock_row, nth, pipeline_of, served
 
 from windrow.io.landing import batches
 from windrow.io.registers import clocks, publications
 from windrow.jobs.check import check
 from windrow.jobs.join import make_candidates
 from windrow.jobs.ledger import extend_after_publication
-from windrow.jobs.maintain import RETENTION, maintain
 from windrow.jobs.plan.planning import plan_all
 from windrow.jobs.publish import publish
 from windrow.jobs.run import Context, leave
 from windrow.jobs.spark import spark_for
+from windrow.jobs.upkeep.maintain import RETENTION, maintain
 from windrow.semantics.landing.batch import Batch
 from windrow.semantics.plan import Plan
 

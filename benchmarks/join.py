@@ -16,10 +16,10 @@ import sys
 import uuid
 from pathlib import Path
 
+from common.side_by_side import arguments, compare, work_twice
+from common.tables import Shape, nth, only, world
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from side_by_side import arguments, compare, work_twice
-from tables import Shape, nth, only, world
 
 from windrow.columns import ROW_ID, ROW_ORDER
 from windrow.io.registers import clocks

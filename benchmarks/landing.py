@@ -18,11 +18,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
-import traffic
+from common import traffic
+from common.side_by_side import arguments, compare, work_twice
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from side_by_side import arguments, compare, work_twice
 
 from windrow.jobs.land import land, totals
 from windrow.jobs.run import Context, leave

@@ -27,12 +27,12 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from side_by_side import RESULTS, commit, machine
+from common.side_by_side import RESULTS, commit, machine
 
 from windrow.places import PROJECT, Places
-from windrow.platform.airflow import Airflow
-from windrow.platform.airflow_api import AirflowDoesNotAnswer, AirflowRefused
 from windrow.platform.processes import free_port
+from windrow.platform.servers.airflow import Airflow
+from windrow.platform.servers.airflow_api import AirflowDoesNotAnswer, AirflowRefused
 
 PIPELINE = """\
 name: {name}

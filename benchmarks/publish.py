@@ -29,9 +29,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from common.side_by_side import Steps, arguments, compare, work_once, work_twice
+from common.tables import HOUR, Shape, forget, nth, pipeline_of, rows_in, world
 from join import left_of
-from side_by_side import Steps, arguments, compare, work_once, work_twice
-from tables import HOUR, Shape, forget, nth, pipeline_of, rows_in, world
 
 from windrow.home import Table
 from windrow.io.registers import publications

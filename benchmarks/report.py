@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import sustained
-from side_by_side import RESULTS, steps_table, table
+from common.side_by_side import RESULTS, steps_table, table
 
 README = Path(__file__).with_name("README.md")
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"

@@ -38,9 +38,9 @@ from pathlib import Path
 from typing import Any
 
 import sustained
-import traffic
+from common import traffic
+from common.side_by_side import commit, machine
 from confluent_kafka import Producer
-from side_by_side import commit, machine
 from soaking import producer, truth
 from soaking.faults import Disk, Nemesis
 from soaking.scheduler import Scheduled
@@ -50,7 +50,7 @@ from windrow.config import load
 from windrow.io.registers import clocks, publications
 from windrow.jobs.run import Context
 from windrow.outcomes import ExitCode
-from windrow.platform.broker import Broker
+from windrow.platform.servers.broker import Broker
 from windrow.simulate.producer import create_topics
 
 NAME = "soak"

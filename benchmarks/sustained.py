@@ -29,9 +29,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import paced
-import traffic
-from side_by_side import commit, keep, machine, spent
+from common import paced, traffic
+from common.side_by_side import commit, keep, machine, spent
 
 from windrow.jobs.land import land
 from windrow.jobs.ledger import extend_after_publication

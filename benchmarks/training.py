@@ -24,9 +24,9 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
+from common.side_by_side import Steps, arguments, compare, work_twice
+from common.tables import START, Shape, pipeline_of
 from deltalake import DeltaTable, Schema
-from side_by_side import Steps, arguments, compare, work_twice
-from tables import START, Shape, pipeline_of
 
 from windrow import training
 from windrow.columns import DATE, ROW_ID, TRAINING_STATISTICS

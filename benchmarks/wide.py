@@ -15,9 +15,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from common.side_by_side import Steps, arguments, compare, work_twice
+from common.tables import HOUR, Shape, forget, pipeline_of, world
 from publish import INTERVALS, VARIANTS
-from side_by_side import Steps, arguments, compare, work_twice
-from tables import HOUR, Shape, forget, pipeline_of, world
 
 from windrow.config.fields import MOST_COLUMNS
 from windrow.jobs.run import leave

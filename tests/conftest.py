@@ -24,7 +24,7 @@ time.tzset()
 from windrow.places import Places  # noqa: E402 - after the zone is set
 from windrow.platform import jars  # noqa: E402
 from windrow.platform.processes import free_port  # noqa: E402
-from windrow.platform.store import Store  # noqa: E402
+from windrow.platform.servers.store import Store  # noqa: E402
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -97,7 +97,7 @@ def store(session_places: Places, local_store: Store) -> Iterator[Store]:
 @pytest.fixture(scope="session")
 def broker(session_places: Places) -> Iterator[object]:
     """A real Kafka broker; `.bootstrap` is its address."""
-    from windrow.platform.broker import Broker
+    from windrow.platform.servers.broker import Broker
 
     jars.ensure(session_places)
     running = Broker(session_places)

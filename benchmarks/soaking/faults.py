@@ -23,7 +23,7 @@ from typing import Protocol
 import psutil
 from soaking.work import Journal
 
-from windrow.platform.broker import Broker
+from windrow.platform.servers.broker import Broker
 
 KILLED = ("land", "join", "check", "publish", "rebuild", "maintenance", "late")
 FROZEN = ("land", "join", "publish", "rebuild")

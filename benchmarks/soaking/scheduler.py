@@ -23,10 +23,10 @@ from soaking.work import Journal
 
 from windrow.io.registers import publications
 from windrow.jobs.run import Context
-from windrow.platform.airflow import Airflow
-from windrow.platform.airflow_api import AirflowDoesNotAnswer, AirflowRefused
 from windrow.platform.conditions import DidNotStart
 from windrow.platform.processes import free_port
+from windrow.platform.servers.airflow import Airflow
+from windrow.platform.servers.airflow_api import AirflowDoesNotAnswer, AirflowRefused
 
 KINDS = ("land", "training", "rebuild", "maintenance")
 ASKS = "a person must look"

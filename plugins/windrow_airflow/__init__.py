@@ -9,12 +9,10 @@
     job_operators      run a job with spark-submit or as plain Python
     watched_job        ends a job whose task is gone
     forms              forms of the DAGs that people trigger
-    rebuild_page       what a rebuild would do, for people
     pipeline_files     usable pipelines, and the problems of the other files
     manuals            manuals on the DAGs' pages
     instants           Airflow's datetimes as standard ones
-    report_link        links from a task to its report and tables
-    web, overview      pages that Airflow serves, behind its own sign-in
+    pages              pages that Airflow serves behind its own sign-in, and the links to them
     one_write          serialises writing requests where Airflow runs on SQLite
 
 Nothing here reads or writes rows; the jobs do. Importing it loads no pyspark, Great Expectations or delta-rs.

@@ -33,9 +33,9 @@ from windrow.platform import PlatformNotReady, jobs_side
 from windrow.platform.jars import FOR_LARGE
 from windrow.platform.jobs_side import JobsSide
 from windrow.semantics.judgement import with_reason
-from windrow_airflow import rebuild_page
 from windrow_airflow.job_outcome import ResultReader, is_locked, raise_for
-from windrow_airflow.report_link import OverrideLink, ReportLink, TableLink, report_address
+from windrow_airflow.pages import rebuild_page
+from windrow_airflow.pages.report_link import OverrideLink, ReportLink, TableLink, report_address
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -6,8 +6,9 @@ Every Airflow process imports it, so it imports no pyspark, Great Expectations o
 from airflow.configuration import conf
 from airflow.plugins_manager import AirflowPlugin
 
-from windrow_airflow import one_write, web
-from windrow_airflow.report_link import ReportLink, TableLink
+from windrow_airflow import one_write
+from windrow_airflow.pages import web
+from windrow_airflow.pages.report_link import ReportLink, TableLink
 from windrow_airflow.window_timetable import WindowTimetable
 
 

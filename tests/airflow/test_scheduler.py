@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from support.running_airflow import INTERVAL, PERSON, Running, ordered, until
-from windrow.platform.airflow_api import AirflowRefused
+from windrow.platform.servers.airflow_api import AirflowRefused
 
 pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(2700)]
 

@@ -12,7 +12,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 import pytest
 
 from support.running_airflow import INTERVAL, Running
-from windrow.platform.airflow_api import AirflowRefused
+from windrow.platform.servers.airflow_api import AirflowRefused
 
 pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(2700)]
 

@@ -12,7 +12,7 @@ from windrow.places import Places
 from windrow.schemas import MEASURES, PUBLICATIONS
 from windrow.semantics.intervals import grid_around
 from windrow.text import short_instant_text
-from windrow_airflow import fleet, overview
+from windrow_airflow.pages import fleet, overview
 
 TEN = timedelta(minutes=10)
 
@@ -174,7 +174,7 @@ def test_a_reader_sees_the_pipelines_whose_dags_they_may_read_and_no_other(place
     from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
     from fastapi.testclient import TestClient
 
-    from windrow_airflow import web
+    from windrow_airflow.pages import web
 
     manager = create_auth_manager()
     client = TestClient(web.app, raise_server_exceptions=False)

@@ -18,7 +18,7 @@ from windrow.places import Places
 from windrow_airflow import job_operators
 from windrow_airflow.job_operators import CheckOperator, PythonJobOperator, SparkJobOperator
 from windrow_airflow.job_outcome import ResultReader
-from windrow_airflow.report_link import OverrideLink, ReportLink, TableLink
+from windrow_airflow.pages.report_link import OverrideLink, ReportLink, TableLink
 
 SUBMIT = """#!/bin/sh
 # What spark-submit does with its command: options in pairs, then the script and its arguments.

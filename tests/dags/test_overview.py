@@ -11,7 +11,7 @@ from windrow.io.registers import clocks, judgements, publications
 from windrow.places import Places
 from windrow.schemas import CLOCK, PUBLICATIONS
 from windrow.semantics.landing.gaps import AcceptedGap, Lost, gaps_text
-from windrow_airflow import fleet, overview, rebuild_page
+from windrow_airflow.pages import fleet, overview, rebuild_page
 
 MIDNIGHT = datetime(2026, 11, 1, tzinfo=UTC)
 

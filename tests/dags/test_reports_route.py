@@ -2,7 +2,7 @@
 
 import pytest
 
-from windrow_airflow.web import report_file
+from windrow_airflow.pages.web import report_file
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def status(reports, monkeypatch, pipelines):
     from fastapi.testclient import TestClient
 
     from airflow import settings
-    from windrow_airflow import web
+    from windrow_airflow.pages import web
 
     pipelines("feed")
     monkeypatch.setenv("WINDROW_HOME", str(reports.parent))
@@ -104,7 +104,7 @@ def test_a_page_is_for_signed_in_people_with_a_right_to_it(status, path):
 def test_an_invalid_token_is_refused(status, reports):
     from fastapi.testclient import TestClient
 
-    from windrow_airflow import web
+    from windrow_airflow.pages import web
 
     client = TestClient(web.app, raise_server_exceptions=False)
     assert client.get("/", headers={"Authorization": "Bearer x.y.z"}).status_code == 403

@@ -13,7 +13,7 @@ import pytest
 from windrow.io.delta import leases, store, tables
 from windrow.io.delta.locks import Locked, held
 from windrow.places import Lock
-from windrow.platform.store import Store
+from windrow.platform.servers.store import Store
 
 SCHEMA = pa.schema([("n", pa.int64())])
 NOW = datetime(2026, 11, 1, tzinfo=UTC)

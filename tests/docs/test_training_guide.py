@@ -10,8 +10,8 @@ import pytest
 
 from support.training.feed import feed_home
 from support.training.table import empty_places
-from windrow.jobs import snapshot
 from windrow.jobs.run import Context
+from windrow.jobs.upkeep import snapshot
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/TRAINING.md"
 SNIPPET = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)

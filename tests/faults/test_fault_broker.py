@@ -12,7 +12,7 @@ from dataclasses import replace
 import psutil
 import pytest
 
-from support.faults import until
+from support.broken.faults import until
 from support.small_pipeline import PIPELINE, event, made
 from support.world import World
 from windrow.io.delta import crash_points
@@ -21,8 +21,8 @@ from windrow.jobs.run import Context
 from windrow.outcomes import ExitCode, exit_code
 from windrow.places import Places
 from windrow.platform import jars
-from windrow.platform.broker import Broker
 from windrow.platform.processes import free_port
+from windrow.platform.servers.broker import Broker
 
 Fault = Callable[[Broker], Callable[[], None]]
 """Hurts a broker, and returns what heals it."""

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from support.damage import cut_file, empty_commit, lose_commit, lose_file
+from support.broken.damage import cut_file, empty_commit, lose_commit, lose_file
 from support.small_pipeline import PIPELINE, at, event, made
 from support.world import World
 from windrow.home import Table

@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from support.faults import until
+from support.broken.faults import until
 from support.small_pipeline import PIPELINE, at, event, made
 from support.world import World
 from windrow.io.registers import judgements

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from support.broken.faults import EVERYWHERE, WAITING, check_against_oracle, closing, landed_history
 from support.explained import explained, explains_every_row, row_text
-from support.faults import EVERYWHERE, WAITING, check_against_oracle, closing, landed_history
 from support.generated import AFTER, DISORDER, ENGAGEMENTS, GRACE, INTERVAL, PARTITIONS, SPAN, START, history
 from support.oracle import expected, expected_rows, found_rows, sent
 from support.world import World

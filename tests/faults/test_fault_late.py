@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from support.broken.faults import LANDED_AT, Reader, check_against_oracle, landed_history, prepared
 from support.explained import explained, explains_every_row, row_text
-from support.faults import LANDED_AT, Reader, check_against_oracle, landed_history, prepared
 from support.generated import INTERVAL, START
 from support.oracle import expected
 from support.world import World, content

@@ -14,11 +14,11 @@ from multiprocessing import get_context
 import pytest
 from pyspark.sql import SparkSession
 
-from support.lock_step import PATIENCE, SCHEMA, commit_each_round, message, spark_commit
-from support.lossy import Lossy
+from support.broken.lock_step import PATIENCE, SCHEMA, commit_each_round, message, spark_commit
+from support.broken.lossy import Lossy
 from windrow.io.delta import tables
 from windrow.places import Places
-from windrow.platform.store import Store
+from windrow.platform.servers.store import Store
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1500)]
 

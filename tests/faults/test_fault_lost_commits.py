@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from support.damage import empty_commit, lose_commit, newest_commit
+from support.broken.damage import empty_commit, lose_commit, newest_commit
 from support.small_pipeline import PIPELINE, at, delete, event, made
 from support.world import World
 from windrow.columns import ROW_ID

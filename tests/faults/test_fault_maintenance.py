@@ -17,13 +17,13 @@ from typing import Any
 import polars as pl
 import pytest
 
-from support.faults import EVERYWHERE, LANDED_AT, WAITING, Reader, check_against_oracle, closing
+from support.broken.faults import EVERYWHERE, LANDED_AT, WAITING, Reader, check_against_oracle, closing
 from support.generated import INTERVAL, PARTITIONS, SPAN, START, history
 from support.oracle import sent
 from support.world import World, content
-from windrow.jobs import maintain
 from windrow.jobs.rebuild import rebuild
 from windrow.jobs.train import train_one
+from windrow.jobs.upkeep import maintain
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(900)]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from support.small_disk import full, small_disk
+from support.broken.small_disk import full, small_disk
 from support.small_pipeline import PIPELINE, at, event, made
 from support.world import World
 from windrow.home import Table

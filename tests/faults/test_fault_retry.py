@@ -12,7 +12,7 @@ import signal
 import pytest
 from pyspark.sql import SparkSession
 
-from support.faults import FIRST, LANDED_AT, joining, landed_history, prepared
+from support.broken.faults import FIRST, LANDED_AT, joining, landed_history, prepared
 from support.generated import START, history
 from support.oracle import expected, expected_rows, found_rows, sent
 from support.world import World

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from support.faults import prepared
+from support.broken.faults import prepared
 from support.generated import START
 from support.world import World
 from windrow.io.registers import clocks, measures, publications

@@ -16,7 +16,7 @@ import psutil
 import pytest
 from pyspark.sql import SparkSession
 
-from support.faults import LANDED_AT, asleep, joining, landed_history, prepared, until
+from support.broken.faults import LANDED_AT, asleep, joining, landed_history, prepared, until
 from support.generated import INTERVAL, START
 from support.oracle import expected, expected_rows, found_rows
 from support.world import World

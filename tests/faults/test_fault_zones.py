@@ -21,7 +21,7 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from support.faults import joining
+from support.broken.faults import joining
 from support.world import ORDER, World
 from windrow.places import PROJECT, Places
 from windrow.platform import jars

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from pyspark.sql import SparkSession
 
-from support.faults import FIRST, Reader, check_against_oracle, joining, prepared
+from support.broken.faults import FIRST, Reader, check_against_oracle, joining, prepared
 from support.generated import START
 from support.oracle import sent
 from support.world import World, content

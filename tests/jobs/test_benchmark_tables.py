@@ -15,7 +15,7 @@ pytestmark = pytest.mark.spark
 
 def test_rows_of_the_benchmarks_are_published(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(PROJECT / "benchmarks"))
-    import tables
+    from common import tables
 
     ctx = tables.world(str(tmp_path), tables.Shape(rows=200, rows_per_key=2, features=2))
     published = [row for one in train_all(ctx, "test") for row in one.published]

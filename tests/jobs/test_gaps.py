@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient, ResourceType
 
-from support.compaction import COMPACTING, alter, produce_one_by_one, until_compacted
+from support.broken.compaction import COMPACTING, alter, produce_one_by_one, until_compacted
 from support.small_pipeline import PIPELINE, START, at, delete, event, made, recreate
 from support.world import World
 from windrow.home import Table

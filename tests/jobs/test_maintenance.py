@@ -16,12 +16,12 @@ from windrow.home import Table
 from windrow.io.delta import store
 from windrow.io.registers import publications
 from windrow.io.training import maintenance
-from windrow.jobs import maintain as job
-from windrow.jobs import snapshot
 from windrow.jobs.join import make_candidates
 from windrow.jobs.plan.planning import plan_interval
 from windrow.jobs.rebuild import rebuild
 from windrow.jobs.run import Context
+from windrow.jobs.upkeep import maintain as job
+from windrow.jobs.upkeep import snapshot
 from windrow.semantics.maintenance import RetentionUnsafe, landing_pieces, require_safe, training_pieces
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]

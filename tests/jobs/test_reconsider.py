@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from support.damage import lose_commit
+from support.broken.damage import lose_commit
 from support.explained import explained
 from support.side_by_side import Killed
 from support.small_pipeline import PIPELINE, START, at, event, made

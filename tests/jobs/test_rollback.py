@@ -17,13 +17,14 @@ from windrow.home import Table
 from windrow.io.delta import store, tables
 from windrow.io.ledger import table as ledger_table
 from windrow.io.registers.plans import Request
-from windrow.jobs import ledger, rebuild, snapshot
+from windrow.jobs import ledger, rebuild
 from windrow.jobs.audit import verify
 from windrow.jobs.join import make_candidates
 from windrow.jobs.plan import survey
 from windrow.jobs.publish import publish
-from windrow.jobs.rollback import rollback
 from windrow.jobs.run import BadRequest, Context
+from windrow.jobs.upkeep import snapshot
+from windrow.jobs.upkeep.rollback import rollback
 from windrow.outcomes import NothingToDo
 from windrow.semantics.publication import Superseded
 from windrow.transforms.ledger.passes import Pass

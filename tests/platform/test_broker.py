@@ -15,8 +15,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from windrow.places import Places
 from windrow.platform import Broker, PortTaken, jars
-from windrow.platform.broker import _cluster_id
 from windrow.platform.processes import free_port
+from windrow.platform.servers.broker import _cluster_id
 
 pytestmark = pytest.mark.kafka
 

@@ -24,9 +24,10 @@ from windrow.cli import app
 from windrow.io.landing.broker import BrokerUnreachable
 from windrow.jobs.run import Context
 from windrow.places import Places
-from windrow.platform import Airflow, Broker, OtherPlatform, PortTaken, Postgres, SparkCluster, cluster
-from windrow.platform.broker import Node
+from windrow.platform import Airflow, Broker, OtherPlatform, PortTaken, Postgres, SparkCluster
 from windrow.platform.processes import Address, free_port
+from windrow.platform.servers import cluster
+from windrow.platform.servers.broker import Node
 from windrow.simulate import producer
 from windrow.simulate.record import Message
 

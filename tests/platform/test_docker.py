@@ -13,8 +13,8 @@ import yaml
 
 from windrow import platform
 from windrow.places import PROJECT, Places
-from windrow.platform import airflow, cluster
 from windrow.platform.processes import Address
+from windrow.platform.servers import airflow, cluster
 
 COMPOSE = yaml.safe_load((PROJECT / "docker" / "compose.yaml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]

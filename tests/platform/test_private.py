@@ -19,8 +19,9 @@ from support.small_pipeline import START, at, made
 from support.world import World
 from windrow.columns import LANDING_META, TRAINING_STATISTICS
 from windrow.io.delta import tables
-from windrow.jobs import ledger, maintain, summarise
+from windrow.jobs import ledger, summarise
 from windrow.jobs.audit import verify
+from windrow.jobs.upkeep import maintain
 from windrow.places import PROJECT, umask_of
 
 PLANTED = "alice@planted.example"

@@ -17,8 +17,8 @@ import pytest
 from windrow import platform
 from windrow.places import PROJECT, Places
 from windrow.platform import Airflow, DiskFull, JarsMissing, JavaMissing, jars
-from windrow.platform.airflow import port_of
 from windrow.platform.java import find_java
+from windrow.platform.servers.airflow import port_of
 
 
 @pytest.fixture

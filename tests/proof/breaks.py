@@ -241,7 +241,12 @@ BREAKS = (
     Break(
         "vacuum deletes what a snapshot keeps", "io.training.maintenance:vacuum", assigned("spared", "set()"), SPARED
     ),
-    Break("a snapshot of the range alone", "jobs.snapshot:_state", assigned("reach", "span.end - span.end"), WINDOWS),
+    Break(
+        "a snapshot of the range alone",
+        "jobs.upkeep.snapshot:_state",
+        assigned("reach", "span.end - span.end"),
+        WINDOWS,
+    ),
     Break("a name is given twice", "io.registers.snapshots:record", argument("_append", 3, "lambda: False"), ONCE),
     Break("credits of a piece alone", "training.export.__init__:_rows", assigned("span", "piece"), PIECES),
     Break(

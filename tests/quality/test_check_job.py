@@ -13,8 +13,8 @@ import pytest
 from windrow.config import load
 from windrow.io.registers import judgements, measures, plans, publications
 from windrow.jobs.check import Judged, check, execute
-from windrow.jobs.override import override
 from windrow.jobs.run import BadRequest, Context
+from windrow.jobs.upkeep.override import override
 from windrow.outcomes import Blocked
 from windrow.places import PROJECT, Places
 from windrow.schemas import PUBLICATIONS

@@ -22,7 +22,7 @@ import pytest
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from support.compaction import COMPACTING, offsets_of, produce_one_by_one, until_compacted
+from support.broken.compaction import COMPACTING, offsets_of, produce_one_by_one, until_compacted
 from support.side_by_side import Killed, doomed_landing, dying, lagging
 from support.world import World
 from windrow.home import Table

@@ -22,8 +22,8 @@ from windrow.io.registers import clocks, publications
 from windrow.jobs.run import Context
 from windrow.places import Places
 from windrow.platform import Airflow
-from windrow.platform.airflow_api import AirflowApi, AirflowDoesNotAnswer
 from windrow.platform.processes import free_port
+from windrow.platform.servers.airflow_api import AirflowApi, AirflowDoesNotAnswer
 
 MINUTE = timedelta(minutes=1)
 INTERVAL = 5 * MINUTE

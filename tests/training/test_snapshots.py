@@ -32,9 +32,9 @@ from windrow.home import Home, Table
 from windrow.io.delta import crash_points, store
 from windrow.io.registers import publications, snapshots
 from windrow.io.training import maintenance
-from windrow.jobs import snapshot as job
 from windrow.jobs.audit.intact import TablesDisagree, require_intact
 from windrow.jobs.run import BadRequest, Context
+from windrow.jobs.upkeep import snapshot as job
 from windrow.outcomes import NothingToDo
 from windrow.places import PROJECT, Places
 from windrow.semantics.paper.model import Model

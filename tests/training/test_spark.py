@@ -19,8 +19,8 @@ from windrow import training
 from windrow.columns import ROW_ID
 from windrow.config import find
 from windrow.home import Home
-from windrow.jobs import snapshot
 from windrow.jobs.run import Context
+from windrow.jobs.upkeep import snapshot
 from windrow.scenarios.kafka import pipeline_file
 
 if TYPE_CHECKING:

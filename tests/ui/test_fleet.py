@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from support.running_airflow import Running
-from windrow.jobs.health import look
+from windrow.jobs.upkeep.health import look
 from windrow.quality.pictures import strip_words
 
 pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(2700)]

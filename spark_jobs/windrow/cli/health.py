@@ -13,7 +13,7 @@ from rich.text import Text
 
 from windrow.cli.show import AsJson, console, print_json
 from windrow.config import discover
-from windrow.jobs.health import Health, look, worst_first
+from windrow.jobs.upkeep.health import Health, look, worst_first
 from windrow.places import Places
 from windrow.semantics.clock import holder
 from windrow.semantics.health import Status, age, holder_reason

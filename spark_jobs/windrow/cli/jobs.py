@@ -137,7 +137,7 @@ def override(pipeline: PipelineName, interval: IntervalStart, reason: Reason, wh
     windrow override feed --interval 2026-11-01T00:00:00Z --reason "the campaign ended, few clicks are right"
     """
     from windrow.jobs.ledger import extend_after_publication
-    from windrow.jobs.override import override as job
+    from windrow.jobs.upkeep.override import override as job
 
     ctx, decided = context(pipeline), decision("an override", reason, who)
     _print_publication(job(ctx, interval, decided.who, decided.reason))

@@ -17,7 +17,7 @@ def maintain(pipeline: PipelineName, retention: Retention = RETENTION, json: AsJ
     \b
     windrow maintain feed --retention 14d
     """
-    from windrow.jobs import maintain as job
+    from windrow.jobs.upkeep import maintain as job
 
     done = job.maintain(context(pipeline), retention)
     if json:

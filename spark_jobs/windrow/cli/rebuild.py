@@ -161,7 +161,7 @@ def rollback(
     \b
     windrow rollback feed --interval 2026-11-01T00:00:00Z --to 3 --reason "the new labels are wrong"
     """
-    from windrow.jobs.rollback import rollback as job
+    from windrow.jobs.upkeep.rollback import rollback as job
 
     row = job(context(pipeline), interval, to, decision("a rollback", reason, who))
     console.print(

@@ -12,7 +12,7 @@ from windrow.io.registers import snapshots
 from windrow.jobs.decision import noted
 from windrow.jobs.options import OptionalFrom, OptionalTo, PipelineName, Who
 from windrow.jobs.run import BadRequest, context
-from windrow.jobs.snapshot import AtPublication, SnapshotName, Why, brief
+from windrow.jobs.upkeep.snapshot import AtPublication, SnapshotName, Why, brief
 from windrow.text import counted, size_text
 
 _COLUMNS = ("name", "taken_at", "who", "from", "to", "publication", "rows", "files", "size", "held", "why")
@@ -40,7 +40,7 @@ def snapshot(
     windrow snapshot feed november --from 2026-11-01T00:00:00Z --to 2026-12-01T00:00:00Z --publication 4711
     windrow snapshot feed november --delete
     """
-    from windrow.jobs import snapshot as job
+    from windrow.jobs.upkeep import snapshot as job
 
     user, reason = noted(why, who)
     if delete:

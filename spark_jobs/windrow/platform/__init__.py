@@ -15,10 +15,7 @@ from datetime import timedelta
 from typing import Any
 
 from windrow.places import Places
-from windrow.platform import cluster, jars
-from windrow.platform.airflow import Airflow, Login
-from windrow.platform.airflow_api import AirflowApi, AirflowDoesNotAnswer, AirflowRefused
-from windrow.platform.broker import Broker
+from windrow.platform import jars
 from windrow.platform.conditions import (
     DidNotStart,
     DiskFull,
@@ -30,10 +27,14 @@ from windrow.platform.conditions import (
     ServerMissing,
 )
 from windrow.platform.disk import require_room
-from windrow.platform.postgres import Postgres
 from windrow.platform.processes import Background
-from windrow.platform.spark_cluster import SparkCluster
-from windrow.platform.store import Store
+from windrow.platform.servers import cluster
+from windrow.platform.servers.airflow import Airflow, Login
+from windrow.platform.servers.airflow_api import AirflowApi, AirflowDoesNotAnswer, AirflowRefused
+from windrow.platform.servers.broker import Broker
+from windrow.platform.servers.postgres import Postgres
+from windrow.platform.servers.spark_cluster import SparkCluster
+from windrow.platform.servers.store import Store
 
 __all__ = [
     "CLUSTER_PARTS",

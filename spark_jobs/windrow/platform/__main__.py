@@ -17,7 +17,8 @@ from types import FrameType
 
 from windrow import platform
 from windrow.places import Places, umask_of
-from windrow.platform import cluster, jobs_side
+from windrow.platform import jobs_side
+from windrow.platform.servers import cluster
 
 
 def main(argv: list[str]) -> int:

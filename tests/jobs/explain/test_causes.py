@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from support.damage import data_file
+from support.broken.damage import data_file
 from support.small_pipeline import PIPELINE, event, made
 from support.world import World
 from windrow.jobs.causes import known_cause

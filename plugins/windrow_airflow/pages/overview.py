@@ -20,12 +20,12 @@ from windrow.semantics.clock import holder
 from windrow.semantics.health import age, holder_reason
 from windrow.semantics.strip import Cell, CellState
 from windrow.text import counted, rounded_duration, shown_instant
-from windrow_airflow import fleet
+from windrow_airflow.pages import fleet
 from windrow_airflow.pipeline_files import names
 
 if TYPE_CHECKING:
     from windrow.io.registers.clocks import Observation
-    from windrow.jobs.health import Health, Runs
+    from windrow.jobs.upkeep.health import Health, Runs
 
 NEWEST = 100
 """Publications that a pipeline's page shows."""

@@ -69,7 +69,7 @@ def _application() -> Any:
     from fastapi import Depends, FastAPI, HTTPException
     from fastapi.responses import FileResponse, HTMLResponse
 
-    from windrow_airflow import fleet, overview
+    from windrow_airflow.pages import fleet, overview
 
     made = FastAPI(title="Windrow", docs_url=None, redoc_url=None, openapi_url=None)
     # on each route: dependencies of a mounted application itself are not applied

@@ -34,11 +34,12 @@ from filelock import FileLock
 
 from windrow.files import write_whole
 from windrow.places import Places, umask_of
-from windrow.platform import airflow_config, jars
-from windrow.platform.airflow_api import AirflowApi, AirflowDoesNotAnswer, AirflowRefused
+from windrow.platform import jars
 from windrow.platform.conditions import DidNotStart, OtherPlatform
-from windrow.platform.postgres import Postgres
 from windrow.platform.processes import Address, Background, require_port
+from windrow.platform.servers import airflow_config
+from windrow.platform.servers.airflow_api import AirflowApi, AirflowDoesNotAnswer, AirflowRefused
+from windrow.platform.servers.postgres import Postgres
 
 PORT = 18080
 PATIENCE = timedelta(seconds=420)

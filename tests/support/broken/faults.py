@@ -70,7 +70,7 @@ def landed_history(world: World, ctx: Context) -> list[object]:
 def joining(spark: SparkSession) -> dict[str, str]:
     """Environment variables with which a job's process uses this session's JVM (see tests/warm)."""
     gateway = spark.sparkContext._gateway.gateway_parameters
-    warm = Path(__file__).parents[1] / "warm"
+    warm = Path(__file__).parents[2] / "warm"
     return {
         "PYTHONPATH": str(warm),
         "PYSPARK_GATEWAY_PORT": str(gateway.port),

@@ -22,8 +22,8 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from windrow.config import Pipeline, load
 from windrow.places import Places
 from windrow.platform import jars
-from windrow.platform.broker import Broker
 from windrow.platform.processes import free_port
+from windrow.platform.servers.broker import Broker
 from windrow.simulate.producer import create_topics
 
 START = datetime(2026, 11, 1, tzinfo=UTC)

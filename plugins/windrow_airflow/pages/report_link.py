@@ -10,7 +10,7 @@ from urllib.parse import quote
 from airflow.sdk import BaseOperatorLink
 
 from windrow.places import Places
-from windrow_airflow.web import PREFIX
+from windrow_airflow.pages.web import PREFIX
 
 if TYPE_CHECKING:
     from airflow.sdk.types import TaskInstanceKey

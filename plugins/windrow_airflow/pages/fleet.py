@@ -23,7 +23,7 @@ from windrow.text import rounded_duration
 
 if TYPE_CHECKING:
     from windrow.io.registers.recent import Recent
-    from windrow.jobs.health import Health, Runs
+    from windrow.jobs.upkeep.health import Health, Runs
 
 REFRESH = 30
 """Seconds after which the page looks again."""
@@ -54,7 +54,7 @@ class Filter:
 
 def look(names: Sequence[str], places: Places, now: datetime, runs: Mapping[str, Runs]) -> list[Health]:
     """Return the health of pipelines, the worst first."""
-    from windrow.jobs import health  # loads delta-rs
+    from windrow.jobs.upkeep import health  # loads delta-rs
 
     with _LOOKING:  # what is known is shared by the threads that answer requests
         return health.worst_first(health.look(names, places, now, runs=runs, known=_known()))
@@ -87,7 +87,7 @@ def runs(names: Iterable[str], now: datetime) -> dict[str, Runs]:
     from airflow.utils.session import create_session
     from sqlalchemy import func, select
 
-    from windrow.jobs.health import Runs
+    from windrow.jobs.upkeep.health import Runs
 
     dags = {name: (f"{name}.land", f"{name}.training") for name in names}
     ids = [dag for both in dags.values() for dag in both]

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.synchronize import Event
 
-from traffic import Records, send, sender
+from common.traffic import Records, send, sender
 
 PARTITIONS = {"served": 4, "clicks": 2}
 CLICKED_EVERY = 5

@@ -16,12 +16,12 @@ from filelock import FileLock
 
 from windrow.files import write_whole
 from windrow.places import Places
-from windrow.platform.airflow import Airflow
-from windrow.platform.broker import Broker
 from windrow.platform.conditions import OtherPlatform
 from windrow.platform.processes import Address
-from windrow.platform.spark_cluster import SparkCluster
-from windrow.platform.store import Store
+from windrow.platform.servers.airflow import Airflow
+from windrow.platform.servers.broker import Broker
+from windrow.platform.servers.spark_cluster import SparkCluster
+from windrow.platform.servers.store import Store
 
 DEFAULTS: Mapping[str, str] = {
     "WINDROW_KAFKA": "127.0.0.1:19092,127.0.0.1:19094,127.0.0.1:19096",

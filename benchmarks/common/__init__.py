@@ -1,0 +1,1 @@
+"""What several benchmarks share: comparing side by side, tables of a chosen shape, traffic into a broker."""

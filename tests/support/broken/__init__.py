@@ -1,0 +1,1 @@
+"""What damages, delays or fills things for the tests of faults."""
