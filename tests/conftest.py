@@ -1,6 +1,7 @@
 """What tests share, started once: a real broker, a real object store and one Spark session. Each test has its own home.
 
-A test marked `both_roots` runs twice: with its tables in a folder, and in the object store.
+A test marked `both_roots` runs twice: with its tables in a folder, and in the object store. One that is marked
+`both_roots(long=True)` runs in the store alone, unless WINDROW_BOTH_ROOTS is set.
 """
 
 from __future__ import annotations
@@ -139,9 +140,10 @@ def compiled(spark: SparkSession) -> Iterator[None]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test marked `both_roots` on each root."""
-    if metafunc.definition.get_closest_marker("both_roots"):
-        metafunc.parametrize("root", ["folder", "store"], indirect=True)
+    """Run a test marked `both_roots` on each root; a long one in the store alone, unless all are asked for."""
+    if mark := metafunc.definition.get_closest_marker("both_roots"):
+        one = mark.kwargs.get("long") and not os.environ.get("WINDROW_BOTH_ROOTS")
+        metafunc.parametrize("root", ["store"] if one else ["folder", "store"], indirect=True)
 
 
 @pytest.fixture

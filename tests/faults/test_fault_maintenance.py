@@ -32,7 +32,7 @@ PARTS = 3
 """Landings, so that there are files to merge."""
 
 
-@pytest.mark.both_roots
+@pytest.mark.both_roots(long=True)
 def test_maintenance_that_never_rests_changes_no_row_for_anybody(world: World, spark: Any) -> None:
     ctx = world.pipeline(WAITING.replace("topic: t.", "topic: {t}."), now=LANDED_AT)
     world.topics({topic.removeprefix("t."): n for topic, n in PARTITIONS.items()})

@@ -50,7 +50,7 @@ def stands(ctx: Context) -> tuple[int, str]:
     return row["number"], row["run"]
 
 
-@pytest.mark.both_roots
+@pytest.mark.both_roots(long=True)
 def test_a_zombie_cannot_commit_and_one_inside_the_lock_is_waited_for(
     world: World, spark: SparkSession, capfd: pytest.CaptureFixture[str]
 ) -> None:

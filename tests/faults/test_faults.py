@@ -26,7 +26,7 @@ from windrow.outcomes import ExitCode, exit_code
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(1500)]
 
 
-@pytest.mark.both_roots
+@pytest.mark.both_roots(long=True)
 def test_a_kill_at_every_named_point_changes_nothing(world: World, spark: SparkSession) -> None:
     """Each step is killed at each of its points in turn and started again; the result is that of a run without kills.
 
@@ -65,7 +65,7 @@ def test_a_kill_at_every_named_point_changes_nothing(world: World, spark: SparkS
     check_against_oracle(world, ctx)
 
 
-@pytest.mark.both_roots
+@pytest.mark.both_roots(long=True)
 def test_a_lost_clock_and_a_lost_register_are_made_again_from_the_commits(world: World) -> None:
     ctx, _ = prepared(world, seed=12)
     seen = world.land(ctx)
@@ -83,7 +83,7 @@ def test_a_lost_clock_and_a_lost_register_are_made_again_from_the_commits(world:
     assert content(world.training(ctx)) == before
 
 
-@pytest.mark.both_roots
+@pytest.mark.both_roots(long=True)
 def test_many_writers_at_once_land_and_publish_each_row_once(world: World) -> None:
     """Two landers, then a scheduled run, a cleared one and a person's command on the same interval, all at once."""
     ctx, _ = prepared(world, seed=13)

@@ -54,7 +54,7 @@ def everything(world: World, ctx: Context) -> Any:
     return landed, world.training(ctx), world.register(ctx)
 
 
-@pytest.mark.both_roots
+@pytest.mark.both_roots(long=True)
 def test_maintenance_changes_the_number_of_files_and_no_row_and_no_history(world: World, spark: Any) -> None:
     ctx = worked(world)
     before = everything(world, ctx)

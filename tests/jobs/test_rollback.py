@@ -63,7 +63,7 @@ def by_duckdb(path: str, version: int) -> list[tuple[Any, ...]]:
     return sorted(duckdb.sql(f"select _partition, _offset, label_state, _publication from {source}").fetchall())
 
 
-@pytest.mark.both_roots
+@pytest.mark.both_roots(long=True)
 def test_every_reader_finds_a_past_publication_and_a_rollback_makes_it_stand(world: World, spark: Any) -> None:
     ctx = prepared(world)
     early, late = in_two_parts(seed=24)

@@ -22,8 +22,8 @@ from windrow.semantics.publication import refuse_superseded
 def test_deliberate_breaks_of_spark_and_delta_code_turn_the_agreement_red(
     spark: Any, places: Places, tmp_path: Path
 ) -> None:
-    """One break of each module; `make breaks` makes all."""
-    first = {one.where.partition(":")[0]: one for one in reversed(BREAKS)}
+    """One break of each package; `make breaks` makes all."""
+    first = {one.where.partition(":")[0].rpartition(".")[0]: one for one in reversed(BREAKS)}
     outcomes = prove(spark, lambda name: replace(places, home=tmp_path / name), list(first.values()))
     assert [one for one in outcomes if not one.red] == [], f"\n{table(outcomes)}"
 
