@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from support.broken.damage import empty_commit, lose_commit, newest_commit
+from support.broken.damage import cut_lines, empty_commit, lose_commit, newest_commit
 from support.small_pipeline import PIPELINE, at, delete, event, made
 from support.world import World
 from windrow.columns import ROW_ID
@@ -31,6 +31,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
     "the newest commit is deleted": lambda table: newest_commit(table).unlink(),
     "the newest commit is deleted with its sums": lose_commit,
     "the newest commit is empty": empty_commit,
+    "the newest commit lacks its last line": cut_lines,
     "the folder is gone": shutil.rmtree,
 }
 
@@ -69,7 +70,7 @@ def test_a_lost_commit_stops_every_reader_until_it_is_restored(world: World) -> 
         act(table)
         for name, read in readers.items():
             with pytest.raises(
-                (CommitsLost, TableDamaged), match=r"holds batches up to|is empty|is missing"
+                (CommitsLost, TableDamaged), match=r"holds batches up to|is empty|is missing|was cut"
             ) as refused:
                 read()
             assert str(table) in str(refused.value), f"{damage}: {name}"

@@ -22,6 +22,7 @@ from windrow.io.registers import clocks
 from windrow.jobs import land
 from windrow.jobs.landing.batch import account_for, counts_in
 from windrow.semantics.balance import BalanceBroken
+from windrow.semantics.clock import NotCaughtUp
 from windrow.semantics.landing.clock_rows import undelivered
 from windrow.semantics.landing.host_clock import ClockWentBack
 from windrow.semantics.landing.offsets import OffsetsGone
@@ -230,6 +231,30 @@ def test_aborted_records_never_land_and_markers_are_no_gap(
         log.batches(spark, world.places.kafka, known_topic, {0: [(20, 21)]})
 
 
+def test_records_of_an_open_transaction_are_lag_until_their_producer_ends_it(world: World) -> None:
+    """An empty partition with nothing but an open transaction is not idle, and a drain does not pass it over."""
+    ctx = made(world, IDLING, {"served": 1, "likes": 2}, now=1_000)
+    world.produce([event("served", 0, 900), event("likes", 0, 900)])
+    producer = Producer({"bootstrap.servers": world.places.kafka, "transactional.id": world.name})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    _, partition, value, _ = event("likes", 1, 910)
+    producer.produce(f"{world.name}.likes", value, partition=partition)
+    producer.flush(30)
+    seen = world.land(ctx)
+    held = next(clock for clock in seen.clocks if clock.topic.endswith("likes") and clock.partition == 1)
+    assert (held.clock_at, held.lag) == (None, 1)
+    assert seen.watermark is None
+    with pytest.raises(NotCaughtUp, match=r"likes/1 at 0 of 1"):
+        world.train(ctx, run="drain", drain=True)
+    producer.commit_transaction(30)
+    with pytest.raises(NotCaughtUp, match=r"likes/1 at 0 of 1"):  # the clock of the last landing
+        world.train(ctx, run="drain", drain=True)
+    seen = world.land(ctx)
+    assert all(clock.caught_up for clock in seen.clocks)
+    assert len(world.table(ctx, f"landing/{world.name}.likes")) == 2
+
+
 def test_a_missing_topic_and_a_missing_broker_are_named_and_move_nothing(world: World) -> None:
     ctx = made(world, PIPELINE, {"served": 1})
     with pytest.raises(broker.TopicMissing, match=r"likes' does not exist"):
@@ -248,6 +273,19 @@ def test_a_drain_closes_everything_and_is_the_reason_of_its_labels(world: World)
     world.train(ctx, run="drain", drain=True)
     found = [(r["k"], r["label_state"], r["label_reason"], r["liked"]) for r in world.training(ctx)]
     assert found == [(1, "positive", "drained", True), (2, "negative", "drained", False)]
+
+
+def test_a_drain_asks_the_broker_for_records_of_which_the_last_landing_did_not_know(world: World) -> None:
+    ctx = made(world, PIPELINE, {"served": 1, "likes": 1})
+    world.produce([event("served", 0, 30), event("likes", 0, 5)])
+    world.land(ctx)
+    world.produce([event("likes", 0, 31)])
+    with pytest.raises(NotCaughtUp, match=r"likes/0 at 1 of 2.*Land them, then drain again"):
+        world.train(ctx, run="drain", drain=True)
+    assert world.register(ctx) == []
+    world.land(ctx)
+    world.train(ctx, run="drain", drain=True)
+    assert [row["label_state"] for row in world.training(ctx)] == ["positive"]
 
 
 TIMES = {

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from support.broken.damage import lose_commit
 from support.explained import explained
@@ -17,6 +18,7 @@ from support.small_pipeline import PIPELINE, START, at, event, made
 from support.world import World
 from windrow.config import load
 from windrow.io.delta import crash_points, tables
+from windrow.io.landing import broker
 from windrow.io.ledger import table as ledger_table
 from windrow.io.registers import clocks
 from windrow.io.registers.plans import Request
@@ -92,6 +94,22 @@ def test_reconsidered_records_are_late_count_once_and_stand_for_the_quarantined_
     rebuild(ctx, "again", START, START + timedelta(minutes=12), lambda row: None)
     states = [(row["_offset"], row["label_state"], row["label_reason"]) for row in world.training(ctx)]
     assert states == [(0, "positive", "label_quarantined"), (1, "negative", None), (2, "unknown", "label_quarantined")]
+
+
+def test_a_record_from_before_its_topic_was_stamped_is_not_believed_by_its_producers_stamp(world: World) -> None:
+    ctx = made(world, PIPELINE, {"served": 1, "likes": 1}, now=1_000)
+    world.produce([event("served", 0, 900_000), event("likes", 0, 10)])  # its record has the same wrong timestamp
+    assert counts(world.land(ctx)) == (2, 1, 1, 0)
+    stamped = ConfigResource(ResourceType.TOPIC, f"{world.name}.served")
+    stamped.add_incremental_config(
+        ConfigEntry("message.timestamp.type", "LogAppendTime", incremental_operation=AlterConfigOpType.SET)
+    )
+    admin = AdminClient({"bootstrap.servers": world.places.kafka})
+    for future in admin.incremental_alter_configs([stamped]).values():
+        future.result(30)
+    known = broker.describe(world.places.kafka, [f"{world.name}.served"])
+    assert known[f"{world.name}.served"].is_stamped
+    assert counts(reconsider(ctx)) == (2, 1, 1, 0)
 
 
 def test_a_mended_pipeline_file_reads_what_the_old_one_could_not(world: World) -> None:

@@ -221,6 +221,7 @@ class Product:
             (interval,) = chosen or ()
             plan_interval(self.ctx, key, interval.start, "publish", 1, Request("it cannot wait", "ann"))
         elif chosen is None:
+            self._flush()
             plan_all(self.ctx, key, most=10_000, drain=drained)
         elif chosen:
             plan_range(self.ctx, key, chosen[0].start, chosen[-1].end, everything=True)

@@ -12,6 +12,7 @@ and counts as filtered, whatever its payload. `_raw` keeps the bytes of whatever
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -34,6 +35,7 @@ from windrow.columns import (
     UNREADABLE_VALUES,
 )
 from windrow.config import Pipeline, Stream
+from windrow.config.column_types import ColumnType, parse_type
 from windrow.semantics.landing.batch import Batch
 from windrow.transforms.conditions import any_of
 from windrow.transforms.streams import is_keyless, overlaps
@@ -69,16 +71,20 @@ def decode(records: DataFrame, pipeline: Pipeline, batch: Batch) -> DataFrame:
     """
     landed_at = F.lit(batch.landed_at)
     declared = pipeline.topic_columns(batch.topic)
+    types = {name: parse_type(kind) for name, kind in declared.items()}
     # Payload columns may have the names of Kafka's columns.
     original = F.lit(None) if batch.reconsidered is None else F.col("reconsidered")
     renamed = records.select(*[F.col(n).alias(f"_kafka_{n}") for n in _KAFKA], original.alias("_kafka_reconsidered"))
-    parsed = _parse(renamed, declared, pipeline.max_record_bytes)
+    parsed = _parse(renamed, types, pipeline.max_record_bytes)
     row = F.get("_parsed.row", F.lit(0))
-    typed = parsed.select("*", *[_typed(row.getField(name), kind).alias(name) for name, kind in declared.items()])
-    typed = typed.select("*", _wrong(row, declared).alias("_wrong"), _not_finite(declared).alias("_not_finite"))
+    typed = parsed.select("*", *[_typed(row.getField(name), kind).alias(name) for name, kind in types.items()])
+    typed = typed.select("*", _wrong(row, types).alias("_wrong"), _not_finite(types).alias("_not_finite"))
 
     is_stamped = F.col("_kafka_timestampType") == _LOG_APPEND_TIME
-    trusted_until = F.when(is_stamped, F.col("_kafka_timestamp")).otherwise(landed_at) + F.lit(pipeline.max_skew)
+    stamp = F.col("_kafka_timestamp")
+    if batch.reconsidered is not None:  # the topic may be stamped only since these records were written
+        stamp = F.least(stamp, landed_at)
+    trusted_until = F.when(is_stamped, stamp).otherwise(landed_at) + F.lit(pipeline.max_skew)
     event_time = F.col(pipeline.event_time(batch.topic))
     is_ahead = F.coalesce(event_time > trusted_until, F.lit(False))
     judged = typed.withColumn(QUARANTINED, _reason(pipeline, batch.topic, row, event_time, is_ahead))
@@ -121,13 +127,13 @@ def records_of(quarantined: DataFrame, *, is_stamped: bool) -> DataFrame:
     )
 
 
-def _parse(records: DataFrame, declared: Mapping[str, str], max_bytes: int) -> DataFrame:
+def _parse(records: DataFrame, declared: Mapping[str, ColumnType], max_bytes: int) -> DataFrame:
     """Add `_unusable`, a reason or null, `_parsed`, the JSON reader's result, null where unusable, and `_texts`.
 
     `_texts` holds the values of a record as text, where the JSON reader found one that is not of its column's type.
     Instants are read as text and converted by `_instant`: Spark's JSON reader would take "12:30" for today.
     """
-    fields = ", ".join(f"`{n}`: {'string' if k == 'timestamp' else k}" for n, k in declared.items())
+    fields = ", ".join(f"`{name}`: {_read_as(kind)}" for name, kind in declared.items())
     schema = f"row array<struct<{fields}>>, end int, _corrupt string"
     text = F.col("_kafka_value").cast("string")
     unusable = (
@@ -163,8 +169,42 @@ def _wrapped(text: Column) -> Column:
     return F.concat(F.lit('{"row":['), text, F.lit('],"end":1}'))
 
 
-def _typed(value: Column, kind: str) -> Column:
-    return _instant(value) if kind == "timestamp" else value
+def _read_as(kind: ColumnType) -> ColumnType:
+    """The type as which the JSON reader reads a value, so that it need not change one to make it fit.
+
+    It would take 200 for -56 in a tinyint, and round a decimal with more digits behind the point than declared. A
+    decimal gets all its spare digits behind the point; one of 38 digits has none to spare.
+
+    >>> str(_read_as(parse_type("array<struct<a:tinyint>>"))), str(_read_as(parse_type("decimal(10,2)")))
+    ('array<struct<a:smallint>>', 'decimal(38,30)')
+    """
+    if kind.name == "timestamp":
+        return ColumnType("string")
+    if kind.name == "decimal":
+        precision, scale = kind.arguments
+        return replace(kind, arguments=(38, scale + 38 - precision))
+    return _widened(kind)
+
+
+def _widened(kind: ColumnType) -> ColumnType:
+    name = "smallint" if kind.name == "tinyint" else kind.name
+    return replace(kind, name=name, inner=tuple(map(_widened, kind.inner)))
+
+
+def _typed(read: Column, kind: ColumnType) -> Column:
+    """A value of its column's type; null where it would be another value then.
+
+    Args:
+        read: the value as the JSON reader read it (`_read_as`).
+    """
+    if kind.name == "timestamp":
+        return _instant(read)
+    if _read_as(kind) == kind:
+        return read
+    typed = read.try_cast(str(kind))
+    if kind.inner:  # a map has no equality
+        return F.when(F.to_json(F.struct(read.alias("of"))) == F.to_json(F.struct(typed.alias("of"))), typed)
+    return F.when(read == typed, typed)
 
 
 def _instant(text: Column) -> Column:
@@ -194,37 +234,36 @@ def _instant(text: Column) -> Column:
     return F.when(F.unix_micros(at).between(*_YEARS_1_TO_9999), at)
 
 
-def _wrong(row: Column, declared: Mapping[str, str]) -> Column:
+def _wrong(row: Column, declared: Mapping[str, ColumnType]) -> Column:
     """Names of the columns whose value is not of their type; null if there is none.
 
     The JSON reader says that there is one, but not which: the text of each value is compared with what was read of it.
     Should none be found although there is one, all are named.
 
     Args:
-        row: the record as the JSON reader read it, with instants as text; the declared columns hold them converted.
+        row: the record as the JSON reader read it (`_read_as`); the declared columns hold its values converted.
     """
-    no_instant = {n: row.getField(n).isNotNull() & F.col(n).isNull() for n, k in declared.items() if k == "timestamp"}
-    names = _named({name: no_instant.get(name, _is_wrong(name, kind)) for name, kind in declared.items()})
+    unfit = {n: row.getField(n).isNotNull() & F.col(n).isNull() for n, k in declared.items() if _read_as(k) != k}
+    names = _named({name: unfit.get(name, F.lit(False)) | _is_wrong(name, kind) for name, kind in declared.items()})
     found = F.when(F.size(names) > 0, names).otherwise(F.array(*[F.lit(name) for name in declared]))
-    return F.when(F.col("_parsed._corrupt").isNotNull() | any_of(no_instant.values()), found)
+    return F.when(F.col("_parsed._corrupt").isNotNull() | any_of(unfit.values()), found)
 
 
-def _is_wrong(name: str, kind: str) -> Column:
+def _is_wrong(name: str, kind: ColumnType) -> Column:
     """Whether the text of a value in a corrupt record is not of the column's type.
 
     The reader gives null for a wrong value, but an array or struct with null for a part that is wrong.
     """
     text = F.col("_texts").getField(name)
-    if not kind.startswith(("array", "struct", "map")):
+    if not kind.inner:
         return text.isNotNull() & F.col(name).isNull()
     alone = F.from_json(F.concat(F.lit('{"value":'), text, F.lit("}")), f"value {kind}, _corrupt string", _JSON)
     return text.isNotNull() & alone.getField("_corrupt").isNotNull()
 
 
-def _not_finite(declared: Mapping[str, str]) -> Column:
+def _not_finite(declared: Mapping[str, ColumnType]) -> Column:
     """Names of the columns that hold an infinite number; null if there is none."""
-    numbers = {name: kind for name, kind in declared.items() if "float" in kind or "double" in kind}
-    is_infinite = {name: _is_infinite(F.col(name), kind) for name, kind in numbers.items()}
+    is_infinite = {n: _is_infinite(F.col(n), kind) for n, kind in declared.items() if _has_floats(kind)}
     return F.when(any_of(is_infinite.values()), _named(is_infinite))
 
 
@@ -296,14 +335,21 @@ def _reason_of_streams(streams: Sequence[Stream], event_time: Column) -> Column:
     )
 
 
-def _is_infinite(value: Column, kind: str) -> Column:
-    """Whether a number, or one of an array of numbers, is infinite; false for null and for other types.
+def _has_floats(kind: ColumnType) -> bool:
+    return any(part.name in ("float", "double") for part in kind.parts())
 
-    JSON has no word for infinity, but a number beyond the range of its type is read as infinite. In an array, greatest
-    and least value suffice: NaN would be the greatest, and JSON has no word for NaN either.
+
+def _is_infinite(value: Column, kind: ColumnType) -> Column:
+    """Whether a number, or one within an array, map or struct, is infinite; false for null.
+
+    JSON has no word for infinity, but a number beyond the range of its type is read as infinite. In an array of
+    numbers, greatest and least value suffice: NaN would be the greatest, and JSON has no word for NaN either.
+
+    Args:
+        kind: a type that holds a float or double.
 
     >>> rows = spark.createDataFrame([([1.0, 2.0],), ([1.0, float("-inf")],), (None,)], "value array<double>")
-    >>> rows.select("value", _is_infinite(F.col("value"), "array<double>").alias("is_infinite")).show()
+    >>> rows.select("value", _is_infinite(F.col("value"), parse_type("array<double>")).alias("is_infinite")).show()
     +----------------+-----------+
     |           value|is_infinite|
     +----------------+-----------+
@@ -313,7 +359,20 @@ def _is_infinite(value: Column, kind: str) -> Column:
     +----------------+-----------+
     <BLANKLINE>
     """
-    greatest, least = (F.array_max(value), F.array_min(value)) if kind.startswith("array") else (value, value)
-    if kind.removeprefix("array<").removesuffix(">") in ("float", "double"):
-        return F.coalesce((greatest >= float("inf")) | (least == float("-inf")), F.lit(False))
-    return F.lit(False)
+    if kind.name == "struct":
+        fields = zip(kind.fields, kind.inner, strict=True)
+        return any_of([_is_infinite(value.getField(name), part) for name, part in fields if _has_floats(part)])
+    if kind.name == "map":
+        parts = zip((F.map_keys(value), F.map_values(value)), kind.inner, strict=True)
+        return any_of([_has_infinite(items, part) for items, part in parts if _has_floats(part)])
+    if kind.name == "array":
+        return _has_infinite(value, kind.inner[0])
+    return F.coalesce((value == float("inf")) | (value == float("-inf")), F.lit(False))
+
+
+def _has_infinite(items: Column, kind: ColumnType) -> Column:
+    """Whether an item of an array is infinite, or holds an infinite number; false for a null array."""
+    if kind.inner:
+        return F.coalesce(F.exists(items, lambda item: _is_infinite(item, kind)), F.lit(False))
+    greatest, least = F.array_max(items), F.array_min(items)
+    return F.coalesce((greatest == float("inf")) | (least == float("-inf")), F.lit(False))

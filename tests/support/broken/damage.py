@@ -24,6 +24,14 @@ def empty_commit(table: Path) -> None:
     newest_commit(table).write_text("")
 
 
+def cut_lines(table: Path) -> None:
+    """Remove the last line of the newest commit: it names a data file."""
+    commit = newest_commit(table)
+    *kept, last = commit.read_text().splitlines(keepends=True)
+    assert '"add"' in last
+    commit.write_text("".join(kept))
+
+
 def data_file(table: Path) -> Path:
     return table / str(tables.data_files(DeltaTable(str(table)))["path"][0].as_py())
 

@@ -13,12 +13,14 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from windrow.io.delta import store
 from windrow.outcomes import NeedsPerson
+from windrow.text import counted
 
 _LAST_CHECKPOINT = "_last_checkpoint"
 _FILE = re.compile(r"^(?P<version>\d{20})\.(?P<kind>json|checkpoint\b.*)$")
@@ -54,6 +56,28 @@ def refuse_lost_commits(path: str, version: int) -> None:
         raise TableDamaged(
             f"{log}/{lost} is missing, and its checksums are there: it was lost. Restore the file from a backup, then "
             f"run again; nothing was written.{_without_backup(log, lost)}"
+        )
+
+
+def refuse_cut_commit(path: str, version: int) -> None:
+    """Fail where the data files of a commit that Spark wrote hold fewer rows than it wrote: whole lines are gone.
+
+    A commit that a checkpoint has replaced is not looked at.
+
+    Raises:
+        TableDamaged: names the commit.
+    """
+    log, name = f"{path}/_delta_log", _commit(version)
+    if store.stat(f"{log}/{name}") is None:
+        return
+    actions = [json.loads(line) for line in store.read(f"{log}/{name}").decode().splitlines()]
+    info: dict[str, Any] = next((one["commitInfo"] for one in actions if "commitInfo" in one), {})
+    written = int(info.get("operationMetrics", {}).get("numOutputRows", 0))
+    named = sum(json.loads(one["add"]["stats"])["numRecords"] for one in actions if "add" in one)
+    if named < written:
+        raise TableDamaged(
+            f"{log}/{name} was cut: {counted(written, 'row')} were written, and it names files with {named:,}. Restore "
+            f"it from a backup, then run again; nothing was written.{_without_backup(log, name)}"
         )
 
 

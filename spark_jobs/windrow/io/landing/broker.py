@@ -1,6 +1,7 @@
 """The broker: ids, cleanup policies, partitions and readable offsets of topics, and the records of given offsets.
 
-Offsets are those that a `read_committed` consumer sees: the end of a partition is its last stable offset.
+Offsets are those that a `read_committed` consumer sees: the end of a partition is its last stable offset. Where its
+log ends, records of open transactions included, is asked too.
 """
 
 from __future__ import annotations
@@ -91,7 +92,8 @@ def _topic(client: AdminClient, name: str, future: Any, settings: Any) -> Topic:
     numbers = [p.id for p in topic.partitions]
     begins = _offsets(client, name, numbers, OffsetSpec.earliest())
     ends = _offsets(client, name, numbers, OffsetSpec.latest())
-    partitions = tuple(Partition(n, begins[n], ends[n]) for n in sorted(numbers))
+    log_ends = _offsets(client, name, numbers, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)
+    partitions = tuple(Partition(n, begins[n], ends[n], log_ends[n]) for n in sorted(numbers))
     return Topic(
         name,
         str(topic.topic_id),
@@ -101,10 +103,16 @@ def _topic(client: AdminClient, name: str, future: Any, settings: Any) -> Topic:
     )
 
 
-def _offsets(client: AdminClient, topic: str, numbers: Iterable[int], spec: OffsetSpec) -> dict[int, int]:
+def _offsets(
+    client: AdminClient,
+    topic: str,
+    numbers: Iterable[int],
+    spec: OffsetSpec,
+    isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
+) -> dict[int, int]:
     futures = client.list_offsets(
         {TopicPartition(topic, n): spec for n in numbers},
-        isolation_level=IsolationLevel.READ_COMMITTED,
+        isolation_level=isolation,
         request_timeout=TIMEOUT,
     )
     found = {tp.partition: future.result().offset for tp, future in futures.items()}

@@ -22,6 +22,7 @@ from windrow.semantics.clock import NotCaughtUp, holder
 from windrow.semantics.clock import drain as refuse_lag
 from windrow.semantics.close import closes_at, is_closed, may_be_forced
 from windrow.semantics.intervals import Interval, on_grid
+from windrow.semantics.landing.offsets import refuse_drain
 from windrow.semantics.plan import Plan
 from windrow.text import counted, duration_text, shown_instant
 
@@ -126,12 +127,13 @@ def plan_all(
 
     Args:
         most: how many intervals at most.
-        drain: every interval that holds a left row counts as closed; every partition must be caught up.
+        drain: every interval that holds a left row counts as closed; every record that the broker has must have landed.
         tried: starts of intervals that this command has worked on before.
         known: register and clock, where the caller has them.
 
     Raises:
         NotCaughtUp: a drain while records wait to be landed.
+        BrokerUnreachable, TopicMissing: a drain, and the broker does not answer, or has no such topic.
     """
     known = known or Known(ctx)
     register, clock = known.register, known.clock
@@ -140,6 +142,7 @@ def plan_all(
         if {row["topic"] for row in clock.rows} != set(ctx.pipeline.topics):
             raise NotCaughtUp(f"not every topic has landed yet: `windrow land {ctx.pipeline.name}`, then drain again")
         refuse_lag(clock.clocks)
+        refuse_unlanded(ctx, clock)
         newest = _newest_left_at(ctx, clock)
         ends = [newest + ctx.pipeline.interval] if newest else []
         frontier = max([*ends, *([frontier] if frontier else [])], default=None)
@@ -201,6 +204,19 @@ def _refuse_open(ctx: Context, interval: Interval, clock: Observation, *, is_for
             f"and force it once an event at or after {shown_instant(interval.end)} has landed; where the stream has "
             f"ended, `windrow train {ctx.pipeline.name} --drain`"
         )
+
+
+def refuse_unlanded(ctx: Context, clock: Observation) -> None:
+    """Refuse a drain while the broker has records that have not landed.
+
+    Raises:
+        NotCaughtUp: it has some.
+        BrokerUnreachable, TopicMissing: the broker does not answer, or has no such topic.
+    """
+    from windrow.io.landing import broker  # loads Spark's classes, which no other plan needs
+
+    topics = broker.describe(ctx.places.kafka, ctx.pipeline.topics)
+    refuse_drain(topics.values(), clock.rows)
 
 
 def _newest_left_at(ctx: Context, clock: Observation) -> datetime | None:

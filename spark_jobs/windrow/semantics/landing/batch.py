@@ -22,11 +22,21 @@ Offsets = tuple[int, int]
 
 @dataclass(frozen=True)
 class Partition:
-    """Readable offsets [begin, end) of a partition at the moment when the broker was asked."""
+    """Readable offsets [begin, end) of a partition at the moment when the broker was asked.
+
+    Behind `end` begin records of an open transaction, up to `log_end`. They are to be landed too, so they count as lag.
+    """
 
     number: int
     begin: int
     end: int
+    log_end: int | None = None
+    """offset behind the last record of any kind; None where it is not known to be another one than `end`"""
+
+    @property
+    def known_end(self) -> int:
+        """Offset behind the last record that the broker has, readable or not."""
+        return max(self.end, self.log_end or 0)
 
 
 @dataclass(frozen=True)
@@ -62,7 +72,7 @@ class Batch:
     """counts the commits of the landing table, from 1"""
     landed_at: datetime
     ranges: Mapping[int, tuple[int, int, int]]
-    """partition → (first offset, offset after the last, end offset of the partition)"""
+    """partition → (first offset, offset after the last, end offset of the partition, open transactions included)"""
     gaps: tuple[AcceptedGap, ...] = ()
     reconsidered: Reconsidered | None = None
     """set where the rows are quarantined ones that can be read now: such a batch takes no offsets"""

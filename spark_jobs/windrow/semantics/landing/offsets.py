@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from windrow.outcomes import NeedsPerson
-from windrow.semantics.clock import ClockRow
+from windrow.semantics.clock import ClockRow, NotCaughtUp
 from windrow.semantics.landing.batch import Batch, Reconsidered, Topic
 from windrow.semantics.landing.gaps import AcceptedGap, GivenUp, Lost, NoSuchGap, gaps_of
 
@@ -77,7 +77,7 @@ def next_batch(topic: Topic, landed_at: datetime, previous: Sequence[ClockRow], 
     for p in topic.partitions:
         # If the first offset is beyond the position, the offsets between them have just been accepted as a gap.
         start = max(positions.get(p.number, p.begin), p.begin)
-        ranges[p.number] = (start, min(p.end, start + RECORDS_PER_PARTITION), p.end)
+        ranges[p.number] = (start, min(p.end, start + RECORDS_PER_PARTITION), p.known_end)
     return Batch(topic.name, topic.id, epoch, number, landed_at, ranges, gaps)
 
 
@@ -94,7 +94,7 @@ def reconsidering_batch(
     """
     if not previous or any(row["topic_id"] != topic.id for row in previous):
         return None
-    ends = {p.number: p.end for p in topic.partitions}
+    ends = {p.number: p.known_end for p in topic.partitions}
     ranges = {row["partition"]: (*[row["next_offset"]] * 2, ends[row["partition"]]) for row in previous}
     first = previous[0]
     return Batch(topic.name, topic.id, first["epoch"], first["batch"] + 1, landed_at, ranges, reconsidered=decided)
@@ -126,6 +126,32 @@ def lost_ranges(topic: Topic, previous: Sequence[ClockRow]) -> list[Lost]:
                 "their own."
             )
     return [*lost, *_unseen(topic, previous)] if previous else lost
+
+
+def refuse_drain(topics: Iterable[Topic], clock: Sequence[ClockRow]) -> None:
+    """Refuse to declare the end of the stream while the broker has records that have not landed.
+
+    The clock knows how much the last landing left behind, and nothing of what was produced after it.
+
+    Args:
+        topics: the pipeline's topics as the broker knows them now.
+        clock: the rows of the newest observation.
+
+    Raises:
+        NotCaughtUp: names partitions, and what to do.
+    """
+    positions = {(row["topic_id"], row["partition"]): row["next_offset"] for row in clock}
+    behind = [
+        f"{topic.name}/{p.number} at {position} of {p.known_end}"
+        for topic in topics
+        for p in topic.partitions
+        if (position := positions.get((topic.id, p.number), 0)) < p.known_end
+    ]
+    if behind:
+        raise NotCaughtUp(
+            f"cannot drain while the broker has records that have not landed: {', '.join(behind)}. Land them, then "
+            "drain again; records of an open transaction land once their producer ends it"
+        )
 
 
 def _unseen(topic: Topic, previous: Iterable[ClockRow]) -> list[Lost]:

@@ -81,6 +81,12 @@ class Landings:
         """The watermark of the newest observation; None before a partition has a clock."""
         return watermark(self.clocks)
 
+    @property
+    def has_unlanded(self) -> bool:
+        """Whether a partition has records of which the clock does not say that they have landed."""
+        known = {clock.identity: clock.next_offset for clock in self.clocks}
+        return any(len(self.log[t, p]) > known.get((t, self.epoch[t], p), 0) for t, p in self.partition_ids)
+
     def produce(self, partition: PartitionId, sent: Sent) -> RowId:
         """Append a record to the log of its partition, and return its row id."""
         self.log[partition].append(sent)
@@ -136,7 +142,7 @@ class Landings:
             here = (topic, self.epoch[topic])
             bad = [r for r in landed if r.quarantined and (r.row_id.topic, r.row_id.epoch) == here]
             sent = [self.log[topic, r.row_id.partition][r.row_id.offset] for r in bad]
-            again = [self._judged(s, r.row_id, batch + 1, now) for s, r in zip(sent, bad, strict=True)]
+            again = [self._judged(s, r.row_id, batch + 1, now, is_again=True) for s, r in zip(sent, bad, strict=True)]
             readable = [replace(a, reconsidered=r.batch) for a, r in zip(again, bad, strict=True) if not a.quarantined]
             if readable:
                 self.watermark_at[topic, batch + 1] = self.watermark
@@ -212,15 +218,18 @@ class Landings:
             else:
                 self.landed.append(self._judged(sent, row_id, self.batches[topic], now))
 
-    def _judged(self, sent: Sent, row_id: RowId, batch: int, now: datetime) -> Record:
+    def _judged(self, sent: Sent, row_id: RowId, batch: int, now: datetime, *, is_again: bool = False) -> Record:
         """Quarantine by rules 7 and 12, as landing does. An event time ahead of its landing is not trusted.
+
+        A topic may be stamped only since a record was written, so one that is judged again is never trusted beyond now.
 
         Each stream judges by its own columns; what one of them can read is landed.
         """
         spec = self.rules.spec
         event_at, reason = sent.event_at, None
-        trusted_until = sent.record_at if row_id.topic in self.rules.stamped else now
-        if event_at is not None and event_at > shifted(trusted_until or now, spec.max_skew):
+        trusted_until = (sent.record_at or now) if row_id.topic in self.rules.stamped else now
+        trusted_until = min(trusted_until, now) if is_again else trusted_until
+        if event_at is not None and event_at > shifted(trusted_until, spec.max_skew):
             event_at, reason = None, "event_time_ahead"
         record = Record(row_id, batch, event_at, sent.values, sent.record_at, unreadable=sent.unreadable)
         streams: tuple[Left | Right, ...] = (spec.left, *spec.right)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from windrow.semantics.clock import PartitionClock, drain, holder
+from windrow.semantics.clock import NotCaughtUp, PartitionClock, drain, holder
 from windrow.semantics.close import frontier, is_closed, may_be_forced
 from windrow.semantics.intervals import Interval, interval_of, intervals_between, utc
 from windrow.semantics.ledger import Line, Newer, ledger
@@ -94,6 +94,8 @@ class Model(Landings):
             return self.plans[run]
         if drained:
             drain(self.clocks)
+            if self.has_unlanded:
+                raise NotCaughtUp("cannot drain while the broker has records that have not landed")
         intervals = [i for i in self._closed(drained) if i not in self.standing] if chosen is None else chosen
         for interval in intervals:
             is_free = drained or (forced and may_be_forced(interval, self._newest_left_at()))
