@@ -12,6 +12,7 @@ from support.small_pipeline import PIPELINE, at, event, made
 from support.world import World
 from windrow.io.delta import store
 from windrow.jobs import publish
+from windrow.jobs.audit.intact import require_intact
 from windrow.jobs.check import check
 from windrow.jobs.join import make_candidates
 from windrow.jobs.plan import survey
@@ -98,3 +99,36 @@ def test_a_candidate_that_holds_more_than_is_published_is_written_again(
     monkeypatch.delenv("WINDROW_WITHOUT_SPARK")
     publish.publish(ctx, only)
     assert served(ctx, world) == published
+
+
+def test_the_table_says_what_its_columns_mean_and_follows_the_pipeline_file(world: World, spark: Any) -> None:
+    told = 'describe: {row: "one impression", columns: {k: "who saw it"}}\n'
+    ctx = made(world, PIPELINE + told, {"served": 1, "likes": 1})
+    rows = [event("served", 0, 10 + 60 * n, key=n) for n in range(3)]
+    world.produce([*rows, event("served", 0, 900), event("likes", 0, 900)])
+    world.land(ctx)
+    path = ctx.home.table("training")
+
+    def comments() -> dict[str, str]:
+        described = spark.sql(f"DESCRIBE TABLE delta.`{path}`").collect()
+        mine = {field.name: field.metadata.get("comment", "") for field in DeltaTable(path).schema().fields}
+        assert {row["col_name"]: row["comment"] or "" for row in described if row["col_name"] in mine} == mine
+        return mine
+
+    publish.publish(ctx, judged(ctx, "first", 0))
+    table = DeltaTable(path)
+    assert table.metadata().description.startswith("one impression\nOne row per served event of served (key: k)")
+    first = comments()
+    assert (first["k"], first["label_state"]) == ("who saw it", "positive, negative or unknown.")
+    assert first["liked"] == "Derived label: size(likes) > 0"
+    assert [name for name, text in first.items() if not text] == ["id", "t"]
+
+    publish.publish(ctx, judged(ctx, "second", 60))
+    assert DeltaTable(path).version() == table.version() + 1, "nothing to say, no commit"
+
+    changed = world.pipeline((PIPELINE + told).replace("who saw it", "the user"), now=ctx.now())
+    publish.publish(changed, judged(changed, "third", 120))
+    assert DeltaTable(path).version() == table.version() + 3
+    assert comments() == {**first, "k": "the user"}
+    assert [row["id"] for row in world.training(ctx)] == ["x"] * 3
+    require_intact(ctx.home)

@@ -27,7 +27,8 @@ from windrow.home import Home, Table
 from windrow.io.delta import crash_points, scan, staging, tables
 from windrow.io.delta.staging import Staged
 from windrow.io.registers import publications
-from windrow.io.training import candidates
+from windrow.io.training import candidates, comments
+from windrow.meaning import meaning_of_row
 from windrow.semantics.balance import BalanceBroken
 from windrow.semantics.intervals import Interval
 from windrow.semantics.plan import Plan
@@ -87,10 +88,12 @@ class Standing:
 def create_if_missing(home: Home) -> None:
     """Create an empty training table: partitioned by UTC date, with statistics of the columns that files are chosen by.
 
-    The caller holds the lock.
+    One that is there gets the statistics and comments of this release and of this pipeline file. The caller holds the
+    lock.
     """
-    if tables.opened(home.table(Table.TRAINING)) is not None:
+    if (present := tables.opened(home.table(Table.TRAINING))) is not None:
         tables.keep_statistics(home.table(Table.TRAINING), TRAINING_STATISTICS)
+        comments.keep(home.pipeline, present)
         return
     candidate = tables.opened(home.table(Table.CANDIDATES))
     assert candidate is not None, "its rows are about to be published"
@@ -98,8 +101,9 @@ def create_if_missing(home: Home) -> None:
     fields = [known.get(name, StructField(name, DateType())) for name in training_columns(known)]
     DeltaTable.create(
         home.table(Table.TRAINING),
-        Schema.from_json(StructType(fields).json()),
+        Schema.from_json(StructType(comments.with_comments(home.pipeline, fields)).json()),
         mode="ignore",
+        description=meaning_of_row(home.pipeline),
         partition_by=[DATE],
         configuration={
             "delta.enableDeletionVectors": "false",

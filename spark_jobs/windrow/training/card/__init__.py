@@ -24,13 +24,13 @@ from windrow.config import Pipeline
 from windrow.files import write_whole
 from windrow.io.registers.snapshots import KeptFiles
 from windrow.io.training.states import FileUnknown, Rows, files_in
+from windrow.meaning import meaning_of, meaning_of_row
 from windrow.places import Places
 from windrow.semantics.intervals import Interval, grid_around, intervals_between
 from windrow.text import counted, duration_text, shown_instant
 from windrow.training.card import croissant, pages
 from windrow.training.card.delays import Curve, curve_of
 from windrow.training.card.figures import Figures, figures_of
-from windrow.training.card.meaning import meaning_of, meaning_of_row
 from windrow.training.card.value import Card, Column
 from windrow.training.observed import Observed
 from windrow.training.opening import Opened, Time, home_of, opened
