@@ -183,6 +183,9 @@ BREAKS = (
         "a gap ends with its last neighbour before", f"{LANDINGS}.gaps_at", assigned("end_at", NO_GAP_AFTER), SCENARIOS
     ),
     Break("the broker's stamp is not looked at", f"{LANDINGS}._judged", assigned("trusted_until", "now"), SCENARIOS),
+    Break("a drain looks at the clock alone", f"{LANDINGS}.has_unlanded", returns("False"), SCENARIOS),
+    Break("a drain asks nobody", "semantics.landing.offsets:refuse_drain", never(), LANDING),
+    Break("an open transaction is no lag", "semantics.landing.batch:Partition.known_end", returns("self.end"), LANDING),
     Break("offsets go on in a topic made again", f"{LANDINGS}.recreate", statement("pass", "epoch"), SCENARIOS),
     # ---- landing
     Break(

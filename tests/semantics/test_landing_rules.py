@@ -11,7 +11,7 @@ import pytest
 
 from support.scenario import START, at, seconds
 from windrow.semantics.balance import BalanceBroken
-from windrow.semantics.clock import IdlePolicy
+from windrow.semantics.clock import IdlePolicy, NotCaughtUp
 from windrow.semantics.landing import offsets
 from windrow.semantics.landing.batch import Batch, Partition, Reconsidered, Topic
 from windrow.semantics.landing.clock_rows import Counts, check_accounted, check_delivered, clock_rows, undelivered
@@ -22,6 +22,7 @@ from windrow.semantics.landing.offsets import (
     next_batch,
     reconsidering_batch,
     refuse_compacted,
+    refuse_drain,
     refuse_not_lost,
 )
 from windrow.semantics.landing.undelivered import (
@@ -49,6 +50,22 @@ def row(next_offset: int, end_offset: int | None = None, **changes: Any) -> dict
     known = {"topic": "t", "topic_id": "id", "epoch": 0, "batch": 4, "partition": 0, "next_offset": next_offset}
     end = next_offset if end_offset is None else end_offset
     return {**known, "end_offset": end, "newest_at": at(50), "clock_at": at(50), "gap": None, **COUNTS, **changes}
+
+
+def test_a_drain_needs_every_record_that_the_broker_has() -> None:
+    refuse_drain([topic(0, 9)], [row(9)])
+    refuse_drain([topic(9, 9)], [row(9)])
+    opened = Topic("t", "id", (Partition(0, 0, 9, log_end=11),))
+    added = Topic("t", "id", (Partition(0, 0, 9), Partition(1, 0, 1)))
+    for known in (topic(0, 10), topic(0, 1, "another id"), opened, added):
+        with pytest.raises(NotCaughtUp, match="Land them, then drain again"):
+            refuse_drain([known], [row(9)])
+
+
+def test_records_of_an_open_transaction_are_lag_and_are_not_read() -> None:
+    batch = next_batch(Topic("t", "id", (Partition(0, 0, 9, log_end=11),)), at(60), [row(7)], NOTHING)
+    assert batch.ranges == {0: (7, 9, 11)}
+    assert batch.progress(0, None).end_offset == 11
 
 
 def landed(

@@ -228,8 +228,8 @@ class Landings:
         spec = self.rules.spec
         event_at, reason = sent.event_at, None
         trusted_until = (sent.record_at or now) if row_id.topic in self.rules.stamped else now
-        trusted_until = min(trusted_until, now) if is_again else trusted_until
-        if event_at is not None and event_at > shifted(trusted_until, spec.max_skew):
+        latest_at = shifted(min(trusted_until, now) if is_again else trusted_until, spec.max_skew)
+        if event_at is not None and event_at > latest_at:
             event_at, reason = None, "event_time_ahead"
         record = Record(row_id, batch, event_at, sent.values, sent.record_at, unreadable=sent.unreadable)
         streams: tuple[Left | Right, ...] = (spec.left, *spec.right)
