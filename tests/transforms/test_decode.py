@@ -9,34 +9,14 @@ from typing import Any
 
 import pytest
 
+from support.small_pipeline import PIPELINE
 from windrow.config import parse
 from windrow.semantics.landing.batch import Batch
 from windrow.transforms.decode import decode
 
 pytestmark = pytest.mark.spark
 
-FILE = """\
-name: values
-start: 2026-11-01T00:00:00Z
-interval: 1m
-left:
-  name: served
-  topic: served
-  columns: {k: bigint, t: timestamp, v: "TYPE"}
-  key: [k]
-  event_time: t
-  out_of_orderness: 10s
-right:
-  - name: likes
-    role: label
-    topic: likes
-    columns: {k: bigint, t: timestamp}
-    key: [k]
-    event_time: t
-    out_of_orderness: 5s
-    window: {before: 0s, after: 2m}
-idle: {mode: wait}
-"""
+FILE = PIPELINE.replace("{id: string, k: bigint, t: timestamp}", '{k: bigint, t: timestamp, v: "TYPE"}', 1)
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 CASES: list[tuple[str, str, Any]] = [
     ("tinyint", "127", 127),
@@ -72,13 +52,17 @@ def test_a_value_is_read_as_it_is_or_not_at_all(spark: Any, kind: str) -> None:
     mine = [(text, expected) for of, text, expected in CASES if of == kind]
     records = spark.createDataFrame(
         [
-            (None, f'{{"k": 1, "t": "2026-11-01T00:00:01Z", "v": {text}}}'.encode(), "served", 0, n, NOW, 0)
+            (None, f'{{"k": 1, "t": "2026-11-01T00:00:01Z", "v": {text}}}'.encode(), "t.served", 0, n, NOW, 0)
             for n, (text, _) in enumerate(mine)
         ],
         "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int",
     )
-    batch = Batch("served", "id", 0, 1, NOW, {0: (0, len(mine), len(mine))})
-    rows = decode(records, parse(FILE.replace("TYPE", kind), "values.yaml"), batch).orderBy("_offset").collect()
+    batch = Batch("t.served", "id", 0, 1, NOW, {0: (0, len(mine), len(mine))})
+    rows = (
+        decode(records, parse(FILE.replace("{t}", "t").replace("TYPE", kind), "values.yaml"), batch)
+        .orderBy("_offset")
+        .collect()
+    )
     for row, (text, expected) in zip(rows, mine, strict=True):
         if expected in ("wrong_type", "not_finite"):
             assert (row["_quarantined"], json.loads(row["_unreadable"])) == (expected, {"v": expected}), text
