@@ -58,10 +58,11 @@ def publish(home, numbers):
         dict.fromkeys(PUBLICATIONS.names)
         | {"number": n + 1, "interval": start + n * TEN, "interval_end": start + (n + 1) * TEN}
         | {
+            "plan_id": f"{home.pipeline.name}{n}",
             "rows": 200,
-            "positive": 20,
+            "positive": 25,
             "negative": 140,
-            "unknown": 40,
+            "unknown": 40,  # of the positives, 20 have a complete list of labels
             "left_duplicate": 0,
             "verdict": "passed",
             "kind": "train",
@@ -70,6 +71,9 @@ def publish(home, numbers):
     ]
     path = home.table("publications")
     tables.append_once(path, PUBLICATIONS, rows, app_id=publications.APP_ID, version=len(rows))
+    complete = {"name": "positive_complete", "value": 20.0}
+    measured = [{"plan": row["plan_id"], "interval": row["interval"], **complete} for row in rows]
+    tables.append_once(home.table("measures"), MEASURES, measured, app_id="t", version=len(rows))
 
 
 NAMES = ["good", "kept_back", "mute", "slow"]
@@ -200,7 +204,7 @@ def test_the_page_of_a_pipeline_has_its_strip_its_clock_and_who_published(places
     row |= {"verdict": "passed", "kind": "rebuild", "asked_by": "<ada>", "reason": "late <b>", "plan_id": "p9"}
     tables.append_once(home.table("publications"), PUBLICATIONS, [row], app_id=publications.APP_ID, version=14)
     measures = [{"plan": "p9", "interval": start, "name": "unknown.side_silent", "value": 40.0}]
-    tables.append_once(home.table("measures"), MEASURES, measures, app_id="t", version=1)
+    tables.append_once(home.table("measures"), MEASURES, measures, app_id="t", version=14)
     judged = {"plan": "p9", "interval": start, "metric": "label_rate_z", "value": -4.25, "bound": ">= -4 and <= 4"}
     judgements.record(home, [{**judged, "verdict": "failed", "severity": "warning", "judged_at": now}])
 
@@ -209,7 +213,7 @@ def test_the_page_of_a_pipeline_has_its_strip_its_clock_and_who_published(places
     words = f"{begun} rebuilt, 1,200 rows: its report"
     link = "../reports/slow/data_docs/a/index.html"
     assert f'<a class="s-rebuilt" href="{link}" title="{words}" aria-label="{words}">r</a>' in page
-    assert '<a class="s-open" href="/dags/slow.training"' in page
+    assert '<a class="s-open" href="/dags/slow.training" target="_top"' in page  # out of Airflow's frame
     assert "slow.clicks/0, holds the clock" in page
     assert f"<td>{now - timedelta(hours=1):%Y-%m-%d %H:%M:%S}" in page
     assert "by &lt;ada&gt;: late &lt;b&gt;" in page
@@ -218,7 +222,7 @@ def test_the_page_of_a_pipeline_has_its_strip_its_clock_and_who_published(places
     assert "<script" not in page
 
     kept = overview.pipeline_page("kept_back", places)
-    assert '<a class="s-blocked" href="/dags/kept_back.override"' in kept
+    assert '<a class="s-blocked" href="/dags/kept_back.override" target="_top"' in kept
 
 
 def test_a_publication_leads_to_the_run_that_made_it(places):

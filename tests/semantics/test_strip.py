@@ -43,7 +43,21 @@ def test_a_closed_interval_is_a_hole_only_where_a_later_one_has_a_publication() 
 def test_rates_of_a_cell() -> None:
     [interval] = shown(START, TEN, START)
     cell = Cell(interval, CellState.PUBLISHED, row())
-    assert (cell.rows, cell.label_rate, cell.unknown_rate) == (10, pytest.approx(0.25), pytest.approx(0.6))
+    assert (cell.rows, cell.label_rate, cell.unknown_rate) == (10, None, pytest.approx(0.6))
+    assert Cell(interval, CellState.PUBLISHED, {**row(), "unknown": 0}).label_rate == pytest.approx(0.25)
+
+
+def test_a_label_rate_is_that_of_rows_whose_label_side_was_complete() -> None:
+    [interval] = shown(START, TEN, START)
+    counts = {"rows": 100, "positive": 9, "negative": 12, "unknown": 79}
+    rate = Cell(interval, CellState.WARNED, {**row(), **counts, "positive_complete": 4}).label_rate
+    assert rate == pytest.approx(4 / 16)
+    silent = {"rows": 100, "positive": 11, "negative": 0, "unknown": 89, "positive_complete": 0}
+    assert Cell(interval, CellState.WARNED, {**row(), **silent}).label_rate is None
+
+
+def test_an_interval_without_rows_has_no_rates() -> None:
+    [interval] = shown(START, TEN, START)
     empty = Cell(interval, CellState.EMPTY, {**row(), "rows": 0, "positive": 0, "negative": 0, "unknown": 0})
     assert (empty.rows, empty.label_rate, empty.unknown_rate) == (0, None, None)
     assert Cell(interval, CellState.OPEN).rows is None

@@ -171,8 +171,12 @@ def _figures(home: Home, found: Health) -> dict[str, Any]:
         ("Rows", "rows", "{:,.0f}".format),
         ("Unknown share", "unknown_rate", html.percent),
     ]
-    drawn = [(title, pictures.line(title, [row[key] for row in rows], shown, high=60)) for title, key, shown in lines]
-    return {"lines": [(title, line) for title, line in drawn if line], "rows": rows[::-1]}
+    drawn = [
+        (title, pictures.line(title, values, shown, high=60), pictures.line_words(values, shown))
+        for title, key, shown in lines
+        if (values := [row[key] for row in rows])
+    ]
+    return {"lines": [one for one in drawn if one[1]], "rows": rows[::-1]}
 
 
 def _report_of(row: Mapping[str, Any], name: str, places: Places) -> str:

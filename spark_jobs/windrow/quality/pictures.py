@@ -17,6 +17,7 @@ from windrow.semantics.strip import Cell, CellState
 from windrow.text import rounded_duration, shown_instant
 
 _CELL, _GAP, _HIGH = 5, 1, 14
+_SPARK = 24
 _LOW = {CellState.OPEN: 4, CellState.CLOSED: 8, CellState.EMPTY: 8}
 """Height of cells that are not full, so that colour is not all that tells them apart."""
 
@@ -47,17 +48,18 @@ def strip(cells: Sequence[Cell]) -> Markup:
     ).format(len(cells) * step, _HIGH, words) + Markup("{}</svg>").format(Markup().join(paths))
 
 
-def line(title: str, values: Sequence[float | None], shown: Callable[[float], str], *, high: int = 24) -> Markup:
+def line(title: str, values: Sequence[float | None], shown: Callable[[float], str], *, high: int = _SPARK) -> Markup:
     """Return a line from 0 up, with a gap where there is no value; empty without any value.
 
     Args:
         title: what is shown.
         shown: a value in words.
-        high: height of the picture.
+        high: height of the picture; a high one is stretched to the width of its place.
     """
     known = [value for value in values if value is not None]
     if not known:
         return Markup()
+    shape = ' preserveAspectRatio="none"' if high > _SPARK else ""
     top, low = max(*known, 0.0) or 1.0, min(*known, 0.0)
     step, moves, is_on = 3, [], False
     for n, value in enumerate(values):
@@ -65,11 +67,17 @@ def line(title: str, values: Sequence[float | None], shown: Callable[[float], st
             y = high - 2 - (value - low) / ((top - low) or 1.0) * (high - 4)
             moves.append(f"{'L' if is_on else 'M'}{n * step + 2} {y:.1f}{'' if is_on else 'h.1'}")
         is_on = value is not None
-    words = f"{title}: newest {shown(known[-1])}, lowest {shown(min(known))}, highest {shown(max(known))}"
+    words = f"{title}: {line_words(values, shown)}"
     return Markup(
-        '<svg class="spark" width="{0}" height="{1}" viewBox="0 0 {0} {1}" role="img" aria-label="{2}">'
+        '<svg class="spark" width="{0}" height="{1}" viewBox="0 0 {0} {1}"{4} role="img" aria-label="{2}">'
         '<title>{2}</title><path d="{3}"/></svg>'
-    ).format(len(values) * step + 4, high, words, "".join(moves))
+    ).format(len(values) * step + 4, high, words, "".join(moves), Markup(shape))
+
+
+def line_words(values: Sequence[float | None], shown: Callable[[float], str]) -> str:
+    """Return what a line shows: its newest, lowest and highest value; empty without any value."""
+    known = [value for value in values if value is not None]
+    return f"newest {shown(known[-1])}, lowest {shown(min(known))}, highest {shown(max(known))}" if known else ""
 
 
 def clock(

@@ -61,9 +61,17 @@ class Cell:
 
     @property
     def label_rate(self) -> float | None:
-        """Positive of decided rows."""
-        decided = self.row["positive"] + self.row["negative"] if self.row else 0
-        return self.row["positive"] / decided if self.row and decided else None
+        """Positive of the rows whose label side was complete; None without such rows.
+
+        A silent interval keeps its positives and has no negatives: over all decided rows its rate would be 1.
+        """
+        if not self.row:
+            return None
+        positive = self.row.get("positive_complete")
+        if positive is None:  # of a release that did not count them
+            positive = None if self.row["unknown"] else self.row["positive"]
+        decided = None if positive is None else positive + self.row["negative"]
+        return positive / decided if decided else None
 
     @property
     def unknown_rate(self) -> float | None:

@@ -102,6 +102,12 @@ def rows_since(home: Home, start: datetime) -> list[dict[str, Any]]:
     return sorted(_rows(home, [("interval", ">=", start)]), key=lambda row: row["number"])
 
 
+def complete_positives(home: Home, start: datetime) -> dict[str, float]:
+    """Return plan id → positive rows with a complete list of labels, of intervals from `start` on."""
+    filters = [("interval", ">=", start), ("name", "=", "positive_complete")]
+    return {row["plan"]: row["value"] for row in tables.read(home.table(Table.MEASURES), ["plan", "value"], filters)}
+
+
 def _rows(home: Home, filters: Sequence[tables.Filter]) -> list[dict[str, Any]]:
     columns = [name for name in PUBLICATIONS.names if name not in ("plan", "balance")]
     path = home.table(Table.PUBLICATIONS)

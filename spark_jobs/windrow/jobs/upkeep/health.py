@@ -103,6 +103,9 @@ def health(home: Home, known: recent.Recent) -> Health:
     blocked = known.of(quality, ("blocked", *_ends(holes)), lambda: judgements.blocked(home, holes[-LOOKED_AT:]))
     intervals = shown(pipeline.start, pipeline.interval, _newest(pipeline, clock, recent.newest(starts)))
     rows = known.of(register, intervals[0].start, lambda: recent.rows_since(home, intervals[0].start))
+    measured = home.table(Table.MEASURES)
+    complete = known.of(measured, intervals[0].start, lambda: recent.complete_positives(home, intervals[0].start))
+    rows = [{**row, "positive_complete": complete.get(row["plan_id"])} for row in rows]
     strip = cells(intervals, standing := publications.standing(rows), blocked, frontier)
     last = standing[max(standing)] if standing else {}
     held = known.of(home.table(Table.SNAPSHOTS), "held", lambda: snapshots.held(home))
