@@ -61,14 +61,13 @@ STATISTICS = "delta.dataSkippingStatsColumns"
 """Table property: the columns whose least and greatest value stand in the log."""
 
 
-def keep_statistics(path: str, columns: Sequence[str]) -> None:
-    """Let the log of an existing table get statistics of these columns only, from the next commit on.
+def keep_statistics(table: DeltaTable, columns: Sequence[str]) -> None:
+    """Let the log of a table get statistics of these columns only, from the next commit on.
 
-    An older release let Delta keep them for others too. The caller holds the table's lock.
+    An older release let Delta keep them for others too. The caller holds the table's lock; `table` shows the commit.
     """
-    table = opened(path)
     listed = ",".join(columns)
-    if table is not None and table.metadata().configuration.get(STATISTICS) != listed:
+    if table.metadata().configuration.get(STATISTICS) != listed:
         table.alter.set_table_properties({STATISTICS: listed})
 
 

@@ -64,7 +64,8 @@ def append(rows: DataFrame, path: str, batch: Batch) -> None:
     Raises:
         WriteSkipped: another writer has committed a batch of this number.
     """
-    tables.keep_statistics(path, LANDING_META)
+    if (present := tables.opened(path)) is not None:
+        tables.keep_statistics(present, LANDING_META)
     (
         rows.coalesce(max(1, -(-batch.size // RECORDS_PER_FILE)))
         .write.format("delta")

@@ -91,8 +91,9 @@ def create_if_missing(home: Home) -> None:
     One that is there gets the statistics and comments of this release and of this pipeline file. The caller holds the
     lock.
     """
-    if (present := tables.opened(home.table(Table.TRAINING))) is not None:
-        tables.keep_statistics(home.table(Table.TRAINING), TRAINING_STATISTICS)
+    path = home.table(Table.TRAINING)
+    if (present := tables.opened(path)) is not None:
+        tables.keep_statistics(present, TRAINING_STATISTICS)
         comments.keep(home.pipeline, present)
         return
     candidate = tables.opened(home.table(Table.CANDIDATES))
@@ -100,7 +101,7 @@ def create_if_missing(home: Home) -> None:
     known = {field.name: field for field in scan.spark_schema(candidate)}
     fields = [known.get(name, StructField(name, DateType())) for name in training_columns(known)]
     DeltaTable.create(
-        home.table(Table.TRAINING),
+        path,
         Schema.from_json(StructType(comments.with_comments(home.pipeline, fields)).json()),
         mode="ignore",
         description=meaning_of_row(home.pipeline),
