@@ -6,14 +6,15 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
+import numpy as np
 import pytest
+from deltalake import DeltaTable
 from hypothesis import given
 from hypothesis import strategies as st
 
 from windrow.config import load
 from windrow.home import Home, Table
-from windrow.io.delta import tables
+from windrow.io.delta import damage, tables
 from windrow.io.registers import publications, recent
 from windrow.places import PROJECT, Places
 from windrow.schemas import PUBLICATIONS
@@ -47,16 +48,17 @@ def test_the_intervals_without_a_publication_are_those_of_the_register(
 ) -> None:
     at = None if frontier is None else START + frontier * LENGTH + past
     rows = [{"number": n, "interval": START + n * LENGTH} for n in published]
-    starts = pa.array([micros(row["interval"]) for row in rows], pa.int64())
+    starts = np.array([micros(row["interval"]) for row in rows], np.int64)
     assert recent.unpublished(PIPELINE, starts, at) == publications.holes(PIPELINE, rows, at)
 
 
 def test_starts_and_newest_rows(home: Home) -> None:
-    assert recent.newest(recent.starts(home)) is None
+    known = recent.Recent()
+    assert recent.newest(recent.starts(home, known)) is None
     publish(home, 0, 1, 3)
     publish(home, 2)
-    assert recent.newest(recent.starts(home)) == START + 3 * LENGTH
-    rows = recent.rows_since(home, START + 2 * LENGTH)
+    assert recent.newest(recent.starts(home, known)) == START + 3 * LENGTH
+    rows = recent.rows_since(home, START + 2 * LENGTH, known)
     assert [row["number"] for row in rows] == [2, 3]
     assert "plan" not in rows[0]
 
@@ -65,14 +67,43 @@ def test_nothing_is_read_again_before_the_table_has_a_newer_version(home: Home) 
     known, path, reads = recent.Recent(), home.table(Table.PUBLICATIONS), []
 
     def look() -> int:
-        return known.of(path, "starts", lambda: reads.append(1) or len(recent.starts(home)))
+        return known.of(path, "count", lambda: reads.append(1) or len(recent.starts(home, known)))
 
     assert (look(), look()) == (0, 0)  # there is no table to keep
     publish(home, 0)
     reads.clear()
     assert (look(), look(), len(reads)) == (1, 1, 1)
     publish(home, 1)
+    assert (look(), len(reads)) == (1, 1)  # one look sees one version
+    known.look_again(home.places)
     assert (look(), look(), len(reads)) == (2, 2, 2)
+
+
+def test_a_data_file_is_read_once_and_every_row_is_seen(home: Home) -> None:
+    known, path = recent.Recent(), home.table(Table.PUBLICATIONS)
+    opened: list[set[str]] = []
+    for n in range(6):
+        publish(home, n)
+        if n == 3:
+            DeltaTable(path).optimize.compact()
+        known.look_again(home.places)
+        rows = recent.rows_since(home, START + LENGTH, known)
+        assert [row["number"] for row in rows] == list(range(1, n + 1))
+        found = known.lookup(path)
+        assert found is not None
+        opened.append(found.opened)
+    assert [len(files) for files in opened] == [1] * 6  # the fourth is the compacted one
+
+
+def test_a_lost_commit_is_not_passed_over_in_a_later_look(home: Home) -> None:
+    known, path = recent.Recent(), home.table(Table.PUBLICATIONS)
+    publish(home, 0)
+    assert len(recent.starts(home, known)) == 1
+    publish(home, 1)
+    (Path(path) / "_delta_log" / f"{1:020}.json").write_text("")
+    known.look_again(home.places)
+    with pytest.raises(damage.TableDamaged, match="is empty"):
+        recent.starts(home, known)
 
 
 def test_few_values_are_kept(home: Home) -> None:

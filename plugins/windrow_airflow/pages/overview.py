@@ -25,6 +25,7 @@ from windrow_airflow.pipeline_files import names
 
 if TYPE_CHECKING:
     from windrow.io.registers.clocks import Observation
+    from windrow.io.registers.recent import Recent
     from windrow.jobs.upkeep.health import Health, Runs
 
 NEWEST = 100
@@ -62,8 +63,9 @@ def pipeline_page(name: str, places: Places, runs: Mapping[str, Runs] | None = N
     except PipelineInvalid as invalid:
         return html.render("pipeline.html", title=title, problems=str(invalid))
     found = fleet.look([name], places, now, runs or {})[0]
-    count = len(recent.starts(home))
-    newest = recent.newest_publications(home, count, NEWEST)
+    known = recent.Recent()
+    count = len(recent.starts(home, known))
+    newest = recent.newest_publications(home, count, NEWEST, known)
     standing = {row["number"] for row in publications.standing(newest).values()}  # whatever replaces a row is newer
     training = home.table(Table.TRAINING)
     table, observed = tables.opened(training), clocks.observe(home)
@@ -78,7 +80,7 @@ def pipeline_page(name: str, places: Places, runs: Mapping[str, Runs] | None = N
         strip=[_cell(cell, name, places) for cell in found.strip],
         strip_words=pictures.strip_words(found.strip),
         states=list(CellState),
-        figures=_figures(home, found),
+        figures=_figures(home, found, known),
         clock=pictures.clock(
             found.seen.clocks, found.seen.watermark, observed.frontier(home.pipeline), found.seen.landed_at
         ),
@@ -137,16 +139,19 @@ def _partitions(observed: Observation) -> list[dict[str, Any]]:
     ]
 
 
-def _figures(home: Home, found: Health) -> dict[str, Any]:
+def _figures(home: Home, found: Health, known: Recent) -> dict[str, Any]:
     """Pictures over the strip, and the table behind them, the newest interval first."""
     from windrow.io.registers import recent
 
     if not any(cell.row for cell in found.strip):
         return {}
-    measures, judged = recent.of_intervals(home, found.strip[0].interval.start)
+    since = found.strip[0].interval.start
     reasons: dict[str, dict[str, int]] = {}
-    for row in measures:
-        reasons.setdefault(row["plan"], {})[row["name"].removeprefix("unknown.")] = int(row["value"] or 0)
+    for row in recent.measures_since(home, since, known):
+        kind, _, reason = row["name"].partition(".")
+        if kind == "unknown" and reason:
+            reasons.setdefault(row["plan"], {})[reason] = int(row["value"] or 0)
+    judged = recent.distances_since(home, since, known)
     distances = {row["plan"]: row for row in sorted(judged, key=lambda row: row["judged_at"])}
 
     def of(cell: Cell) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 from windrow.cli.show import PUBLICATION, AsJson, console, print_json, print_table
 from windrow.config import Pipeline
 from windrow.home import Table
+from windrow.io.delta import lookup
 from windrow.io.registers import clocks, judgements, publications
 from windrow.jobs.options import PipelineName
 from windrow.jobs.run import Context, context
@@ -124,7 +125,7 @@ def _print_register(ctx: Context, register: list[dict[str, Any]]) -> None:
 def _print_unpublished(ctx: Context, register: list[dict[str, Any]]) -> None:
     seen = clocks.observe(ctx.home)
     closed = publications.holes(ctx.pipeline, register, seen.frontier(ctx.pipeline))
-    blocked = judgements.blocked(ctx.home, closed)
+    blocked = judgements.blocked(lookup.opened(ctx.home.table(Table.QUALITY)), closed)
     for interval in closed:
         why = blocked.get(interval.start)
         console.print(f"{interval}: {'closed and not published' if why is None else f'blocked: {why}'}")

@@ -7,13 +7,14 @@
 Imports are light (no pyspark, no Great Expectations): DAG files read pipelines too.
 """
 
-from windrow.config.files import check, discover, find, load, parse, refusal
+from windrow.config.files import Finder, check, discover, find, load, parse, refusal
 from windrow.config.pipeline import Pipeline
 from windrow.config.problems import Inconsistent, PipelineInvalid, PipelineUnknown, Problem
 from windrow.config.streams import Describe, Idle, LeftStream, RightStream, Stream, Window
 
 __all__ = [
     "Describe",
+    "Finder",
     "Idle",
     "Inconsistent",
     "LeftStream",

@@ -6,7 +6,9 @@ Reading a file returns a complete `Pipeline` or raises `PipelineInvalid` with ev
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +90,52 @@ def find(name: str, folders: Iterable[Path | str], expectations: Folders | None 
         PipelineInvalid: its file cannot be used.
     """
     places = tuple(Path(folder) for folder in folders)
-    known = discover(places)
+    return _named(name, discover(places), places, expectations)
+
+
+class Finder:
+    """Finds pipelines as `find` does, again and again: files are read only after one of them, or a suite, has changed.
+
+    A process that looks at all pipelines every few seconds would read each file once per pipeline otherwise.
+    """
+
+    def __init__(self) -> None:
+        self._stamps: frozenset[tuple[str, int, int]] | None = None
+        self._known: dict[str, Path] = {}
+        self._twice: PipelineInvalid | None = None
+        self._found: dict[str, Pipeline] = {}
+
+    def look_again(self, folders: Iterable[Path | str], expectations: Folders | None = None) -> None:
+        """Forget what was read if a file has come, gone or changed in one of these folders."""
+        self._folders, self._expectations = tuple(Path(folder) for folder in folders), expectations
+        stamps = frozenset(_stamps((*self._folders, *folders_of(expectations or ()))))
+        if stamps != self._stamps:
+            self._known, self._twice, self._found = {}, None, {}
+            try:
+                self._known = discover(self._folders)
+            except PipelineInvalid as twice:
+                self._twice = twice
+            self._stamps = stamps
+
+    def find(self, name: str) -> Pipeline:
+        """Return the pipeline of this name, as `find` does, in the folders that were last looked at."""
+        if self._twice:
+            raise self._twice
+        if name not in self._found:
+            self._found[name] = _named(name, self._known, self._folders, self._expectations)
+        return self._found[name]
+
+
+def _stamps(folders: Iterable[Path]) -> Iterator[tuple[str, int, int]]:
+    """Name, time of change and size of every file in these folders."""
+    for folder in folders:
+        for entry in os.scandir(folder) if folder.is_dir() else ():
+            with suppress(OSError):  # it is being replaced
+                there = entry.stat()
+                yield entry.path, there.st_mtime_ns, there.st_size
+
+
+def _named(name: str, known: Mapping[str, Path], places: Sequence[Path], expectations: Folders | None) -> Pipeline:
     if name not in known:
         once = {folder.resolve(): folder for folder in reversed(places)}  # a folder may be named twice, or linked
         there = [folder for folder in places if folder is once[folder.resolve()]]

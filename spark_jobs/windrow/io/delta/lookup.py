@@ -79,6 +79,19 @@ class Lookup:
         """
         return self._rows(self.paths(conditions), columns, wanted)
 
+    def read_files(
+        self, paths: Sequence[str], columns: Iterable[str], wanted: pc.Expression | None
+    ) -> dict[str, pa.Table]:
+        """Return the rows that `wanted` selects (None: all) of each of these files, by path, as `read` does."""
+        if not paths:
+            return {}
+        found: dict[str, list[pa.RecordBatch]] = {path: [] for path in paths}
+        with damage.named(self.table.table_uri):
+            scanner = self._scanner(paths, columns, wanted)
+            for batch, fragment in scanner.scan_batches():
+                found[fragment.path].append(batch)
+        return {path: pa.Table.from_batches(rows, scanner.projected_schema) for path, rows in found.items()}
+
     def newest_first(
         self, columns: Iterable[str], wanted: pc.Expression, by: str, conditions: Sequence[Condition] = ()
     ) -> Iterator[list[dict[str, Any]]]:
@@ -121,18 +134,20 @@ class Lookup:
         return round(total)
 
     def _rows(self, paths: list[str], columns: Iterable[str], wanted: pc.Expression | None) -> list[dict[str, Any]]:
-        self.opened |= set(paths)
         if not paths:
             return []
+        with damage.named(self.table.table_uri):
+            return list(self._scanner(paths, columns, wanted).to_table().to_pylist())
+
+    def _scanner(self, paths: Sequence[str], columns: Iterable[str], wanted: pc.Expression | None) -> ds.Scanner:
+        self.opened |= set(paths)
         schema, parquet = self.schema, ds.ParquetFileFormat()
         files = pa.fs.PyFileSystem(DeltaStorageHandler(self.table.table_uri))
         fragments = [parquet.make_fragment(path, filesystem=files) for path in paths]
         known = set(schema.names)
-        with damage.named(self.table.table_uri):
-            read = ds.FileSystemDataset(fragments, schema, parquet, files).to_table(
-                columns=[name for name in dict.fromkeys(columns) if name in known], filter=wanted
-            )
-        return list(read.to_pylist())
+        return ds.FileSystemDataset(fragments, schema, parquet, files).scanner(
+            columns=[name for name in dict.fromkeys(columns) if name in known], filter=wanted
+        )
 
 
 def opened(path: str) -> Lookup | None:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
@@ -27,6 +27,8 @@ Filter = tuple[str, str, Any]
 
 COMPACT_EVERY = 50
 """Commits between two compactions; many one-row files make a table slow to read."""
+_PARTS = WriterProperties(max_row_group_size=8192)
+"""Rows of a row group of a merged file: a reader of the newest rows passes over the others."""
 _DIGEST = "windrow.digest"
 """Key of the digest in a commit's own metadata."""
 _TRIES = 20
@@ -206,7 +208,16 @@ def append_once(
     written = table or opened(path)
     if merge_files and written is not None and written.version() % COMPACT_EVERY == 0:
         with suppress(CommitFailedError):  # a writer that came between wins
-            written.optimize.compact()
+            merge(written)
+
+
+def merge(table: DeltaTable) -> None:
+    """Make one file of all files of a small table, in parts of which a reader opens those that it needs.
+
+    Raises:
+        CommitFailedError: another writer was faster.
+    """
+    table.optimize.compact(writer_properties=_PARTS)
 
 
 def create_if_missing(path: str, schema: pa.Schema) -> None:

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from windrow.config import Pipeline
 from windrow.home import Home, Table
-from windrow.io.delta import tables
+from windrow.io.delta import lookup, tables
 from windrow.outcomes import NotReady
 from windrow.schemas import CLOCK
 from windrow.semantics.clock import ClockRow, PartitionClock, watermark
@@ -93,13 +93,21 @@ class Observation:
 
 def observe(home: Home) -> Observation:
     """Read the newest observation. Rows of topics that the pipeline file no longer names are left out."""
-    path = home.table(Table.CLOCK)
-    number = tables.version_of(path, APP_ID)
-    if number < 0:  # a table that was copied without its transactions still has its observations
-        number = max((row["observation"] for row in tables.read(path, ["observation"])), default=-1)
-    rows = tables.read(path, filters=[("observation", "=", number)]) if number >= 0 else []
-    here = (row for row in map(_complete, rows) if row["topic"] in home.pipeline.topics)
-    return Observation(number, home.pipeline.topics, _ordered(here))
+    return observed(home, lookup.opened(home.table(Table.CLOCK)))
+
+
+def observed(home: Home, clock: lookup.Lookup | None) -> Observation:
+    """Return the newest observation of the clock's table, if there is one, as `observe` does."""
+    number, rows = -1, []
+    if clock is not None:
+        last = clock.table.transaction_version(APP_ID)
+        if last is None:  # a table that was copied without its transactions still has its observations
+            last = max((row["observation"] for row in clock.read(["observation"], None, [])), default=-1)
+        number = int(last)
+        here = lookup.Range("observation", number, number)
+        rows = clock.read(clock.schema.names, lookup.equal("observation", number), [here])
+    kept = (row for row in map(_complete, rows) if row["topic"] in home.pipeline.topics)
+    return Observation(number, home.pipeline.topics, _ordered(kept))
 
 
 def history(home: Home, topic: str) -> tuple[ClockRow, ...]:

@@ -7,8 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+import pyarrow.compute as pc
+
 from windrow.home import Home, Table
-from windrow.io.delta import tables
+from windrow.io.delta import lookup, tables
 from windrow.io.delta.locks import held
 from windrow.schemas import QUALITY
 from windrow.semantics.intervals import Interval
@@ -54,15 +56,20 @@ def _words(row: Mapping[str, Any]) -> str:
 
 def blocked_intervals(home: Home, among: Sequence[Interval]) -> set[datetime]:
     """Return the starts of those intervals whose newest judgement blocked them."""
-    return set(blocked(home, among))
+    return set(blocked(lookup.opened(home.table(Table.QUALITY)), among))
 
 
-def blocked(home: Home, among: Sequence[Interval]) -> dict[datetime, str]:
-    """Return start → why, in one line, of those intervals whose newest judgement blocked them."""
-    if not among:
+def blocked(quality: lookup.Lookup | None, among: Sequence[Interval]) -> dict[datetime, str]:
+    """Return start → why, in one line, of those intervals whose newest judgement blocked them.
+
+    Args:
+        quality: the table of judgements, if there is one.
+    """
+    if quality is None or not among:
         return {}
     starts = [interval.start for interval in among]
-    rows = tables.read(home.table(Table.QUALITY), filters=[("interval", "in", starts)])
+    within = lookup.Range("interval", min(starts), max(starts))
+    rows = quality.read(quality.schema.names, pc.field("interval").isin(starts), [within])
     newest = _newest("interval", rows).items()
     return {start: why(judged) or "" for start, judged in newest if not may_publish(verdict(judged))}
 

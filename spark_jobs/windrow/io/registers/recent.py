@@ -1,83 +1,172 @@
 """Registers as a page or a terminal looks at them again and again: the newest intervals, without reading all rows.
 
 One column over all intervals says which closed ones have no publication; everything else is read for the newest
-intervals only. `Recent` keeps what it read until the table has a newer version. No Spark.
+intervals only. `Recent` keeps what it read. No Spark.
+
+    version 8   ▇▇▇▇▇▇▇▇▇▇ ▇ ▇        one large file, as compaction leaves it, and one for each publication since
+    version 9   ▇▇▇▇▇▇▇▇▇▇ ▇ ▇ ▇      only the last one is new, and read
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from windrow.config import Pipeline
+from windrow.config import Finder, Pipeline
 from windrow.home import Home, Table
 from windrow.io.delta import damage, tables
+from windrow.io.delta.lookup import Lookup, Range
+from windrow.places import Places
 from windrow.schemas import PUBLICATIONS
-from windrow.semantics.intervals import Interval, at_micros, micros, shifted
+from windrow.semantics.intervals import Interval, at_micros, grid_around, micros, shifted
+from windrow.semantics.strip import LENGTH
 
 _T = TypeVar("_T")
+Instants = npt.NDArray[np.int64]
+_NONE: Instants = np.array([], np.int64)
 MOST = 32
 """Values that are kept of one version of a table."""
 SINCE = 300
-"""Landings that are looked back for the time since which a partition holds the clock."""
+"""Landings that are looked back at least for the time since which a partition holds the clock."""
+_SHORT = tuple(name for name in PUBLICATIONS.names if name not in ("plan", "balance"))
+"""Columns of the register without long texts."""
 
 
 class Recent:
-    """What was read of tables, for as long as they have no newer version."""
+    """What was read of pipeline files and tables, for as long as it is true: of a version, and of its data files.
+
+    A data file never changes, so one that a newer version has in common with an older one is not read again. Between
+    two calls of `look_again` a table has one version.
+    """
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[DeltaTable, int, dict[Hashable, Any]]] = {}
+        self.pipelines = Finder()
+        self._known: dict[str, _Known] = {}
+        self._look = 0
+
+    def look_again(self, places: Places) -> None:
+        """Look again for changed pipeline files, and at each table for a newer version when it is next asked for."""
+        self.pipelines.look_again(places.pipelines, places.expectations)
+        self._look += 1
 
     def of(self, path: str, key: Hashable, read: Callable[[], _T]) -> _T:
-        """Return what `read` returns; a call with the same key before the table's next version reads nothing.
+        """Return what `read` returns; a call with the same key reads nothing before a newer version is seen.
 
         Args:
             path: location of the table.
             key: names what is read.
         """
-        values = self._values(path)
-        if values is None:
+        known = self._current(path)
+        if known is None:
             return read()
-        if key not in values:
-            if len(values) >= MOST:
-                values.clear()
-            values[key] = read()
-        return values[key]
+        return _kept(known.values, key, read)
 
-    def _values(self, path: str) -> dict[Hashable, Any] | None:
-        if known := self._known.get(path):
-            table, version, values = known
+    def lookup(self, path: str) -> Lookup | None:
+        """Return the table at `path`, or None where there is none."""
+        known = self._current(path)
+        return None if known is None else known.lookup
+
+    def files(
+        self, path: str, columns: Sequence[str], make: Callable[[pa.Table], _T], least: Range | None = None
+    ) -> list[_T]:
+        """Return what `make` makes of each data file that can have wanted rows; only files that are new are read.
+
+        Args:
+            path: location of the table.
+            columns: a column that the table lacks is left out.
+            make: gets the wanted rows of one file; calls with the same columns and `least` give the same function.
+            least: the column's least wanted value; None for all rows.
+        """
+        known = self._current(path)
+        if known is None:
+            return []
+        look = known.lookup
+        wanted = None if least is None else pc.field(least.column) >= pa.scalar(least.least)
+        before: dict[str, _T] = _kept(known.files, (tuple(columns), least), dict)
+        paths = look.paths([] if least is None else [least])
+        new = look.read_files([path for path in paths if path not in before], columns, wanted)
+        now = {path: before[path] if path in before else make(new[path]) for path in paths}
+        before.clear()
+        before.update(now)
+        return list(now.values())
+
+    def rows(self, path: str, columns: Sequence[str], least: Range) -> list[dict[str, Any]]:
+        """Return the rows whose column is at least a value, as `files` reads them.
+
+        They are kept: a caller that changes one changes it for the next.
+        """
+
+        def read() -> list[dict[str, Any]]:
+            return [row for rows in self.files(path, columns, pa.Table.to_pylist, least) for row in rows]
+
+        return self.of(path, ("rows", tuple(columns), least), read)
+
+    def _current(self, path: str) -> _Known | None:
+        known = self._known.get(path)
+        if known is not None and known.seen_in != self._look:
             with suppress(DeltaError, OSError):
-                table.update_incremental()
-                if table.version() == version:
-                    return values
-            del self._known[path]
-        opened = tables.opened(path)
-        if opened is None:
-            return None
-        self._known[path] = (opened, opened.version(), {})
-        return self._known[path][2]
+                known.see_newest(path)
+                known.seen_in = self._look
+        if known is None or known.seen_in != self._look:
+            self._known.pop(path, None)
+            table = tables.opened(path)
+            if table is None:
+                return None
+            self._known[path] = known = _Known(table, Lookup(table, tables.data_files(table)), self._look)
+        return known
 
 
-def starts(home: Home) -> pa.Array:
-    """Return the start of every publication's interval, in microseconds since 1970; one column, no object per row."""
+@dataclass
+class _Known:
+    """What was read of one table."""
+
+    table: DeltaTable
+    lookup: Lookup
+    seen_in: int
+    """the look in which its version was the newest"""
+    values: dict[Hashable, Any] = field(default_factory=dict)
+    """of this version"""
+    files: dict[Hashable, dict[str, Any]] = field(default_factory=dict)
+    """what is read → data file → what was made of its rows"""
+
+    def see_newest(self, path: str) -> None:
+        version = self.table.version()
+        self.table.update_incremental()
+        if self.table.version() != version:
+            damage.refuse_lost_commits(path, self.table.version())
+            self.lookup, self.values = Lookup(self.table, tables.data_files(self.table)), {}
+
+
+def _kept(values: dict[Hashable, Any], key: Hashable, read: Callable[[], _T]) -> _T:
+    if key not in values:
+        if len(values) >= MOST:
+            values.clear()
+        values[key] = read()
+    return values[key]
+
+
+def starts(home: Home, known: Recent) -> Instants:
+    """Return the start of every publication's interval, in microseconds since 1970; one array, no object per row."""
     path = home.table(Table.PUBLICATIONS)
-    table = tables.opened(path)
-    if table is None:
-        return pa.array([], pa.int64())
-    with damage.named(path):
-        column = table.to_pyarrow_table(columns=["interval"])["interval"].combine_chunks()
-    return column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
+    return known.of(path, "starts", lambda: np.concatenate([_NONE, *known.files(path, ["interval"], _starts)]))
 
 
-def unpublished(pipeline: Pipeline, published: pa.Array, frontier: datetime | None) -> list[Interval]:
+def _starts(rows: pa.Table) -> Instants:
+    column = rows["interval"].cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
+    return np.asarray(column.to_numpy(), np.int64)
+
+
+def unpublished(pipeline: Pipeline, published: Instants, frontier: datetime | None) -> list[Interval]:
     """Return the closed intervals without a publication, oldest first, as `publications.holes` does.
 
     Args:
@@ -87,77 +176,70 @@ def unpublished(pipeline: Pipeline, published: pa.Array, frontier: datetime | No
     if frontier is None or frontier <= pipeline.start:
         return []
     length, start = micros(pipeline.interval), micros(pipeline.start)
-    count = (micros(frontier) - start) // length
-    numbers = pc.divide(pc.subtract(published, start), length)
-    known = numbers.filter(pc.and_(pc.greater_equal(numbers, 0), pc.less(numbers, count))).unique()
-    if len(known) == count:
-        return []
-    every = pa.array(range(count), pa.int64())
-    missing = every.filter(pc.invert(pc.is_in(every, known))).to_pylist()
+    is_missing = np.ones((micros(frontier) - start) // length, bool)
+    numbers = (published - start) // length
+    is_missing[numbers[(numbers >= 0) & (numbers < len(is_missing))]] = False
+    missing = np.flatnonzero(is_missing).tolist()
     return [Interval(at := at_micros(start + n * length), shifted(at, pipeline.interval)) for n in missing]
 
 
-def rows_since(home: Home, start: datetime) -> list[dict[str, Any]]:
+def rows_since(home: Home, start: datetime, known: Recent) -> list[dict[str, Any]]:
     """Return the publications of intervals from `start` on, by number, without the columns that hold long texts."""
-    return sorted(_rows(home, [("interval", ">=", start)]), key=lambda row: row["number"])
+    rows = map(_complete, _from(home, Table.PUBLICATIONS, _SHORT, start, known))
+    return sorted(rows, key=lambda row: row["number"])
 
 
-def complete_positives(home: Home, start: datetime) -> dict[str, float]:
-    """Return plan id → positive rows with a complete list of labels, of intervals from `start` on."""
-    filters = [("interval", ">=", start), ("name", "=", "positive_complete")]
-    return {row["plan"]: row["value"] for row in tables.read(home.table(Table.MEASURES), ["plan", "value"], filters)}
+def measures_since(home: Home, start: datetime, known: Recent) -> list[dict[str, Any]]:
+    """Return figures of plans of intervals from `start` on: `plan`, `name`, `value`."""
+    return _from(home, Table.MEASURES, ("plan", "name", "value", "interval"), start, known)
 
 
-def _rows(home: Home, filters: Sequence[tables.Filter]) -> list[dict[str, Any]]:
-    columns = [name for name in PUBLICATIONS.names if name not in ("plan", "balance")]
-    path = home.table(Table.PUBLICATIONS)
-    table = tables.opened(path)
-    if table is None:
-        return []
-    there = [field.name for field in table.schema().fields if field.name in columns]  # an older release has fewer
-    with damage.named(path):
-        rows = table.to_pyarrow_table(columns=there, filters=list(filters)).to_pylist()
-    return [{**dict.fromkeys(columns), **row} for row in rows]
+def distances_since(home: Home, start: datetime, known: Recent) -> list[dict[str, Any]]:
+    """Return judged distances of label rates of plans of intervals from `start` on.
+
+    Of every plan of an interval; the register says which one was published.
+    """
+    columns = ("plan", "value", "verdict", "bound", "judged_at", "metric", "interval")
+    return [row for row in _from(home, Table.QUALITY, columns, start, known) if row["metric"] == "label_rate_z"]
 
 
-def newest_publications(home: Home, last: int, most: int) -> list[dict[str, Any]]:
+def _complete(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A register row; a column that an older release did not write is None."""
+    return {**dict.fromkeys(_SHORT), **row}
+
+
+def _from(home: Home, table: Table, columns: Sequence[str], start: datetime, known: Recent) -> list[dict[str, Any]]:
+    """Rows of intervals from `start` on. What is read begins a strip's length before, and is kept while it moves."""
+    span = LENGTH * home.pipeline.interval
+    least = Range("interval", grid_around(start, span)[0])
+    return [row for row in known.rows(home.table(table), columns, least) if row["interval"] >= start]
+
+
+def newest_publications(home: Home, last: int, most: int, known: Recent) -> list[dict[str, Any]]:
     """Return the newest publications, the newest first, without the columns that hold long texts.
 
     Args:
         last: number of the newest.
         most: how many at most.
     """
-    rows = _rows(home, [("number", ">", last - most)])
-    return sorted(rows, key=lambda row: -row["number"])[:most]
+    rows = known.rows(home.table(Table.PUBLICATIONS), _SHORT, Range("number", (last - most) // most * most))
+    return sorted(map(_complete, rows), key=lambda row: -row["number"])[:most]
 
 
-def of_intervals(home: Home, start: datetime) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return unknown rows by reason (`measures`) and distances of label rates (`quality`) of intervals from `start` on.
-
-    Of every plan of an interval; the register says which one was published.
-    """
-    since = ("interval", ">=", start)
-    measures = tables.read(home.table(Table.MEASURES), ["plan", "name", "value"], [since])
-    judged = tables.read(
-        home.table(Table.QUALITY),
-        ["plan", "value", "verdict", "bound", "judged_at"],
-        [since, ("metric", "=", "label_rate_z")],
-    )
-    return [row for row in measures if row["name"].startswith("unknown.")], judged
-
-
-def held_since(home: Home, topic: str, partition: int, clock_at: datetime | None, newest: int) -> datetime | None:
+def held_since(
+    home: Home, topic: str, partition: int, clock_at: datetime | None, newest: int, known: Recent
+) -> datetime | None:
     """Return the landing since which the clock of a partition stands at `clock_at`, of the newest landings.
 
     Args:
         newest: number of the newest observation.
     """
-    filters = [("observation", ">", newest - SINCE), ("topic", "=", topic), ("partition", "=", partition)]
-    rows = tables.read(home.table(Table.CLOCK), ["landed_at", "clock_at"], filters)
-    return min((row["landed_at"] for row in rows if row["clock_at"] == clock_at), default=None)
+    columns = ("observation", "topic", "partition", "landed_at", "clock_at")
+    rows = known.rows(home.table(Table.CLOCK), columns, Range("observation", newest // SINCE * SINCE - SINCE))
+    mine = (row for row in rows if (row["topic"], row["partition"]) == (topic, partition))
+    return min((row["landed_at"] for row in mine if row["clock_at"] == clock_at), default=None)
 
 
-def newest(published: pa.Array) -> datetime | None:
+def newest(published: Instants) -> datetime | None:
     """Return the newest start among those that `starts` returns."""
-    at = pc.max(published).as_py()
-    return None if at is None else at_micros(at)
+    return at_micros(int(published.max())) if len(published) else None

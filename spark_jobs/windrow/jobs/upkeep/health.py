@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from windrow.config import Pipeline, PipelineInvalid, find
+from windrow.config import Pipeline, PipelineInvalid
 from windrow.home import Home, Table
 from windrow.io.registers import clocks, judgements, publications, recent, snapshots
 from windrow.outcomes import Condition
@@ -70,6 +70,7 @@ def look(
         known: what was read before, for a process that looks again and again.
     """
     known = known or recent.Recent()
+    known.look_again(places)
     return [_of(name, places, now, (runs or {}).get(name, Runs()), known) for name in names]
 
 
@@ -80,7 +81,7 @@ def worst_first(found: Iterable[Health]) -> list[Health]:
 
 def _of(name: str, places: Places, now: datetime, runs: Runs, known: recent.Recent) -> Health:
     try:
-        found = health(Home(find(name, places.pipelines, places.expectations), places), known)
+        found = health(Home(known.pipelines.find(name), places), known)
     except PipelineInvalid as invalid:
         found = Health(Seen(name, broken=f"its file cannot be used: {invalid}"), ())
     except Condition as condition:
@@ -95,17 +96,19 @@ def health(home: Home, known: recent.Recent) -> Health:
     Raises:
         TableDamaged: a table cannot be read.
     """
+    clock_path = home.table(Table.CLOCK)
     pipeline, register, quality = home.pipeline, home.table(Table.PUBLICATIONS), home.table(Table.QUALITY)
-    clock = known.of(home.table(Table.CLOCK), "newest", lambda: clocks.observe(home))
-    starts = known.of(register, "starts", lambda: recent.starts(home))
+    clock = known.of(clock_path, "newest", lambda: clocks.observed(home, known.lookup(clock_path)))
+    starts = recent.starts(home, known)
     frontier = clock.frontier(pipeline)
-    holes = recent.unpublished(pipeline, starts, frontier)
-    blocked = known.of(quality, ("blocked", *_ends(holes)), lambda: judgements.blocked(home, holes[-LOOKED_AT:]))
+    holes = known.of(register, ("holes", frontier), lambda: recent.unpublished(pipeline, starts, frontier))
+    judged = known.lookup(quality)
+    blocked = known.of(quality, ("blocked", *_ends(holes)), lambda: judgements.blocked(judged, holes[-LOOKED_AT:]))
     intervals = shown(pipeline.start, pipeline.interval, _newest(pipeline, clock, recent.newest(starts)))
-    rows = known.of(register, intervals[0].start, lambda: recent.rows_since(home, intervals[0].start))
-    measured = home.table(Table.MEASURES)
-    complete = known.of(measured, intervals[0].start, lambda: recent.complete_positives(home, intervals[0].start))
-    rows = [{**row, "positive_complete": complete.get(row["plan_id"])} for row in rows]
+    measured = recent.measures_since(home, since := intervals[0].start, known)
+    complete = {row["plan"]: row["value"] for row in measured if row["name"] == "positive_complete"}
+    published = recent.rows_since(home, since, known)
+    rows = [{**row, "positive_complete": complete.get(row["plan_id"])} for row in published]
     strip = cells(intervals, standing := publications.standing(rows), blocked, frontier)
     last = standing[max(standing)] if standing else {}
     held = known.of(home.table(Table.SNAPSHOTS), "held", lambda: snapshots.held(home))
@@ -168,12 +171,7 @@ def _held_since(home: Home, clock: clocks.Observation, known: recent.Recent) -> 
     slowest = holder(clock.clocks)
     if slowest is None:
         return None
-    one = slowest
-    return known.of(
-        home.table(Table.CLOCK),
-        "held since",
-        lambda: recent.held_since(home, one.topic, one.partition, one.clock_at, clock.number),
-    )
+    return recent.held_since(home, slowest.topic, slowest.partition, slowest.clock_at, clock.number, known)
 
 
 def _ends(holes: Sequence[Interval]) -> tuple[object, ...]:
