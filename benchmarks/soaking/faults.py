@@ -26,7 +26,7 @@ from soaking.work import Journal
 from windrow.platform.servers.broker import Broker
 
 KILLED = ("land", "join", "check", "publish", "rebuild", "maintenance", "late")
-FROZEN = ("land", "join", "publish", "rebuild")
+FROZEN = ("land", "join", "check", "publish", "rebuild", "maintenance", "late")
 PATIENCE_S = 20
 """How long a fault waits for work that it can meet."""
 FIRST_S = 60

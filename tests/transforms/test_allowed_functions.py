@@ -1,13 +1,14 @@
 """Each function that `where` and `labels` may call gives the same value for the same row, and none stops a job.
 
 one call per function and more ─▶ evaluated over odd rows ─▶ in another process zone and locale, in other
-                                                             partitions, compiled ─▶ the same, to the bit
+and such calls in each other                                 partitions, compiled ─▶ the same, to the bit
 """
 
 from __future__ import annotations
 
+import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -20,6 +21,7 @@ from windrow.config.sql import Scope, problems_of
 from windrow.config.sql_functions import ALLOWED
 from windrow.io import expressions
 from windrow.io.delta.session import frame_of, session
+from windrow.transforms.expressions import value_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -148,11 +150,45 @@ def texts() -> list[str]:
     return [call.strip() for line in CALLS.strip().splitlines() for call in line.split(" ; ")]
 
 
+NESTED = 250
+"""Expressions of calls within calls."""
+_COLUMN = re.compile(r"\b(" + "|".join(COLUMNS) + r")\b(?![('])(?=(?:[^']*'[^']*')*[^']*$)")
+"""A column, neither in a text nor a function of this name."""
+SCOPE = Scope({name: parse_type(kind) for name, kind in COLUMNS.items()})
+
+
+def nested(spark: Any, empty: Any) -> list[str]:
+    """Expressions that both checks accept, each a call with other calls of the right type in place of its columns."""
+    kinds = {name: field.dataType for name, field in zip(COLUMNS, empty.select(*COLUMNS).schema, strict=True)}
+    by_kind: dict[str, list[str]] = {}
+    for text, field in zip(texts(), empty.selectExpr(*texts()).schema, strict=True):
+        by_kind.setdefault(str(field.dataType), []).append(text)
+    rng, found = random.Random(16), []
+
+    def filled(text: str, depth: int) -> str:
+        def value(column: re.Match[str]) -> str:
+            fitting = by_kind.get(str(kinds[column[0]]), [])
+            if not depth or not fitting or rng.random() < 0.4:
+                return column[0]
+            return f"({filled(rng.choice(fitting), depth - 1)})"
+
+        return _COLUMN.sub(value, text)
+
+    while len(found) < NESTED:
+        text = filled(rng.choice(texts()), 2)
+        if (
+            text not in texts()
+            and not problems_of(text, SCOPE)
+            and not [*expressions._problems(spark, text, COLUMNS, False)]
+        ):
+            found.append(text)
+    return found
+
+
 def test_every_allowed_function_is_called_and_every_call_is_allowed() -> None:
     called = set(re.findall(r"(\w+) *\(", CALLS.lower()))
     assert called >= ALLOWED, sorted(ALLOWED - called)
-    scope = Scope({name: parse_type(kind) for name, kind in COLUMNS.items()})
-    refused = {text: found for text in texts() if (found := problems_of(text, scope))}
+    refused = {text: found for text in texts() if (found := problems_of(text, SCOPE))}
     assert refused == {}
 
 
@@ -170,12 +206,12 @@ def process_of(spark: Any, zone: str, language: str, country: str) -> Iterator[N
         util.Locale.setDefault(before[1])
 
 
-def values(frame: Any) -> list[dict[str, str]]:
-    """The value of every call for every row, as text that shows each bit of a number."""
-    columns = [f"cast(({text}) as string) as `{n}`" for n, text in enumerate(texts())]
-    named = frame.selectExpr("row", *columns).collect()
+def values(frame: Any, expressions: Sequence[str]) -> list[dict[str, str]]:
+    """The value of every expression for every row, as text that shows each bit of a number."""
+    columns = [value_of(text).cast("string").alias(str(n)) for n, text in enumerate(expressions)]
+    named = frame.select("row", *columns).collect()
     by_row = sorted((row.asDict() for row in named), key=lambda row: row["row"])
-    return [{text: row[str(n)] for n, text in enumerate(texts())} for row in by_row]
+    return [{text: row[str(n)] for n, text in enumerate(expressions)} for row in by_row]
 
 
 def test_the_same_row_has_the_same_value_in_any_process_and_none_is_of_today(spark: Any) -> None:
@@ -183,11 +219,12 @@ def test_the_same_row_has_the_same_value_in_any_process_and_none_is_of_today(spa
     rows = frame_of(spark, [(n, *row) for n, row in enumerate(ROWS)], ddl).localCheckpoint()
     assert set(expressions._changing(rows.selectExpr(*texts()))) == set()
 
-    first = values(rows.coalesce(1))
+    every = [*texts(), *nested(spark, rows.limit(0))]
+    first = values(rows.coalesce(1), every)
     with process_of(spark, "Pacific/Kiritimati", "tr", "TR"):
         spark.conf.set("spark.sql.codegen.factoryMode", "FALLBACK")
         try:
-            second = values(rows.repartition(5))
+            second = values(rows.repartition(5), every)
         finally:
             spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
     differing = {text for one, other in zip(first, second, strict=True) for text in one if one[text] != other[text]}

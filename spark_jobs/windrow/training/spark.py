@@ -35,6 +35,7 @@ from windrow.training.observed import Observed, label_streams, numbers_by
 from windrow.training.opening import Opened, Options, Time, opened, opened_again, opened_parts
 from windrow.training.pin import Pin
 from windrow.training.request import Request, WrongRequest
+from windrow.transforms.expressions import value_of
 
 _NEVER = -(2**62)
 _FACTS = "_facts_"
@@ -207,7 +208,7 @@ def _with_derived_labels(
         texts = numbers_by({one.number: one.pipeline.labels.get(label) for one in observed})
         value = F.lit(None)
         for text, numbers in texts.items():
-            made = F.lit(None) if text is None else F.expr(text)
+            made = F.lit(None) if text is None else value_of(text)
             value = made if len(texts) == 1 else F.when(F.col(PUBLICATION).isin(list(numbers)), made).otherwise(value)
         rows = rows.withColumn(label, F.when(F.col(STATE) != "unknown", value).cast(types[label]))
     return rows

@@ -38,6 +38,7 @@ from windrow.config import Pipeline, Stream
 from windrow.config.column_types import ColumnType, parse_type
 from windrow.semantics.landing.batch import Batch
 from windrow.transforms.conditions import any_of
+from windrow.transforms.expressions import value_of
 from windrow.transforms.streams import is_keyless, overlaps
 
 _KAFKA = ("value", "topic", "partition", "offset", "timestamp", "timestampType")
@@ -321,7 +322,7 @@ def _reason_of_streams(streams: Sequence[Stream], event_time: Column) -> Column:
     meant, wrong, infinite, readable = [], [], [], []
     for stream in streams:
         is_wrong, is_infinite = (overlaps(F.col(name), stream.columns) for name in ("_wrong", "_not_finite"))
-        is_meant = F.coalesce(F.expr(stream.where), is_wrong | is_infinite) if stream.where else F.lit(True)
+        is_meant = F.coalesce(value_of(stream.where), is_wrong | is_infinite) if stream.where else F.lit(True)
         meant.append(is_meant)
         wrong.append(is_meant & is_wrong)
         infinite.append(is_meant & is_infinite)

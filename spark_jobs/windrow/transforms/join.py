@@ -35,6 +35,7 @@ from windrow.config import Pipeline, RightStream
 from windrow.semantics.intervals import MICROSECOND
 from windrow.semantics.plan import Plan
 from windrow.transforms.conditions import all_of
+from windrow.transforms.expressions import value_of
 from windrow.transforms.facts import Facts, facts_of
 from windrow.transforms.states import with_state
 from windrow.transforms.streams import Inputs, is_unreadable
@@ -76,7 +77,7 @@ def join(
         rows = _taken(rows, stream)
     for name, expression in pipeline.labels.items():
         known = F.col(STATE) != "unknown"
-        rows = rows.withColumn(name, F.when(known, F.expr(expression)))
+        rows = rows.withColumn(name, F.when(known, value_of(expression)))
     return rows.select(
         *pipeline.left.columns,
         *[stream.name for stream in pipeline.right],
@@ -132,7 +133,7 @@ def is_meant(stream: RightStream) -> Column:
     +------+-----+
     <BLANKLINE>
     """
-    return F.coalesce(F.expr(stream.where), F.lit(True)) if stream.where else F.lit(True)
+    return F.coalesce(value_of(stream.where), F.lit(True)) if stream.where else F.lit(True)
 
 
 def interval_of(at: Column, length: timedelta) -> Column:

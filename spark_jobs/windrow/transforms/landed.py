@@ -17,6 +17,7 @@ from windrow.semantics.landing.batch import Batch, Offsets
 from windrow.semantics.landing.clock_rows import Counts
 from windrow.semantics.landing.undelivered import Neighbours
 from windrow.transforms.conditions import any_of
+from windrow.transforms.expressions import value_of
 from windrow.transforms.streams import is_unreadable
 
 
@@ -37,7 +38,7 @@ def count_by_partition(rows: DataFrame, pipeline: Pipeline, topic: str) -> DataF
     if topic in pipeline.left.topics:  # a right topic may lack the columns of the left stream's `where`
         served = good & ~is_unreadable(pipeline.left)
         if pipeline.left.where:
-            served = served & F.expr(pipeline.left.where)
+            served = served & value_of(pipeline.left.where)
     return rows.groupBy(PARTITION).agg(
         F.count_if(good).alias("landed"),
         F.count_if(~good).alias("quarantined"),

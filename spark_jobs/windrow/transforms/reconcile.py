@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from windrow.columns import ARRIVED_AT, ELEMENT_META, EVENT_TIME, INTERVAL, REASON, ROW_ID, STATE
 from windrow.config import Pipeline, RightStream
+from windrow.transforms.expressions import value_of
 
 DIFFERENT = "_different"
 ONLY_PUBLISHED, ONLY_REBUILT, ONLY_LEDGER = "only published", "only rebuilt", "only in the ledger"
@@ -92,7 +93,7 @@ def _applied(sides: DataFrame, pipeline: Pipeline) -> DataFrame:
         REASON, F.when(state.isNotNull(), state["reason_after"]).otherwise(F.col(REASON))
     )
     for name, expression in pipeline.labels.items():
-        label = F.when(F.col(STATE) != "unknown", F.expr(expression))
+        label = F.when(F.col(STATE) != "unknown", value_of(expression))
         rows = rows.withColumn(name, F.when(is_changed, label).otherwise(F.col(name)))
     return rows
 

@@ -20,6 +20,7 @@ from windrow.columns import EVENT_TIME, QUARANTINED, ROW_ID, UNREADABLE_VALUES
 from windrow.config import RightStream, Stream
 from windrow.semantics.records import Gap
 from windrow.transforms.conditions import any_of
+from windrow.transforms.expressions import value_of
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ def selected(stream: Stream) -> Column:
     +------+--------+
     <BLANKLINE>
     """
-    return F.coalesce(F.expr(stream.where), F.lit(False)) if stream.where else F.lit(True)
+    return F.coalesce(value_of(stream.where), F.lit(False)) if stream.where else F.lit(True)
 
 
 def is_unreadable(stream: Stream) -> Column:
@@ -133,7 +134,7 @@ def is_unreadable(stream: Stream) -> Column:
     <BLANKLINE>
     """
     lost = overlaps(F.json_object_keys(UNREADABLE_VALUES), stream.columns)
-    meant = F.coalesce(F.expr(stream.where), lost) if stream.where else F.lit(True)
+    meant = F.coalesce(value_of(stream.where), lost) if stream.where else F.lit(True)
     return meant & (lost | F.col(EVENT_TIME).isNull() | is_keyless(stream))
 
 
