@@ -127,11 +127,20 @@ def test_a_range_that_cannot_be_read_is_refused(text: str) -> None:
 
 
 def test_a_gap_ends_with_the_record_behind_it_once_that_is_within_the_pin() -> None:
-    gap = ACCEPTED.ended(batch=7, event_at=at(80))
+    gap = ACCEPTED.ended(batch=7, event_at=at(80), record_at=at(25))
     bounds = [gap.at_pin(pin, seconds(10), max_skew=timedelta(minutes=1)) for pin in (6, 7)]
     assert bounds == [Gap("t", at(40), at(160)), Gap("t", at(40), at(90))]
     nothing_before = replace(gap, newest_before=None)
     assert nothing_before.at_pin(7, seconds(10), timedelta(0)) == Gap("t", None, at(90))
+
+
+def test_a_late_record_behind_a_gap_ends_it_where_it_was_logged() -> None:
+    late = ACCEPTED.ended(batch=7, event_at=at(20), record_at=at(95))
+    assert late.at_pin(7, seconds(10), seconds(1)) == Gap("t", at(40), at(96))
+    assert late.at_pin(7, seconds(10), seconds(60)) == Gap("t", at(40), at(155))
+    assert AcceptedGap.from_dict(late.to_dict()) == late
+    earlier_version = {name: value for name, value in late.to_dict().items() if name != "next_record_at"}
+    assert AcceptedGap.from_dict(earlier_version).at_pin(7, seconds(10), seconds(60)) == Gap("t", at(40), at(30))
 
 
 def test_counts_add_up_over_batches_and_start_again_with_the_epoch() -> None:
@@ -153,7 +162,7 @@ def test_what_is_reconsidered_counts_once_takes_no_offset_and_ends_no_gap() -> N
     assert batch is not None
     assert not batch.is_empty
     assert Batch.from_json(batch.to_json()) == batch
-    after = landed(batch, [before], {0: Counts(landed=2, newest_at=at(90), first_at=at(80))})
+    after = landed(batch, [before], {0: Counts(landed=2, newest_at=at(90), first_at=at(80), first_record_at=at(80))})
     assert [after[name] for name in ("read", "landed", "quarantined", "skipped")] == [5, 4, 1, 0]
     assert (after["batch"], after["next_offset"], after["end_offset"], after["clock_at"]) == (5, 5, 9, at(80))
     assert gaps_of([after]) == (ACCEPTED,)  # the record may have been in front of it
@@ -178,8 +187,12 @@ def test_the_clock_carries_a_gap_on_and_ends_it_with_the_first_record_behind_it(
     assert not accepting.is_empty
     carried = landed(accepting, [row(5)], {})
     assert gaps_of([carried]) == (ACCEPTED,)
-    behind = landed(Batch("t", "id", 0, 6, at(200), {0: (7, 8, 8)}), [carried], {0: Counts(1, first_at=at(80))})
-    assert gaps_of([behind]) == (ACCEPTED.ended(6, at(80)),)
+    behind = landed(
+        Batch("t", "id", 0, 6, at(200), {0: (7, 8, 8)}),
+        [carried],
+        {0: Counts(1, first_at=at(80), first_record_at=at(81))},
+    )
+    assert gaps_of([behind]) == (ACCEPTED.ended(6, at(80), at(81)),)
 
 
 def test_a_gap_of_an_account_ends_with_what_is_behind_it_in_its_batch_or_with_the_next() -> None:
@@ -191,13 +204,19 @@ def test_a_gap_of_an_account_ends_with_what_is_behind_it_in_its_batch_or_with_th
     account = account_of(batch, before, explained, {(0, (7, 8)): around}, "lost")
     assert Account.from_fields(json.loads(account.to_json())) == account
     assert (account.skipped, account.unexplained) == ({0: 1}, {0: 1})
-    carried = landed(batch, before, {0: Counts(landed=2, first_at=at(55))}, account)
+    carried = landed(batch, before, {0: Counts(landed=2, first_at=at(55), first_record_at=at(55))}, account)
     (gap,) = gaps_of([carried])
     assert (gap.lost, gap.newest_before, gap.next_after, gap.batch) == (Lost("t", 0, 7, 8), at(70), None, 5)
-    behind = landed(Batch("t", "id", 0, 6, at(200), {0: (9, 10, 10)}), [carried], {0: Counts(1, first_at=at(80))})
-    assert gaps_of([behind]) == (gap.ended(6, at(80)),)
-    inside = account_of(batch, before, explained, {(0, (7, 8)): Neighbours(at(90), at(95))}, "lost").gaps
-    assert [(gap.newest_before, gap.next_after, gap.next_batch) for gap in inside] == [(at(90), at(95), 5)]
+    behind = landed(
+        Batch("t", "id", 0, 6, at(200), {0: (9, 10, 10)}),
+        [carried],
+        {0: Counts(1, first_at=at(80), first_record_at=at(81))},
+    )
+    assert gaps_of([behind]) == (gap.ended(6, at(80), at(81)),)
+    inside = account_of(batch, before, explained, {(0, (7, 8)): Neighbours(at(90), at(95), at(96))}, "lost").gaps
+    assert [(gap.newest_before, gap.next_after, gap.next_record_at, gap.next_batch) for gap in inside] == [
+        (at(90), at(95), at(96), 5)
+    ]
 
 
 RECORDS, MARKER, ABORTED = (10, 13, 3, False), (13, 14, 1, True), (14, 16, 2, True)

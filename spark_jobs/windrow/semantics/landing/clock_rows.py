@@ -27,7 +27,9 @@ class Counts:
     newest_at: datetime | None = None
     """newest trusted event time"""
     first_at: datetime | None = None
-    """event time of the first good record that has one"""
+    """event time of the first good record that has one, and a timestamp"""
+    first_record_at: datetime | None = None
+    """timestamp of that record"""
 
 
 NO_ROWS = Counts()
@@ -166,11 +168,13 @@ def _gaps_after(
     carried: dict[int, list[AcceptedGap]] = {}
     ended = []
     for gap in (*gaps_of(previous), *batch.gaps):
-        first_at = counts.get(gap.lost.partition, NO_ROWS).first_at
+        first = counts.get(gap.lost.partition, NO_ROWS)
         # reconsidered offsets may be in front of the gap
         is_behind = batch.reconsidered is None and gap.epoch == batch.epoch
         is_open = gap.next_after is None and is_behind
-        ended.append(gap.ended(batch.number, first_at) if is_open and first_at is not None else gap)
+        if is_open and first.first_at is not None and first.first_record_at is not None:
+            gap = gap.ended(batch.number, first.first_at, first.first_record_at)
+        ended.append(gap)
     for gap in (*ended, *account.gaps):  # the account's lie among the rows of the batch: it knows what is behind them
         # A topic that was created again may have fewer partitions: its first one then carries the gaps of the others.
         partition = gap.lost.partition if gap.lost.partition in batch.ranges else min(batch.ranges)

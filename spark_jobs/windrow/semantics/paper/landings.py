@@ -242,9 +242,10 @@ class Landings:
     def gaps_at(self, landed: Sequence[Record], pins: Mapping[str, int]) -> tuple[Gap, ...]:
         """Accepted gaps at the pins: from the newest event before the lost offset to the first one after it (rule 13).
 
-        Both bounds are widened by the out-of-orderness, because the lost event may have been that far out of order. A
-        gap never reaches further than `max_skew` beyond the time at which it was accepted: no event that existed then
-        was trusted beyond that.
+        Both bounds are widened by the out-of-orderness, because the lost event may have been that far out of order. The
+        first one after it may be a late one: the lost event was logged before it, so it happened at most `max_skew`
+        after its record time. For the same reason a gap never reaches further than `max_skew` beyond the time at which
+        it was accepted.
         """
         gaps = []
         for lost, batch, accepted_at in self.lost:
@@ -253,12 +254,13 @@ class Landings:
             disorder = self.rules.out_of_orderness[lost.topic]
             good = [r for r in landed if _partition_of(r.row_id) == _partition_of(lost) and not r.quarantined]
             good = [r for r in good if r.reconsidered is None]  # what it was then stays the bound of the gap
-            known = {r.row_id: r.event_at for r in good if r.event_at is not None}
-            earlier = [at for row_id, at in known.items() if row_id < lost]
-            later = [at for row_id, at in sorted(known.items()) if row_id > lost]
+            known = {r.row_id: (r.event_at, r.record_at or r.event_at) for r in good if r.event_at is not None}
+            earlier = [at for row_id, (at, _) in known.items() if row_id < lost]
+            later = [times for row_id, times in sorted(known.items()) if row_id > lost]
             start_at = shifted(max(earlier), -disorder) if earlier else None
-            trusted_until = shifted(accepted_at, self.rules.spec.max_skew)
-            end_at = min(shifted(later[0], disorder), trusted_until) if later else trusted_until
+            trusted_until, skew = shifted(accepted_at, self.rules.spec.max_skew), self.rules.spec.max_skew
+            behind = [max(shifted(event_at, disorder), shifted(record_at, skew)) for event_at, record_at in later]
+            end_at = min([trusted_until, *behind[:1]])
             gaps.append(Gap(lost.topic, start_at, end_at))
         return tuple(dict.fromkeys(gaps))
 
