@@ -191,6 +191,9 @@ BREAKS = (
     Break("offsets go on in a topic made again", f"{LANDINGS}.recreate", statement("pass", "epoch"), SCENARIOS),
     # ---- landing
     Break(
+        "a topic made again left nothing behind", "semantics.landing.offsets:_after_the_last", returns("()"), LANDING
+    ),
+    Break(
         "what is not delivered is a marker",
         "semantics.landing.undelivered:explain",
         assigned("skipped", "list(undelivered)"),

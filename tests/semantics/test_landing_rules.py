@@ -295,8 +295,36 @@ def test_what_was_deleted_of_a_topic_that_was_made_anew_is_lost_too() -> None:
     with pytest.raises(OffsetsGone, match=r"t/0:0-4"):
         next_batch(topic(4, 9, "another"), at(200), [row(9)], NOTHING)
     batch = next_batch(topic(4, 9, "another"), at(200), [row(9)], GivenUp((Lost("t", 0, 0, 4),), "ann", "retention"))
-    (gap,) = batch.gaps
+    gap, _ = batch.gaps
     assert (batch.epoch, gap.epoch, gap.newest_before) == (1, 1, None)
+
+
+def test_what_a_deleted_topic_got_after_its_last_landing_is_a_gap_without_anybodys_act() -> None:
+    """Also of a partition that the new topic has no more, and from where its clock promises that all has landed."""
+    idle, empty = row(9, clock_at=at(70)), row(0, partition=1, newest_at=None, clock_at=None)
+    batch = next_batch(topic(0, 0, "another"), at(200), [idle, empty], NOTHING)
+    assert not batch.is_empty
+    assert Batch.from_json(batch.to_json()) == batch
+    assert [(str(gap.lost), gap.epoch, gap.batch, gap.who) for gap in batch.gaps] == [
+        ("t/0:9-?", 0, 5, "landing"),
+        ("t/1:0-?", 0, 5, "landing"),
+    ]
+    bounds = [gap.at_pin(5, seconds(10), seconds(60)) for gap in batch.gaps]
+    assert bounds == [Gap("t", at(60), at(260)), Gap("t", None, at(260))]
+    carried = landed(batch, [idle, empty], {})
+    behind = landed(
+        Batch("t", "another", 1, 6, at(300), {0: (0, 1, 1)}),
+        [carried],
+        {0: Counts(1, first_at=at(80), first_record_at=at(80))},
+    )
+    assert gaps_of([behind]) == batch.gaps  # the new topic says nothing of what the old one got
+    assert next_batch(topic(0, 4, "another"), at(300), [behind], NOTHING).gaps == ()
+
+
+def test_offsets_that_are_known_to_be_lost_with_their_topic_are_one_gap_with_what_came_behind_them() -> None:
+    lost = GivenUp((Lost("t", 0, 5, 7),), "ann", "deleted by mistake")
+    (gap,) = next_batch(topic(0, 4, "another"), at(200), [row(5, end_offset=7)], lost).gaps
+    assert (gap.who, gap.at_pin(5, seconds(10), seconds(60))) == ("ann", Gap("t", at(40), at(260)))
 
 
 def test_what_was_deleted_before_the_first_landing_is_a_gap_without_anybodys_act() -> None:

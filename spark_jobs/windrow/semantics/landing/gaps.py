@@ -39,7 +39,10 @@ class NoSuchGap(BadInput):
 
 @dataclass(frozen=True)
 class Lost:
-    """Offsets `[start, until)` of a partition that nobody can read any more."""
+    """Offsets `[start, until)` of a partition that nobody can read any more.
+
+    An empty range means: from `start` on, nobody knows how many.
+    """
 
     topic: str
     partition: int
@@ -47,7 +50,7 @@ class Lost:
     until: int
 
     def __str__(self) -> str:
-        return f"{self.topic}/{self.partition}:{self.start}-{self.until}"
+        return f"{self.topic}/{self.partition}:{self.start}-{self.until if self.start < self.until else '?'}"
 
     @classmethod
     def parse(cls, text: str) -> Lost:
@@ -79,7 +82,7 @@ NOTHING = GivenUp()
 
 @dataclass(frozen=True)
 class AcceptedGap:
-    """A lost range that a person gave up.
+    """A lost range that a person gave up, or that landing recorded by itself (`who` is `landing`).
 
     `batch` is the batch that recorded it. `was_read` marks a gap that landing found by itself: its offsets are among
     those that the batch read. `next_after` and `next_record_at` are the event time and the timestamp of the first good
