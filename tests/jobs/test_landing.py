@@ -17,7 +17,7 @@ from support.small_pipeline import IDLING, PIPELINE, START, at, delete, event, m
 from support.world import World
 from windrow.config import Pipeline, parse
 from windrow.home import Table
-from windrow.io.landing import batches, broker, log
+from windrow.io.landing import batches, broker, log, present
 from windrow.io.registers import clocks
 from windrow.jobs import land
 from windrow.jobs.landing.batch import account_for, counts_in
@@ -26,6 +26,7 @@ from windrow.semantics.clock import NotCaughtUp
 from windrow.semantics.landing.clock_rows import undelivered
 from windrow.semantics.landing.host_clock import ClockWentBack
 from windrow.semantics.landing.offsets import OffsetsGone
+from windrow.semantics.landing.replaced import A_MARKER
 from windrow.semantics.landing.undelivered import Account
 from windrow.transforms.training import schema_differences, types_of
 
@@ -229,6 +230,22 @@ def test_aborted_records_never_land_and_markers_are_no_gap(
     assert log.batches(spark, world.places.kafka, known_topic, {0: [(9, 11)]}) == {0: []}  # it has deleted them
     with pytest.raises(log.LogUnreadable, match=r"requested offset is not within the range.*run again"):
         log.batches(spark, world.places.kafka, known_topic, {0: [(20, 21)]})
+
+
+def test_an_offset_is_looked_at_as_it_is_now(world: World, spark: Any) -> None:
+    """A record, a marker, and a record that retention deleted."""
+    made(world, PIPELINE, {"served": 3})
+    world.produce([event("served", p, 10 + n) for p in range(3) for n in range(2)])
+    producer = Producer({"bootstrap.servers": world.places.kafka, "transactional.id": world.name})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(f"{world.name}.served", b"{}", partition=1)
+    producer.commit_transaction(30)
+    delete(world, "served", 1)
+    served = broker.describe(world.places.kafka, [f"{world.name}.served"])[f"{world.name}.served"]
+    assert present.at(spark, world.places.kafka, served, {0: 0, 1: 3, 2: 1}) == {1: A_MARKER, 2: at(11)}
+    assert present.at(spark, world.places.kafka, served, {0: 1}) == {0: at(11)}
+    assert present.at(spark, world.places.kafka, served, {}) == {}
 
 
 def test_records_of_an_open_transaction_are_lag_until_their_producer_ends_it(world: World) -> None:

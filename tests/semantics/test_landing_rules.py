@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from support.scenario import START, at, seconds
+from windrow.outcomes import ExitCode, exit_code
 from windrow.semantics.balance import BalanceBroken
 from windrow.semantics.clock import IdlePolicy, NotCaughtUp
 from windrow.semantics.landing import offsets
@@ -25,6 +26,7 @@ from windrow.semantics.landing.offsets import (
     refuse_drain,
     refuse_not_lost,
 )
+from windrow.semantics.landing.replaced import A_MARKER, LastRecord, OffsetsReplaced, refuse_replaced, to_compare
 from windrow.semantics.landing.undelivered import (
     Account,
     Explained,
@@ -111,6 +113,32 @@ def test_lost_offsets_are_refused_until_a_person_gives_them_up() -> None:
 def test_a_broker_that_lost_landed_offsets_is_refused_for_good() -> None:
     with pytest.raises(OffsetsGone, match="the next offset to land is 5, but the broker's log ends at 4"):
         next_batch(topic(0, 4), START, [row(5)], GivenUp((Lost("t", 0, 4, 5),)))
+
+
+def test_another_record_at_a_landed_offset_is_refused() -> None:
+    last = LastRecord(4, at(90))
+    known = landed(Batch("t", "id", 0, 5, at(100), {0: (0, 6, 6)}), [], {0: Counts(landed=6, last=last)})
+    assert to_compare(topic(0, 9), [known]) == {0: last}
+    refuse_replaced("t", {0: last}, {0: at(90)})
+    refuse_replaced("t", {0: last}, {})  # retention or compaction removed it
+    for now in (at(91), A_MARKER):
+        with pytest.raises(OffsetsReplaced, match=r"topic t partition 0: .* offset 4 .* topic anew") as refused:
+            refuse_replaced("t", {0: last}, {0: now})
+        assert exit_code(refused.value) == ExitCode.NEEDS_PERSON
+
+
+def test_only_what_the_broker_can_still_have_is_compared() -> None:
+    last = LastRecord(4, at(90))
+    known = row(6, record_offset=4, record_at=at(90))
+    assert to_compare(topic(4, 5), [known]) == {0: last}
+    for now in (topic(5, 9), topic(0, 4), topic(0, 9, "another")):
+        assert to_compare(now, [known]) == {}
+    for earlier in (row(6), row(6, record_offset=4, record_at=None)):
+        assert to_compare(topic(0, 9), [earlier]) == {}
+    carried = landed(Batch("t", "id", 0, 5, at(100), {0: (6, 6, 6)}), [known], {})
+    again = Batch("t", "id", 0, 5, at(100), {0: (6, 6, 6)}, reconsidered=Reconsidered("ann", "mended"))
+    judged = landed(again, [known], {0: Counts(landed=1, last=LastRecord(2, at(30)))})
+    assert to_compare(topic(0, 9), [carried]) == to_compare(topic(0, 9), [judged]) == {0: last}
 
 
 def test_a_range_can_be_given_up_again_but_not_if_it_was_never_lost() -> None:

@@ -20,7 +20,7 @@ from windrow.io.column_changes import require_unchanged
 from windrow.io.delta import crash_points
 from windrow.io.delta.locks import held
 from windrow.io.expressions import require_sound
-from windrow.io.landing import batches, broker
+from windrow.io.landing import batches, broker, present
 from windrow.io.landing.batches import Committed
 from windrow.io.registers import clocks
 from windrow.io.registers.clocks import Observation
@@ -38,6 +38,7 @@ from windrow.semantics.landing.clock_rows import (
 from windrow.semantics.landing.gaps import NOTHING, GivenUp, Lost
 from windrow.semantics.landing.host_clock import refuse_clock_that_went_back
 from windrow.semantics.landing.offsets import next_batch, refuse_compacted, refuse_not_lost
+from windrow.semantics.landing.replaced import refuse_replaced, to_compare
 
 TOPICS_AT_ONCE = 4
 """Landing a small batch is mostly planning, so topics are landed in parallel."""
@@ -77,6 +78,7 @@ def land(
     Raises:
         NoSuchGap: a range that is given up is not lost.
         OffsetsGone: the broker deleted offsets before they were landed.
+        OffsetsReplaced: the broker has other records at offsets that have landed.
         BrokerUnreachable, TopicMissing: the broker does not answer, or has no such topic.
         BalanceBroken: a batch does not hold one row per delivered record, or an offset is not accounted for.
         TopicCompacted: the broker removes records of a topic, and the pipeline file does not accept that.
@@ -110,7 +112,7 @@ def land_once(spark: SparkSession, ctx: Context, given_up: GivenUp, *, trust_clo
     """Land the next batch of every topic, then record the clock; return the clock before and after.
 
         read                    compute                 write
-        clock, broker ────────▶ offsets of a batch
+        clock, broker ────────▶ offsets of a batch; refused where the newest landed record is another one now
         records ──────────────▶ landing rows ─────────▶ one Delta commit per topic; it carries the batch's offsets
         rows of that commit ──▶ counts
         broker's log, only
@@ -134,6 +136,7 @@ def land_once(spark: SparkSession, ctx: Context, given_up: GivenUp, *, trust_clo
         ClockWentBack: the host's clock is more than `max_skew` behind the last landing.
         BrokerUnreachable, TopicMissing: no answer from Kafka, or not about a topic.
         OffsetsGone, TopicCompacted: records are lost that a person has not given up.
+        OffsetsReplaced: the broker has other records at offsets that have landed.
         NoSuchGap: a range that is given up is not lost.
     """
     home = ctx.home
@@ -187,6 +190,9 @@ def land_topic(
     # A run that was killed may have committed a batch that the clock does not know: it is clocked first.
     for committed in batches.committed_after(home.landing(topic.name), previous[0]["batch"] if previous else 0):
         previous = clock_after(spark, home, topic, committed, previous)
+    landed = to_compare(topic, previous)
+    present_at = present.at(spark, home.places.kafka, topic, {p: last.offset for p, last in landed.items()})
+    refuse_replaced(topic.name, landed, present_at)
     batch = next_batch(topic, landed_at, previous, given_up)
     crash_points.point("land.offsets_planned")
     if batch.is_empty:

@@ -16,6 +16,7 @@ from windrow.config import Pipeline
 from windrow.semantics.intervals import at_micros
 from windrow.semantics.landing.batch import Batch, Offsets
 from windrow.semantics.landing.clock_rows import Counts
+from windrow.semantics.landing.replaced import LastRecord
 from windrow.semantics.landing.undelivered import Neighbours
 from windrow.transforms.conditions import any_of
 from windrow.transforms.streams import is_unreadable
@@ -47,6 +48,8 @@ def count_by_partition(rows: DataFrame, pipeline: Pipeline, topic: str) -> DataF
         F.unix_micros(F.max(F.when(good, F.col(EVENT_TIME)))).alias("newest_us"),
         F.unix_micros(F.min_by(EVENT_TIME, F.when(ends_gap, F.col(OFFSET)))).alias("first_us"),
         F.unix_micros(F.min_by(RECORD_AT, F.when(ends_gap, F.col(OFFSET)))).alias("first_record_us"),
+        F.max(OFFSET).alias("last_offset"),
+        F.unix_micros(F.max_by(RECORD_AT, OFFSET)).alias("last_record_us"),
     )
 
 
@@ -61,6 +64,7 @@ def counts_of(rows: Iterable[Row]) -> dict[int, Counts]:
             _instant(row["newest_us"]),
             _instant(row["first_us"]),
             _instant(row["first_record_us"]),
+            LastRecord(row["last_offset"], _instant(row["last_record_us"])),
         )
         for row in rows
     }

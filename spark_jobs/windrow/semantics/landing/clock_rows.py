@@ -11,6 +11,7 @@ from windrow.semantics.balance import BalanceBroken
 from windrow.semantics.clock import ClockRow, IdlePolicy, PartitionClock, advance, topic_clock
 from windrow.semantics.landing.batch import Batch
 from windrow.semantics.landing.gaps import AcceptedGap, gaps_of, gaps_text
+from windrow.semantics.landing.replaced import LastRecord, last_record_of
 from windrow.semantics.landing.undelivered import Account
 
 
@@ -30,6 +31,8 @@ class Counts:
     """event time of the first good record that has one, and a timestamp"""
     first_record_at: datetime | None = None
     """timestamp of that record"""
+    last: LastRecord | None = None
+    """newest record of the partition, readable or not"""
 
 
 NO_ROWS = Counts()
@@ -138,6 +141,7 @@ def clock_rows(
                 "landed_at": batch.landed_at,
                 **_totals(batch, partition, count, account, last),
                 "gap": gaps_text(gaps.get(partition, ())),
+                **_last_record(batch, count, last),
             }
         )
     return tuple(rows)
@@ -159,6 +163,12 @@ def _totals(batch: Batch, partition: int, count: Counts, account: Account, last:
     }
     # rows of an earlier version lack the newest counts
     return {name: value + ((last.get(name) or 0) if last else 0) for name, value in grown.items()}
+
+
+def _last_record(batch: Batch, count: Counts, last: ClockRow | None) -> dict[str, Any]:
+    """The newest record that landed. What is reconsidered has offsets of earlier batches."""
+    newest = count.last if batch.reconsidered is None and count.last else last_record_of(last)
+    return {"record_offset": newest and newest.offset, "record_at": newest and newest.record_at}
 
 
 def _gaps_after(
