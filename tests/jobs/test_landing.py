@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -21,10 +21,11 @@ from windrow.io.landing import batches, broker, log, present
 from windrow.io.registers import clocks
 from windrow.jobs import land
 from windrow.jobs.landing.batch import account_for, counts_in
+from windrow.outcomes import ExitCode, exit_code
 from windrow.semantics.balance import BalanceBroken
 from windrow.semantics.clock import NotCaughtUp
 from windrow.semantics.landing.clock_rows import undelivered
-from windrow.semantics.landing.host_clock import ClockWentBack
+from windrow.semantics.landing.host_clock import ClockAhead, ClockWentBack
 from windrow.semantics.landing.offsets import OffsetsGone
 from windrow.semantics.landing.replaced import A_MARKER
 from windrow.semantics.landing.undelivered import Account
@@ -68,6 +69,25 @@ def test_a_host_clock_that_went_back_lands_nothing_until_it_is_right_or_trusted(
     assert {row["landed_at"] for row in trusted.rows} == {at(900)}
     assert [row["quarantined"] for row in trusted.of_topic(f"{world.name}.served")] == [1]  # the person said so
     assert world.land(back).number == trusted.number + 1  # from now on this clock is the one to go by
+
+
+def test_a_host_clock_ahead_of_the_brokers_lands_nothing_and_lets_nothing_idle_until_it_is_right_or_trusted(
+    world: World, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_broker = broker.clock(spark, world.places.kafka)
+    assert at_broker is not None
+    assert abs(datetime.now(UTC) - at_broker) < timedelta(seconds=10)
+    ctx = made(world, IDLING, {"served": 1, "likes": 1}, now=1_000)
+    world.produce([event("served", 0, 900), event("likes", 0, 900)])
+    seen = world.land(ctx)
+    ahead = replace(ctx, now=lambda: at(8_200))
+    monkeypatch.setattr(land, "host_time", lambda: datetime.now(UTC) + timedelta(hours=2))
+    with pytest.raises(ClockAhead, match=r"which is (2h|1h 59m .*) behind it.*--trust-clock") as refused:
+        world.land(ahead)
+    assert exit_code(refused.value) == ExitCode.NOT_READY
+    assert clocks.observe(ctx.home) == seen
+    trusted = next(land.land(ahead, trust_clock=True)).after  # the broker's clock was wrong
+    assert trusted.watermark == at(8_200 - 180 - 10)
 
 
 def test_nothing_new_makes_no_batch_and_looks_at_the_clock_again(world: World) -> None:

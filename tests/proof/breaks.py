@@ -190,6 +190,13 @@ BREAKS = (
     Break("an open transaction is no lag", "semantics.landing.batch:Partition.known_end", returns("self.end"), LANDING),
     Break("offsets go on in a topic made again", f"{LANDINGS}.recreate", statement("pass", "epoch"), SCENARIOS),
     # ---- landing
+    Break("a host clock ahead is trusted", "semantics.landing.host_clock:refuse_clock_ahead", never("broker"), LANDING),
+    Break(
+        "another record is taken for landed",
+        "semantics.landing.replaced:refuse_replaced",
+        assigned("other", "{}"),
+        LANDING,
+    ),
     Break(
         "a topic made again left nothing behind", "semantics.landing.offsets:_after_the_last", returns("()"), LANDING
     ),

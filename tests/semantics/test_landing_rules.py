@@ -17,6 +17,7 @@ from windrow.semantics.landing import offsets
 from windrow.semantics.landing.batch import Batch, Partition, Reconsidered, Topic
 from windrow.semantics.landing.clock_rows import Counts, check_accounted, check_delivered, clock_rows, undelivered
 from windrow.semantics.landing.gaps import NOTHING, AcceptedGap, GivenUp, Lost, NoSuchGap, gaps_of, gaps_text
+from windrow.semantics.landing.host_clock import ClockAhead, refuse_clock_ahead
 from windrow.semantics.landing.offsets import (
     OffsetsGone,
     TopicCompacted,
@@ -52,6 +53,14 @@ def row(next_offset: int, end_offset: int | None = None, **changes: Any) -> dict
     known = {"topic": "t", "topic_id": "id", "epoch": 0, "batch": 4, "partition": 0, "next_offset": next_offset}
     end = next_offset if end_offset is None else end_offset
     return {**known, "end_offset": end, "newest_at": at(50), "clock_at": at(50), "gap": None, **COUNTS, **changes}
+
+
+def test_a_host_clock_may_be_ahead_of_the_brokers_by_the_skew() -> None:
+    refuse_clock_ahead(at(160), at(100), seconds(60))
+    refuse_clock_ahead(at(160), at(100), seconds(0))  # a minute is nothing between two hosts
+    refuse_clock_ahead(at(160), None, seconds(60))  # the cluster does not tell its clock
+    with pytest.raises(ClockAhead, match=r"00:02:41Z, .* 00:01:40Z, which is 1m 1s behind it; allowed are 1m"):
+        refuse_clock_ahead(at(161), at(100), seconds(60))
 
 
 def test_a_drain_needs_every_record_that_the_broker_has() -> None:
