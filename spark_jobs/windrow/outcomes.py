@@ -31,7 +31,7 @@ class ExitCode(IntEnum):
     NOT_READY = (
         60,
         "The broker or another part does not answer, a topic is missing, a port is taken, a disk is full, the host's "
-        "clock went back. A retry helps once that is mended.",
+        "clock is wrong. A retry helps once that is mended.",
     )
     NEEDS_PERSON = 70, "Offsets were lost, or figures do not agree. A person must look; a retry finds the same."
 

@@ -65,6 +65,8 @@ CLOCK = pa.schema(
         ("before_start", _LONG),
         ("gap", _TEXT),
         ("unreadable", _LONG),
+        ("record_offset", _LONG),
+        ("record_at", _INSTANT),
     ]
 )
 """State of a partition after a landing batch; an observation has a row for every partition."""

@@ -5,6 +5,7 @@ land   describe ─ plan the offsets ─ broker freezes or dies ─ read ─ …
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -23,6 +24,7 @@ from windrow.places import Places
 from windrow.platform import jars
 from windrow.platform.processes import free_port
 from windrow.platform.servers.broker import Broker
+from windrow.semantics.landing.replaced import OffsetsReplaced
 
 Fault = Callable[[Broker], Callable[[], None]]
 """Hurts a broker, and returns what heals it."""
@@ -59,6 +61,27 @@ def test_landing_goes_on_when_the_broker_freezes_or_dies_under_it(
             of_topic = seen.of_topic(f"{world.name}.{topic}")
             sums = [sum(row[name] for row in of_topic) for name in ("read", "landed", "quarantined", "skipped")]
             assert sums == [count, count, 0, 0]
+
+
+def test_a_broker_that_gave_landed_offsets_to_other_records_is_refused(broker: Broker, places: Places) -> None:
+    """Its volume is restored from a copy, as after a disk is lost; an unclean election does the same to a partition."""
+    world = World(replace(places, kafka=broker.bootstrap), "older")
+    ctx = made(world, PIPELINE, {"served": 1, "likes": 1})
+    world.produce([event("served", 0, 10), event("likes", 0, 10)])
+    likes = broker.folder / "data" / f"{world.name}.likes-0"
+    copy = shutil.copytree(likes, broker.folder / "copy")
+    world.produce([event("likes", 0, 20)])
+    seen = world.land(ctx)
+    heal = _kill(broker)
+    shutil.rmtree(likes)
+    shutil.move(copy, likes)
+    heal()
+    world.produce([event("likes", 0, 30), event("likes", 0, 40), event("served", 0, 50)])
+
+    with pytest.raises(OffsetsReplaced, match=r"older\.likes partition 0: the record at offset 1 .* 00:00:20Z"):
+        world.land(ctx)
+    assert clocks.observe(ctx.home) == seen
+    assert len(world.table(ctx, f"landing/{world.name}.likes")) == 2
 
 
 def _land_under(world: World, ctx: Context, broker: Broker, fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:

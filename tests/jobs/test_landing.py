@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -17,15 +17,17 @@ from support.small_pipeline import IDLING, PIPELINE, START, at, delete, event, m
 from support.world import World
 from windrow.config import Pipeline, parse
 from windrow.home import Table
-from windrow.io.landing import batches, broker, log
+from windrow.io.landing import batches, broker, log, present
 from windrow.io.registers import clocks
 from windrow.jobs import land
 from windrow.jobs.landing.batch import account_for, counts_in
+from windrow.outcomes import ExitCode, exit_code
 from windrow.semantics.balance import BalanceBroken
 from windrow.semantics.clock import NotCaughtUp
 from windrow.semantics.landing.clock_rows import undelivered
-from windrow.semantics.landing.host_clock import ClockWentBack
+from windrow.semantics.landing.host_clock import ClockAhead, ClockWentBack
 from windrow.semantics.landing.offsets import OffsetsGone
+from windrow.semantics.landing.replaced import A_MARKER
 from windrow.semantics.landing.undelivered import Account
 from windrow.transforms.training import schema_differences, types_of
 
@@ -67,6 +69,25 @@ def test_a_host_clock_that_went_back_lands_nothing_until_it_is_right_or_trusted(
     assert {row["landed_at"] for row in trusted.rows} == {at(900)}
     assert [row["quarantined"] for row in trusted.of_topic(f"{world.name}.served")] == [1]  # the person said so
     assert world.land(back).number == trusted.number + 1  # from now on this clock is the one to go by
+
+
+def test_a_host_clock_ahead_of_the_brokers_lands_nothing_and_lets_nothing_idle_until_it_is_right_or_trusted(
+    world: World, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_broker = broker.clock(spark, world.places.kafka)
+    assert at_broker is not None
+    assert abs(datetime.now(UTC) - at_broker) < timedelta(seconds=10)
+    ctx = made(world, IDLING, {"served": 1, "likes": 1}, now=1_000)
+    world.produce([event("served", 0, 900), event("likes", 0, 900)])
+    seen = world.land(ctx)
+    ahead = replace(ctx, now=lambda: at(8_200))
+    monkeypatch.setattr(land, "host_time", lambda: datetime.now(UTC) + timedelta(hours=2))
+    with pytest.raises(ClockAhead, match=r"which is (2h|1h 59m .*) behind it.*--trust-clock") as refused:
+        world.land(ahead)
+    assert exit_code(refused.value) == ExitCode.NOT_READY
+    assert clocks.observe(ctx.home) == seen
+    trusted = next(land.land(ahead, trust_clock=True)).after  # the broker's clock was wrong
+    assert trusted.watermark == at(8_200 - 180 - 10)
 
 
 def test_nothing_new_makes_no_batch_and_looks_at_the_clock_again(world: World) -> None:
@@ -229,6 +250,22 @@ def test_aborted_records_never_land_and_markers_are_no_gap(
     assert log.batches(spark, world.places.kafka, known_topic, {0: [(9, 11)]}) == {0: []}  # it has deleted them
     with pytest.raises(log.LogUnreadable, match=r"requested offset is not within the range.*run again"):
         log.batches(spark, world.places.kafka, known_topic, {0: [(20, 21)]})
+
+
+def test_an_offset_is_looked_at_as_it_is_now(world: World, spark: Any) -> None:
+    """A record, a marker, and a record that retention deleted."""
+    made(world, PIPELINE, {"served": 3})
+    world.produce([event("served", p, 10 + n) for p in range(3) for n in range(2)])
+    producer = Producer({"bootstrap.servers": world.places.kafka, "transactional.id": world.name})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(f"{world.name}.served", b"{}", partition=1)
+    producer.commit_transaction(30)
+    delete(world, "served", 1)
+    served = broker.describe(world.places.kafka, [f"{world.name}.served"])[f"{world.name}.served"]
+    assert present.at(spark, world.places.kafka, served, {0: 0, 1: 3, 2: 1}) == {1: A_MARKER, 2: at(11)}
+    assert present.at(spark, world.places.kafka, served, {0: 1}) == {0: at(11)}
+    assert present.at(spark, world.places.kafka, served, {}) == {}
 
 
 def test_records_of_an_open_transaction_are_lag_until_their_producer_ends_it(world: World) -> None:

@@ -91,7 +91,8 @@ MATCH, CLOSE, CLOCK = "semantics.match", "semantics.close", "semantics.clock"
 REHEARSAL = "scenarios.rehearsal:Rehearsal"
 REFERENCE, LANDINGS, MODEL = "semantics.reference", "semantics.paper.landings:Landings", "semantics.paper.model:Model"
 LATE_BATCHES = "{t: b + 1 for t, b in self.batches.items()}"
-NO_GAP_AFTER = "min(shifted(later[0], disorder), trusted_until) if later else start_at"
+NO_GAP_AFTER = "min([trusted_until, *behind[:1]]) if behind else start_at"
+LATE_ENDS_GAP = "[shifted(event_at, disorder) for event_at, _ in later]"
 
 BREAKS = (
     # ---- match
@@ -182,12 +183,23 @@ BREAKS = (
     Break(
         "a gap ends with its last neighbour before", f"{LANDINGS}.gaps_at", assigned("end_at", NO_GAP_AFTER), SCENARIOS
     ),
+    Break("a late record ends a gap early", f"{LANDINGS}.gaps_at", assigned("behind", LATE_ENDS_GAP), SCENARIOS),
     Break("the broker's stamp is not looked at", f"{LANDINGS}._judged", assigned("trusted_until", "now"), SCENARIOS),
     Break("a drain looks at the clock alone", f"{LANDINGS}.has_unlanded", returns("False"), SCENARIOS),
     Break("a drain asks nobody", "semantics.landing.offsets:refuse_drain", never(), LANDING),
     Break("an open transaction is no lag", "semantics.landing.batch:Partition.known_end", returns("self.end"), LANDING),
     Break("offsets go on in a topic made again", f"{LANDINGS}.recreate", statement("pass", "epoch"), SCENARIOS),
     # ---- landing
+    Break("a host clock ahead is trusted", "semantics.landing.host_clock:refuse_clock_ahead", never("broker"), LANDING),
+    Break(
+        "another record is taken for landed",
+        "semantics.landing.replaced:refuse_replaced",
+        assigned("other", "{}"),
+        LANDING,
+    ),
+    Break(
+        "a topic made again left nothing behind", "semantics.landing.offsets:_after_the_last", returns("()"), LANDING
+    ),
     Break(
         "what is not delivered is a marker",
         "semantics.landing.undelivered:explain",

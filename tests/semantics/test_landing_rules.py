@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 
 from support.scenario import START, at, seconds
+from windrow.outcomes import ExitCode, exit_code
 from windrow.semantics.balance import BalanceBroken
 from windrow.semantics.clock import IdlePolicy, NotCaughtUp
 from windrow.semantics.landing import offsets
 from windrow.semantics.landing.batch import Batch, Partition, Reconsidered, Topic
 from windrow.semantics.landing.clock_rows import Counts, check_accounted, check_delivered, clock_rows, undelivered
 from windrow.semantics.landing.gaps import NOTHING, AcceptedGap, GivenUp, Lost, NoSuchGap, gaps_of, gaps_text
+from windrow.semantics.landing.host_clock import ClockAhead, refuse_clock_ahead
 from windrow.semantics.landing.offsets import (
     OffsetsGone,
     TopicCompacted,
@@ -25,6 +27,7 @@ from windrow.semantics.landing.offsets import (
     refuse_drain,
     refuse_not_lost,
 )
+from windrow.semantics.landing.replaced import A_MARKER, LastRecord, OffsetsReplaced, refuse_replaced, to_compare
 from windrow.semantics.landing.undelivered import (
     Account,
     Explained,
@@ -50,6 +53,14 @@ def row(next_offset: int, end_offset: int | None = None, **changes: Any) -> dict
     known = {"topic": "t", "topic_id": "id", "epoch": 0, "batch": 4, "partition": 0, "next_offset": next_offset}
     end = next_offset if end_offset is None else end_offset
     return {**known, "end_offset": end, "newest_at": at(50), "clock_at": at(50), "gap": None, **COUNTS, **changes}
+
+
+def test_a_host_clock_may_be_ahead_of_the_brokers_by_the_skew() -> None:
+    refuse_clock_ahead(at(160), at(100), seconds(60))
+    refuse_clock_ahead(at(160), at(100), seconds(0))  # a minute is nothing between two hosts
+    refuse_clock_ahead(at(160), None, seconds(60))  # the cluster does not tell its clock
+    with pytest.raises(ClockAhead, match=r"00:02:41Z, .* 00:01:40Z, which is 1m 1s behind it; allowed are 1m"):
+        refuse_clock_ahead(at(161), at(100), seconds(60))
 
 
 def test_a_drain_needs_every_record_that_the_broker_has() -> None:
@@ -113,6 +124,32 @@ def test_a_broker_that_lost_landed_offsets_is_refused_for_good() -> None:
         next_batch(topic(0, 4), START, [row(5)], GivenUp((Lost("t", 0, 4, 5),)))
 
 
+def test_another_record_at_a_landed_offset_is_refused() -> None:
+    last = LastRecord(4, at(90))
+    known = landed(Batch("t", "id", 0, 5, at(100), {0: (0, 6, 6)}), [], {0: Counts(landed=6, last=last)})
+    assert to_compare(topic(0, 9), [known]) == {0: last}
+    refuse_replaced("t", {0: last}, {0: at(90)})
+    refuse_replaced("t", {0: last}, {})  # retention or compaction removed it
+    for now in (at(91), A_MARKER):
+        with pytest.raises(OffsetsReplaced, match=r"topic t partition 0: .* offset 4 .* topic anew") as refused:
+            refuse_replaced("t", {0: last}, {0: now})
+        assert exit_code(refused.value) == ExitCode.NEEDS_PERSON
+
+
+def test_only_what_the_broker_can_still_have_is_compared() -> None:
+    last = LastRecord(4, at(90))
+    known = row(6, record_offset=4, record_at=at(90))
+    assert to_compare(topic(4, 5), [known]) == {0: last}
+    for now in (topic(5, 9), topic(0, 4), topic(0, 9, "another")):
+        assert to_compare(now, [known]) == {}
+    for earlier in (row(6), row(6, record_offset=4, record_at=None)):
+        assert to_compare(topic(0, 9), [earlier]) == {}
+    carried = landed(Batch("t", "id", 0, 5, at(100), {0: (6, 6, 6)}), [known], {})
+    again = Batch("t", "id", 0, 5, at(100), {0: (6, 6, 6)}, reconsidered=Reconsidered("ann", "mended"))
+    judged = landed(again, [known], {0: Counts(landed=1, last=LastRecord(2, at(30)))})
+    assert to_compare(topic(0, 9), [carried]) == to_compare(topic(0, 9), [judged]) == {0: last}
+
+
 def test_a_range_can_be_given_up_again_but_not_if_it_was_never_lost() -> None:
     refuse_not_lost(GivenUp((LOST,)), [topic(7, 9)], [row(5)])
     refuse_not_lost(GivenUp((LOST,)), [topic(7, 9)], [row(9, gap=gaps_text([ACCEPTED]))])
@@ -127,11 +164,20 @@ def test_a_range_that_cannot_be_read_is_refused(text: str) -> None:
 
 
 def test_a_gap_ends_with_the_record_behind_it_once_that_is_within_the_pin() -> None:
-    gap = ACCEPTED.ended(batch=7, event_at=at(80))
+    gap = ACCEPTED.ended(batch=7, event_at=at(80), record_at=at(25))
     bounds = [gap.at_pin(pin, seconds(10), max_skew=timedelta(minutes=1)) for pin in (6, 7)]
     assert bounds == [Gap("t", at(40), at(160)), Gap("t", at(40), at(90))]
     nothing_before = replace(gap, newest_before=None)
     assert nothing_before.at_pin(7, seconds(10), timedelta(0)) == Gap("t", None, at(90))
+
+
+def test_a_late_record_behind_a_gap_ends_it_where_it_was_logged() -> None:
+    late = ACCEPTED.ended(batch=7, event_at=at(20), record_at=at(95))
+    assert late.at_pin(7, seconds(10), seconds(1)) == Gap("t", at(40), at(96))
+    assert late.at_pin(7, seconds(10), seconds(60)) == Gap("t", at(40), at(155))
+    assert AcceptedGap.from_dict(late.to_dict()) == late
+    earlier_version = {name: value for name, value in late.to_dict().items() if name != "next_record_at"}
+    assert AcceptedGap.from_dict(earlier_version).at_pin(7, seconds(10), seconds(60)) == Gap("t", at(40), at(30))
 
 
 def test_counts_add_up_over_batches_and_start_again_with_the_epoch() -> None:
@@ -153,7 +199,7 @@ def test_what_is_reconsidered_counts_once_takes_no_offset_and_ends_no_gap() -> N
     assert batch is not None
     assert not batch.is_empty
     assert Batch.from_json(batch.to_json()) == batch
-    after = landed(batch, [before], {0: Counts(landed=2, newest_at=at(90), first_at=at(80))})
+    after = landed(batch, [before], {0: Counts(landed=2, newest_at=at(90), first_at=at(80), first_record_at=at(80))})
     assert [after[name] for name in ("read", "landed", "quarantined", "skipped")] == [5, 4, 1, 0]
     assert (after["batch"], after["next_offset"], after["end_offset"], after["clock_at"]) == (5, 5, 9, at(80))
     assert gaps_of([after]) == (ACCEPTED,)  # the record may have been in front of it
@@ -178,8 +224,12 @@ def test_the_clock_carries_a_gap_on_and_ends_it_with_the_first_record_behind_it(
     assert not accepting.is_empty
     carried = landed(accepting, [row(5)], {})
     assert gaps_of([carried]) == (ACCEPTED,)
-    behind = landed(Batch("t", "id", 0, 6, at(200), {0: (7, 8, 8)}), [carried], {0: Counts(1, first_at=at(80))})
-    assert gaps_of([behind]) == (ACCEPTED.ended(6, at(80)),)
+    behind = landed(
+        Batch("t", "id", 0, 6, at(200), {0: (7, 8, 8)}),
+        [carried],
+        {0: Counts(1, first_at=at(80), first_record_at=at(81))},
+    )
+    assert gaps_of([behind]) == (ACCEPTED.ended(6, at(80), at(81)),)
 
 
 def test_a_gap_of_an_account_ends_with_what_is_behind_it_in_its_batch_or_with_the_next() -> None:
@@ -191,13 +241,19 @@ def test_a_gap_of_an_account_ends_with_what_is_behind_it_in_its_batch_or_with_th
     account = account_of(batch, before, explained, {(0, (7, 8)): around}, "lost")
     assert Account.from_fields(json.loads(account.to_json())) == account
     assert (account.skipped, account.unexplained) == ({0: 1}, {0: 1})
-    carried = landed(batch, before, {0: Counts(landed=2, first_at=at(55))}, account)
+    carried = landed(batch, before, {0: Counts(landed=2, first_at=at(55), first_record_at=at(55))}, account)
     (gap,) = gaps_of([carried])
     assert (gap.lost, gap.newest_before, gap.next_after, gap.batch) == (Lost("t", 0, 7, 8), at(70), None, 5)
-    behind = landed(Batch("t", "id", 0, 6, at(200), {0: (9, 10, 10)}), [carried], {0: Counts(1, first_at=at(80))})
-    assert gaps_of([behind]) == (gap.ended(6, at(80)),)
-    inside = account_of(batch, before, explained, {(0, (7, 8)): Neighbours(at(90), at(95))}, "lost").gaps
-    assert [(gap.newest_before, gap.next_after, gap.next_batch) for gap in inside] == [(at(90), at(95), 5)]
+    behind = landed(
+        Batch("t", "id", 0, 6, at(200), {0: (9, 10, 10)}),
+        [carried],
+        {0: Counts(1, first_at=at(80), first_record_at=at(81))},
+    )
+    assert gaps_of([behind]) == (gap.ended(6, at(80), at(81)),)
+    inside = account_of(batch, before, explained, {(0, (7, 8)): Neighbours(at(90), at(95), at(96))}, "lost").gaps
+    assert [(gap.newest_before, gap.next_after, gap.next_record_at, gap.next_batch) for gap in inside] == [
+        (at(90), at(95), at(96), 5)
+    ]
 
 
 RECORDS, MARKER, ABORTED = (10, 13, 3, False), (13, 14, 1, True), (14, 16, 2, True)
@@ -276,8 +332,36 @@ def test_what_was_deleted_of_a_topic_that_was_made_anew_is_lost_too() -> None:
     with pytest.raises(OffsetsGone, match=r"t/0:0-4"):
         next_batch(topic(4, 9, "another"), at(200), [row(9)], NOTHING)
     batch = next_batch(topic(4, 9, "another"), at(200), [row(9)], GivenUp((Lost("t", 0, 0, 4),), "ann", "retention"))
-    (gap,) = batch.gaps
+    gap, _ = batch.gaps
     assert (batch.epoch, gap.epoch, gap.newest_before) == (1, 1, None)
+
+
+def test_what_a_deleted_topic_got_after_its_last_landing_is_a_gap_without_anybodys_act() -> None:
+    """Also of a partition that the new topic has no more, and from where its clock promises that all has landed."""
+    idle, empty = row(9, clock_at=at(70)), row(0, partition=1, newest_at=None, clock_at=None)
+    batch = next_batch(topic(0, 0, "another"), at(200), [idle, empty], NOTHING)
+    assert not batch.is_empty
+    assert Batch.from_json(batch.to_json()) == batch
+    assert [(str(gap.lost), gap.epoch, gap.batch, gap.who) for gap in batch.gaps] == [
+        ("t/0:9-?", 0, 5, "landing"),
+        ("t/1:0-?", 0, 5, "landing"),
+    ]
+    bounds = [gap.at_pin(5, seconds(10), seconds(60)) for gap in batch.gaps]
+    assert bounds == [Gap("t", at(60), at(260)), Gap("t", None, at(260))]
+    carried = landed(batch, [idle, empty], {})
+    behind = landed(
+        Batch("t", "another", 1, 6, at(300), {0: (0, 1, 1)}),
+        [carried],
+        {0: Counts(1, first_at=at(80), first_record_at=at(80))},
+    )
+    assert gaps_of([behind]) == batch.gaps  # the new topic says nothing of what the old one got
+    assert next_batch(topic(0, 4, "another"), at(300), [behind], NOTHING).gaps == ()
+
+
+def test_offsets_that_are_known_to_be_lost_with_their_topic_are_one_gap_with_what_came_behind_them() -> None:
+    lost = GivenUp((Lost("t", 0, 5, 7),), "ann", "deleted by mistake")
+    (gap,) = next_batch(topic(0, 4, "another"), at(200), [row(5, end_offset=7)], lost).gaps
+    assert (gap.who, gap.at_pin(5, seconds(10), seconds(60))) == ("ann", Gap("t", at(40), at(260)))
 
 
 def test_what_was_deleted_before_the_first_landing_is_a_gap_without_anybodys_act() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -30,6 +31,7 @@ from support.generated import (
 from windrow.semantics.clock import IdlePolicy, PartitionClock, Progress, advance, topic_clock, watermark
 from windrow.semantics.close import frontier
 from windrow.semantics.paper.account import account, closed_intervals
+from windrow.semantics.paper.landings import Landings, Rules, Sent
 from windrow.semantics.records import Record
 from windrow.semantics.reference import Joined, reference_join
 
@@ -217,3 +219,33 @@ def test_no_negative_when_nothing_is_heard_of_the_label_side(seed: int) -> None:
 def test_histories_are_of_the_size_that_was_asked_for() -> None:
     assert timedelta(0) == SPAN % INTERVAL
     assert history(7) == history(7) != history(8)
+
+
+@FEW
+@given(st.integers(0, 10**6))
+def test_a_gap_holds_every_lost_event_that_keeps_its_promises(seed: int) -> None:
+    """However late the record behind it is: a lost event is bounded by what was logged behind it.
+
+    Its promises: it is within the out-of-orderness when it is logged, and at most `max_skew` ahead of its log.
+    """
+    rng = random.Random(seed)
+    disorder, skew = timedelta(seconds=rng.randrange(4)), timedelta(seconds=rng.randrange(4))
+    newest, log = START, []
+    for n in range(rng.randrange(2, 30)):
+        logged_at = START + timedelta(seconds=10 * n)
+        is_late = rng.random() < 0.3
+        event_at = max(newest - disorder, logged_at - timedelta(seconds=rng.randrange(30)) + skew)
+        if is_late:
+            event_at = min(event_at, newest) - timedelta(seconds=rng.randrange(1, 300))
+        log.append((event_at, logged_at, is_late))
+        newest = max(newest, event_at)
+    first = rng.randrange(len(log))
+    until = rng.randrange(first, len(log)) + 1
+    rules = Rules(oracle_spec([], {}), {"labels": 1}, {"labels": disorder}, IdlePolicy("wait"))
+    paper = Landings(replace(rules, spec=replace(rules.spec, max_skew=skew)))
+    for n, (event_at, logged_at, _) in enumerate(log):
+        paper.produce(("labels", 0), Sent(event_at, {}, logged_at, is_lost=first <= n < until))
+    paper.land(log[-1][1])
+    gaps = paper.gaps_at(paper.landed, paper.pins)
+    for event_at, _, is_late in log[first:until]:
+        assert is_late or any((g.start_at or event_at) <= event_at <= (g.end_at or event_at) for g in gaps)

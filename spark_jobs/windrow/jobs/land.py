@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
@@ -20,7 +20,7 @@ from windrow.io.column_changes import require_unchanged
 from windrow.io.delta import crash_points
 from windrow.io.delta.locks import held
 from windrow.io.expressions import require_sound
-from windrow.io.landing import batches, broker
+from windrow.io.landing import batches, broker, present
 from windrow.io.landing.batches import Committed
 from windrow.io.registers import clocks
 from windrow.io.registers.clocks import Observation
@@ -36,11 +36,17 @@ from windrow.semantics.landing.clock_rows import (
     TOTALS,
 )
 from windrow.semantics.landing.gaps import NOTHING, GivenUp, Lost
-from windrow.semantics.landing.host_clock import refuse_clock_that_went_back
+from windrow.semantics.landing.host_clock import refuse_clock_ahead, refuse_clock_that_went_back
 from windrow.semantics.landing.offsets import next_batch, refuse_compacted, refuse_not_lost
+from windrow.semantics.landing.replaced import refuse_replaced, to_compare
 
 TOPICS_AT_ONCE = 4
 """Landing a small batch is mostly planning, so topics are landed in parallel."""
+
+
+def host_time() -> datetime:
+    """Return what the clock of this host says; a run may be given another time (`Context.now`)."""
+    return datetime.now(UTC)
 
 
 class Landed(NamedTuple):
@@ -68,7 +74,8 @@ def land(
         lasting: for how long at least; rounds go on until nothing is left.
         every: time from the start of a round to the start of the next.
         given_up: lost ranges that a person gives up.
-        trust_clock: whether to land although the host's clock went back; only for the first round.
+        trust_clock: whether to land although the host's clock went back, or is ahead of the broker's; only for the
+            first round.
         reconsider: who has the quarantined rows judged again after the first round, and why.
 
     Yields:
@@ -77,10 +84,11 @@ def land(
     Raises:
         NoSuchGap: a range that is given up is not lost.
         OffsetsGone: the broker deleted offsets before they were landed.
+        OffsetsReplaced: the broker has other records at offsets that have landed.
         BrokerUnreachable, TopicMissing: the broker does not answer, or has no such topic.
         BalanceBroken: a batch does not hold one row per delivered record, or an offset is not accounted for.
         TopicCompacted: the broker removes records of a topic, and the pipeline file does not accept that.
-        ClockWentBack: the clock of this host is behind the last landing.
+        ClockWentBack, ClockAhead: the clock of this host is behind the last landing, or ahead of the broker's.
         CommitsLost: a landing table lacks what the clock says was landed.
         Locked, WriteSkipped: another process lands this pipeline.
         TypesChanged: a column has another type than in the tables.
@@ -110,7 +118,7 @@ def land_once(spark: SparkSession, ctx: Context, given_up: GivenUp, *, trust_clo
     """Land the next batch of every topic, then record the clock; return the clock before and after.
 
         read                    compute                 write
-        clock, broker ────────▶ offsets of a batch
+        clock, broker ────────▶ offsets of a batch; refused where the newest landed record is another one now
         records ──────────────▶ landing rows ─────────▶ one Delta commit per topic; it carries the batch's offsets
         rows of that commit ──▶ counts
         broker's log, only
@@ -126,14 +134,16 @@ def land_once(spark: SparkSession, ctx: Context, given_up: GivenUp, *, trust_clo
 
     Args:
         given_up: lost ranges that a person gives up; they become gaps.
-        trust_clock: land although the host's clock is behind the last landing.
+        trust_clock: land although the host's clock is behind the last landing, or ahead of the broker's.
 
     Raises:
         Locked: another process lands.
         CommitsLost, TableDamaged: commits of a landing table or of the clock were lost.
         ClockWentBack: the host's clock is more than `max_skew` behind the last landing.
+        ClockAhead: the host's clock is more than `max_skew` ahead of the broker's.
         BrokerUnreachable, TopicMissing: no answer from Kafka, or not about a topic.
         OffsetsGone, TopicCompacted: records are lost that a person has not given up.
+        OffsetsReplaced: the broker has other records at offsets that have landed.
         NoSuchGap: a range that is given up is not lost.
     """
     home = ctx.home
@@ -145,6 +155,8 @@ def land_once(spark: SparkSession, ctx: Context, given_up: GivenUp, *, trust_clo
         if not trust_clock:
             refuse_clock_that_went_back(landed_at, [row["landed_at"] for row in before.rows], home.pipeline.max_skew)
         topics = broker.describe(home.places.kafka, home.pipeline.topics)
+        if not trust_clock:
+            refuse_clock_ahead(host_time(), broker.clock(spark, home.places.kafka), home.pipeline.max_skew)
         refuse_not_lost(given_up, topics.values(), before.rows)
 
         def land_next(name: str) -> TopicClock:
@@ -187,6 +199,9 @@ def land_topic(
     # A run that was killed may have committed a batch that the clock does not know: it is clocked first.
     for committed in batches.committed_after(home.landing(topic.name), previous[0]["batch"] if previous else 0):
         previous = clock_after(spark, home, topic, committed, previous)
+    landed = to_compare(topic, previous)
+    present_at = present.at(spark, home.places.kafka, topic, {p: last.offset for p, last in landed.items()})
+    refuse_replaced(topic.name, landed, present_at)
     batch = next_batch(topic, landed_at, previous, given_up)
     crash_points.point("land.offsets_planned")
     if batch.is_empty:

@@ -92,7 +92,9 @@ ReplayLost = Annotated[
 TrustClock = Annotated[
     bool,
     typer.Option(
-        "--trust-clock", help="Land although the host's clock went back: it was ahead before, and is right now."
+        "--trust-clock",
+        help="Land although the host's clock went back (it was ahead before, and is right now), or is ahead of the "
+        "broker's (which is wrong).",
     ),
 ]
 Reconsider = Annotated[

@@ -6,15 +6,17 @@ Where a batch has fewer rows than offsets, also the ranges of offsets without a 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 
-from pyspark.sql import DataFrame, Row, Window
+from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 
-from windrow.columns import EVENT_TIME, OFFSET, PARTITION, QUARANTINED
+from windrow.columns import EVENT_TIME, OFFSET, PARTITION, QUARANTINED, RECORD_AT
 from windrow.config import Pipeline
 from windrow.semantics.intervals import at_micros
 from windrow.semantics.landing.batch import Batch, Offsets
 from windrow.semantics.landing.clock_rows import Counts
+from windrow.semantics.landing.replaced import LastRecord
 from windrow.semantics.landing.undelivered import Neighbours
 from windrow.transforms.conditions import any_of
 from windrow.transforms.expressions import value_of
@@ -33,7 +35,7 @@ def count_by_partition(rows: DataFrame, pipeline: Pipeline, topic: str) -> DataF
         One row per partition, for `counts_of`.
     """
     good = F.col(QUARANTINED).isNull()
-    has_time = good & F.col(EVENT_TIME).isNotNull()
+    ends_gap = _ends_gap()
     served = F.lit(False)
     if topic in pipeline.left.topics:  # a right topic may lack the columns of the left stream's `where`
         served = good & ~is_unreadable(pipeline.left)
@@ -45,7 +47,10 @@ def count_by_partition(rows: DataFrame, pipeline: Pipeline, topic: str) -> DataF
         F.count_if(good & any_of(is_unreadable(stream) for stream in pipeline.streams_of(topic))).alias("unreadable"),
         F.count_if(served & (F.col(EVENT_TIME) < F.lit(pipeline.start))).alias("before_start"),
         F.unix_micros(F.max(F.when(good, F.col(EVENT_TIME)))).alias("newest_us"),
-        F.unix_micros(F.min_by(EVENT_TIME, F.when(has_time, F.col(OFFSET)))).alias("first_us"),
+        F.unix_micros(F.min_by(EVENT_TIME, F.when(ends_gap, F.col(OFFSET)))).alias("first_us"),
+        F.unix_micros(F.min_by(RECORD_AT, F.when(ends_gap, F.col(OFFSET)))).alias("first_record_us"),
+        F.max(OFFSET).alias("last_offset"),
+        F.unix_micros(F.max_by(RECORD_AT, OFFSET)).alias("last_record_us"),
     )
 
 
@@ -57,8 +62,10 @@ def counts_of(rows: Iterable[Row]) -> dict[int, Counts]:
             row["quarantined"],
             row["before_start"],
             row["unreadable"],
-            None if row["newest_us"] is None else at_micros(row["newest_us"]),
-            None if row["first_us"] is None else at_micros(row["first_us"]),
+            _instant(row["newest_us"]),
+            _instant(row["first_us"]),
+            _instant(row["first_record_us"]),
+            LastRecord(row["last_offset"], _instant(row["last_record_us"])),
         )
         for row in rows
     }
@@ -107,13 +114,13 @@ def around_gaps(rows: DataFrame, gaps: Mapping[int, Sequence[Offsets]]) -> DataF
     """
     ranges = [(partition, start, until) for partition, found in gaps.items() for start, until in found]
     wanted = F.broadcast(rows.sparkSession.createDataFrame(ranges, "partition int, start bigint, until bigint"))
-    is_good = F.col(QUARANTINED).isNull() & F.col(EVENT_TIME).isNotNull()
-    good = rows.where(is_good).select(PARTITION, OFFSET, EVENT_TIME)
+    good = rows.where(_ends_gap()).select(PARTITION, OFFSET, EVENT_TIME, RECORD_AT)
     near = good.join(wanted, good[PARTITION] == wanted["partition"])
     is_behind = F.col(OFFSET) >= F.col("until")
     return near.groupBy("partition", "start", "until").agg(
         F.unix_micros(F.max(F.when(F.col(OFFSET) < F.col("start"), F.col(EVENT_TIME)))).alias("newest_us"),
         F.unix_micros(F.min_by(EVENT_TIME, F.when(is_behind, F.col(OFFSET)))).alias("next_us"),
+        F.unix_micros(F.min_by(RECORD_AT, F.when(is_behind, F.col(OFFSET)))).alias("next_record_us"),
     )
 
 
@@ -121,8 +128,16 @@ def neighbours_of(rows: Iterable[Row], gaps: Mapping[int, Sequence[Offsets]]) ->
     """Rows of `around_gaps` as values, by partition and gap; also for gaps without a good row around them."""
     return {(partition, gap): Neighbours() for partition, found in gaps.items() for gap in found} | {
         (row["partition"], (row["start"], row["until"])): Neighbours(
-            None if row["newest_us"] is None else at_micros(row["newest_us"]),
-            None if row["next_us"] is None else at_micros(row["next_us"]),
+            _instant(row["newest_us"]), _instant(row["next_us"]), _instant(row["next_record_us"])
         )
         for row in rows
     }
+
+
+def _ends_gap() -> Column:
+    """Whether a row can end a gap in front of it: it is good, and has an event time and a timestamp."""
+    return F.col(QUARANTINED).isNull() & F.col(EVENT_TIME).isNotNull() & F.col(RECORD_AT).isNotNull()
+
+
+def _instant(micros: int | None) -> datetime | None:
+    return None if micros is None else at_micros(micros)

@@ -8,18 +8,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any
 
 from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from windrow.outcomes import NotReady
+from windrow.semantics.intervals import at_micros
 from windrow.semantics.landing.batch import Batch, Partition, Topic
 
 TIMEOUT = 30.0
 """Seconds that the broker has for an answer."""
+
+
+_CLOCK_MS = 5_000
 
 
 class BrokerUnreachable(NotReady):
@@ -71,6 +77,32 @@ def describe(bootstrap: str, names: Iterable[str]) -> dict[str, Topic]:
             f"no answer from Kafka at {bootstrap} ({error.args[0].str()}). Nothing was landed and no clock "
             "moved. Check that the broker is up (`windrow status`) and WINDROW_KAFKA, then run again."
         ) from error
+
+
+def clock(spark: SparkSession, bootstrap: str) -> datetime | None:
+    """Return the time by the clock of the active controller; None where the cluster does not tell it.
+
+    A cluster tells it with the state of its quorum: the leader counts itself as having fetched right now. Clusters with
+    ZooKeeper have no quorum, and others may keep it from this client.
+
+    Args:
+        bootstrap: host and port of the broker.
+    """
+    assert spark._jvm is not None
+    settings = spark._jvm.java.util.HashMap()
+    settings.put("bootstrap.servers", bootstrap)
+    settings.put("client.id", "windrow")
+    settings.put("default.api.timeout.ms", _CLOCK_MS)
+    settings.put("request.timeout.ms", _CLOCK_MS)
+    client = spark._jvm.org.apache.kafka.clients.admin.AdminClient.create(settings)
+    try:
+        voters = client.describeMetadataQuorum().quorumInfo().get().voters()
+        fetched = [voter.lastFetchTimestamp() for voter in voters]
+    except Py4JJavaError:
+        return None
+    finally:
+        client.close()
+    return max((at_micros(at.getAsLong() * 1000) for at in fetched if at.isPresent()), default=None)
 
 
 def _topic(client: AdminClient, name: str, future: Any, settings: Any) -> Topic:

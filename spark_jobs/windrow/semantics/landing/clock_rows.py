@@ -11,6 +11,7 @@ from windrow.semantics.balance import BalanceBroken
 from windrow.semantics.clock import ClockRow, IdlePolicy, PartitionClock, advance, topic_clock
 from windrow.semantics.landing.batch import Batch
 from windrow.semantics.landing.gaps import AcceptedGap, gaps_of, gaps_text
+from windrow.semantics.landing.replaced import LastRecord, last_record_of
 from windrow.semantics.landing.undelivered import Account
 
 
@@ -27,7 +28,11 @@ class Counts:
     newest_at: datetime | None = None
     """newest trusted event time"""
     first_at: datetime | None = None
-    """event time of the first good record that has one"""
+    """event time of the first good record that has one, and a timestamp"""
+    first_record_at: datetime | None = None
+    """timestamp of that record"""
+    last: LastRecord | None = None
+    """newest record of the partition, readable or not"""
 
 
 NO_ROWS = Counts()
@@ -136,6 +141,7 @@ def clock_rows(
                 "landed_at": batch.landed_at,
                 **_totals(batch, partition, count, account, last),
                 "gap": gaps_text(gaps.get(partition, ())),
+                **_last_record(batch, count, last),
             }
         )
     return tuple(rows)
@@ -159,6 +165,12 @@ def _totals(batch: Batch, partition: int, count: Counts, account: Account, last:
     return {name: value + ((last.get(name) or 0) if last else 0) for name, value in grown.items()}
 
 
+def _last_record(batch: Batch, count: Counts, last: ClockRow | None) -> dict[str, Any]:
+    """The newest record that landed. What is reconsidered has offsets of earlier batches."""
+    newest = count.last if batch.reconsidered is None and count.last else last_record_of(last)
+    return {"record_offset": newest and newest.offset, "record_at": newest and newest.record_at}
+
+
 def _gaps_after(
     batch: Batch, previous: Sequence[ClockRow], counts: Mapping[int, Counts], account: Account
 ) -> dict[int, list[AcceptedGap]]:
@@ -166,11 +178,13 @@ def _gaps_after(
     carried: dict[int, list[AcceptedGap]] = {}
     ended = []
     for gap in (*gaps_of(previous), *batch.gaps):
-        first_at = counts.get(gap.lost.partition, NO_ROWS).first_at
+        first = counts.get(gap.lost.partition, NO_ROWS)
         # reconsidered offsets may be in front of the gap
         is_behind = batch.reconsidered is None and gap.epoch == batch.epoch
         is_open = gap.next_after is None and is_behind
-        ended.append(gap.ended(batch.number, first_at) if is_open and first_at is not None else gap)
+        if is_open and first.first_at is not None and first.first_record_at is not None:
+            gap = gap.ended(batch.number, first.first_at, first.first_record_at)
+        ended.append(gap)
     for gap in (*ended, *account.gaps):  # the account's lie among the rows of the batch: it knows what is behind them
         # A topic that was created again may have fewer partitions: its first one then carries the gaps of the others.
         partition = gap.lost.partition if gap.lost.partition in batch.ranges else min(batch.ranges)

@@ -4,15 +4,16 @@
     event time     newest       unknown         next         landing commit; the clock table repeats it, so that
                    before                       after        planning reads no landing table
 
-          newest before                           next after
-    -----------+--------------------------------------+-----------> event time
-     |<------->|                                      |<------->|
-      out-of-   the lost events were in here:          out-of-
-      orderness       [start_at, end_at]               orderness
+          newest before                           next after       its record's timestamp
+    -----------+--------------------------------------+-------------------+-------------> time
+     |<------->|                                      |<------->|         |<-------->|
+      out-of-   the lost events were in here:          out-of-             max_skew   ▲
+      orderness       [start_at, end_at]               orderness                      end_at: the later of both
 
-A lost event cannot have been further ahead than `max_skew` of the moment at which the gap was accepted. That bound ends
-a gap after which nothing has landed yet. Both bounds depend only on rows landed up to a pin, so a rebuild at the same
-pin computes the same gap.
+The record behind a gap may itself be a late one, so its event time alone bounds nothing. But the lost records were
+logged before it, and no event is further ahead of its log than `max_skew`. In the same way a lost event cannot have
+been further ahead than `max_skew` of the moment at which the gap was accepted: that ends a gap after which nothing has
+landed yet. Both bounds depend only on rows landed up to a pin, so a rebuild at the same pin computes the same gap.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from windrow.outcomes import BadInput
-from windrow.semantics.clock import ClockRow
+from windrow.semantics.clock import ClockRow, latest
 from windrow.semantics.records import Gap
 
-_INSTANTS = ("newest_before", "next_after", "accepted_at")
+_INSTANTS = ("newest_before", "next_after", "next_record_at", "accepted_at")
 _RANGE = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)/(?P<partition>\d+):(?P<start>\d+)-(?P<until>\d+)")
 
 
@@ -38,7 +39,10 @@ class NoSuchGap(BadInput):
 
 @dataclass(frozen=True)
 class Lost:
-    """Offsets `[start, until)` of a partition that nobody can read any more."""
+    """Offsets `[start, until)` of a partition that nobody can read any more.
+
+    An empty range means: from `start` on, nobody knows how many.
+    """
 
     topic: str
     partition: int
@@ -46,7 +50,7 @@ class Lost:
     until: int
 
     def __str__(self) -> str:
-        return f"{self.topic}/{self.partition}:{self.start}-{self.until}"
+        return f"{self.topic}/{self.partition}:{self.start}-{self.until if self.start < self.until else '?'}"
 
     @classmethod
     def parse(cls, text: str) -> Lost:
@@ -78,11 +82,12 @@ NOTHING = GivenUp()
 
 @dataclass(frozen=True)
 class AcceptedGap:
-    """A lost range that a person gave up.
+    """A lost range that a person gave up, or that landing recorded by itself (`who` is `landing`).
 
     `batch` is the batch that recorded it. `was_read` marks a gap that landing found by itself: its offsets are among
-    those that the batch read. `next_after` is the event time of the first good record behind the gap, and `next_batch`
-    the batch that landed it; both are None until there is one.
+    those that the batch read. `next_after` and `next_record_at` are the event time and the timestamp of the first good
+    record behind the gap, and `next_batch` the batch that landed it; they are None until there is one. Gaps that an
+    earlier version ended have no `next_record_at`: they stay as their publications know them.
     """
 
     lost: Lost
@@ -95,10 +100,11 @@ class AcceptedGap:
     next_after: datetime | None = None
     next_batch: int | None = None
     was_read: bool = False
+    next_record_at: datetime | None = None
 
-    def ended(self, batch: int, event_at: datetime) -> AcceptedGap:
-        """The gap with the first good record behind it."""
-        return replace(self, next_after=event_at, next_batch=batch)
+    def ended(self, batch: int, event_at: datetime, record_at: datetime) -> AcceptedGap:
+        """The gap with event time and timestamp of the first good record behind it."""
+        return replace(self, next_after=event_at, next_record_at=record_at, next_batch=batch)
 
     def at_pin(self, pin: int, out_of_orderness: timedelta, max_skew: timedelta) -> Gap:
         """The event times that the lost records may have had, from what had landed up to a batch.
@@ -109,7 +115,8 @@ class AcceptedGap:
         """
         end_at = self.accepted_at + max_skew
         if self.next_after is not None and self.next_batch is not None and self.next_batch <= pin:
-            end_at = min(end_at, self.next_after + out_of_orderness)
+            logged_until = None if self.next_record_at is None else self.next_record_at + max_skew
+            end_at = min(end_at, latest(self.next_after + out_of_orderness, logged_until) or end_at)
         start_at = None if self.newest_before is None else self.newest_before - out_of_orderness
         return Gap(self.lost.topic, start_at, end_at)
 
@@ -121,7 +128,7 @@ class AcceptedGap:
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> AcceptedGap:
         """The gap that `to_dict` wrote."""
-        instants = {name: datetime.fromisoformat(raw[name]) if raw[name] else None for name in _INSTANTS}
+        instants = {name: datetime.fromisoformat(text) if (text := raw.get(name)) else None for name in _INSTANTS}
         return cls(**{**raw, "lost": Lost(**raw["lost"]), **instants})
 
 

@@ -5,6 +5,7 @@
     position after the broker's end offset    ─▶ the broker lost records that are landed here: landing fails for good
     no position                               ─▶ a batch from the earliest offset, never from the latest; what is gone
                                                  before that is a gap (at the first landing of a topic) or lost
+    position in a topic that was made again   ─▶ what the old one got after its last landing is not known: a gap
 
 The position of a partition is `next_offset` in its newest row of the `clock` table.
 """
@@ -15,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from windrow.outcomes import NeedsPerson
-from windrow.semantics.clock import ClockRow, NotCaughtUp
+from windrow.semantics.clock import ClockRow, NotCaughtUp, latest
 from windrow.semantics.landing.batch import Batch, Reconsidered, Topic
 from windrow.semantics.landing.gaps import AcceptedGap, GivenUp, Lost, NoSuchGap, gaps_of
 
@@ -72,6 +73,8 @@ def next_batch(topic: Topic, landed_at: datetime, previous: Sequence[ClockRow], 
     gaps = _accepted(lost_ranges(topic, previous), given_up, previous, epoch, number, landed_at)
     if not previous:
         gaps = _before_the_first(topic, landed_at)
+    elif not same:
+        gaps = (*gaps, *_after_the_last(previous, number, landed_at))
     positions = {row["partition"]: row["next_offset"] for row in same}
     ranges = {}
     for p in topic.partitions:
@@ -169,6 +172,28 @@ def _before_the_first(topic: Topic, landed_at: datetime) -> tuple[AcceptedGap, .
     return tuple(
         AcceptedGap(one, epoch=0, batch=1, newest_before=None, accepted_at=landed_at, who="landing", why=why)
         for one in _unseen(topic, ())
+    )
+
+
+def _after_the_last(previous: Iterable[ClockRow], number: int, landed_at: datetime) -> tuple[AcceptedGap, ...]:
+    """What a topic that was deleted may have got after its last landing: a gap without anybody's act.
+
+    Nobody knows whether there was anything, or how much, so the range of offsets is empty. Where it is known that
+    offsets were left to be landed, a person has given them up, and that gap covers what came behind them.
+    """
+    why = "the topic was deleted and made again: what the old one got after its last landing is not known"
+    return tuple(
+        AcceptedGap(
+            Lost(row["topic"], row["partition"], row["next_offset"], row["next_offset"]),
+            epoch=row["epoch"],
+            batch=number,
+            newest_before=latest(row["newest_at"], row["clock_at"]),
+            accepted_at=landed_at,
+            who="landing",
+            why=why,
+        )
+        for row in previous
+        if row["end_offset"] <= row["next_offset"]
     )
 
 

@@ -61,6 +61,8 @@ class Neighbours(NamedTuple):
     """newest trusted event time before the gap"""
     next_after: datetime | None = None
     """event time of the first good row behind the gap"""
+    next_record_at: datetime | None = None
+    """timestamp of that row's record"""
 
 
 @dataclass(frozen=True)
@@ -142,6 +144,7 @@ def account_of(
             who=WHO,
             why=why,
             next_after=around.next_after,
+            next_record_at=around.next_record_at,
             next_batch=None if around.next_after is None else batch.number,
             was_read=True,
         )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from windrow.semantics.clock import IdlePolicy, PartitionClock, Progress, advance, topic_clock, watermark
+from windrow.semantics.clock import IdlePolicy, PartitionClock, Progress, advance, latest, topic_clock, watermark
 from windrow.semantics.intervals import shifted
 from windrow.semantics.landing.host_clock import refuse_clock_that_went_back
 from windrow.semantics.records import REASONS, Gap, JoinSpec, Left, Record, Right, RowId, unreadable_for
@@ -70,6 +70,8 @@ class Landings:
         self.watermark_at: dict[tuple[str, int], datetime | None] = {}
         self.landed_at: datetime | None = None  # landing time of the newest observation
         self.lost: list[tuple[RowId, int, datetime]] = []  # with the batch and the time of accepting the gap
+        self.unseen_ends: dict[str, list[PartitionClock]] = {}  # topics made again: their last clocks before it
+        self.remade: list[tuple[int, Gap]] = []  # gaps of topics that were made again, with their batch
 
     @property
     def partition_ids(self) -> tuple[PartitionId, ...]:
@@ -99,7 +101,11 @@ class Landings:
         self.partitions[topic] = count
 
     def recreate(self, topic: str) -> None:
-        """Delete and re-create a topic: in its new epoch every offset is a new row."""
+        """Delete and re-create a topic: in its new epoch every offset is a new row.
+
+        What the old one got after its last landing is not known: the next landing records a gap (rule 13).
+        """
+        self.unseen_ends[topic] = [c for c in self.clocks if c.topic == topic]
         self.epoch[topic] += 1
         for partition in self._of(topic):
             self.log[partition], self.position[partition] = [], 0
@@ -207,10 +213,16 @@ class Landings:
         self.clocks = tuple(sorted([*others, *after], key=lambda c: c.identity))
 
     def _commit(self, topic: str, now: datetime, offsets: Sequence[tuple[PartitionId, int]]) -> None:
-        if not offsets:
+        ends = self.unseen_ends.pop(topic, [])
+        if not offsets and not ends:
             return
         self.watermark_at[topic, self.batches[topic] + 1] = self.watermark
         self.batches[topic] += 1
+        until = shifted(now, self.rules.spec.max_skew)
+        for clock in ends:
+            known_until = latest(clock.newest_at, clock.clock_at)
+            begin = None if known_until is None else shifted(known_until, -self.rules.out_of_orderness[topic])
+            self.remade.append((self.batches[topic], Gap(topic, begin, until)))
         for partition, offset in offsets:
             sent, row_id = self.log[partition][offset], RowId(topic, self.epoch[topic], partition[1], offset)
             if sent.is_lost:
@@ -242,9 +254,10 @@ class Landings:
     def gaps_at(self, landed: Sequence[Record], pins: Mapping[str, int]) -> tuple[Gap, ...]:
         """Accepted gaps at the pins: from the newest event before the lost offset to the first one after it (rule 13).
 
-        Both bounds are widened by the out-of-orderness, because the lost event may have been that far out of order. A
-        gap never reaches further than `max_skew` beyond the time at which it was accepted: no event that existed then
-        was trusted beyond that.
+        Both bounds are widened by the out-of-orderness, because the lost event may have been that far out of order. The
+        first one after it may be a late one: the lost event was logged before it, so it happened at most `max_skew`
+        after its record time. For the same reason a gap never reaches further than `max_skew` beyond the time at which
+        it was accepted.
         """
         gaps = []
         for lost, batch, accepted_at in self.lost:
@@ -253,13 +266,15 @@ class Landings:
             disorder = self.rules.out_of_orderness[lost.topic]
             good = [r for r in landed if _partition_of(r.row_id) == _partition_of(lost) and not r.quarantined]
             good = [r for r in good if r.reconsidered is None]  # what it was then stays the bound of the gap
-            known = {r.row_id: r.event_at for r in good if r.event_at is not None}
-            earlier = [at for row_id, at in known.items() if row_id < lost]
-            later = [at for row_id, at in sorted(known.items()) if row_id > lost]
+            known = {r.row_id: (r.event_at, r.record_at or r.event_at) for r in good if r.event_at is not None}
+            earlier = [at for row_id, (at, _) in known.items() if row_id < lost]
+            later = [times for row_id, times in sorted(known.items()) if row_id > lost]
             start_at = shifted(max(earlier), -disorder) if earlier else None
-            trusted_until = shifted(accepted_at, self.rules.spec.max_skew)
-            end_at = min(shifted(later[0], disorder), trusted_until) if later else trusted_until
+            trusted_until, skew = shifted(accepted_at, self.rules.spec.max_skew), self.rules.spec.max_skew
+            behind = [max(shifted(event_at, disorder), shifted(record_at, skew)) for event_at, record_at in later]
+            end_at = min([trusted_until, *behind[:1]])
             gaps.append(Gap(lost.topic, start_at, end_at))
+        gaps += [gap for batch, gap in self.remade if batch <= pins[gap.topic]]
         return tuple(dict.fromkeys(gaps))
 
 

@@ -177,7 +177,7 @@ class Model(Landings):
 
     def _as_of(self, pins: Mapping[str, int], drained: bool) -> tuple[list[Record], JoinSpec]:
         """Records landed by the pins, one per offset, and the rules then. Cached, only to save time."""
-        known = (tuple(sorted(pins.items())), drained, len(self.landed), len(self.lost))
+        known = (tuple(sorted(pins.items())), drained, len(self.landed), len(self.lost), len(self.remade))
         if known not in self._at:
             landed, _ = landed_once(self.landed, pins)
             clocks = event_clocks(landed, pins, self.rules.out_of_orderness)
