@@ -1,4 +1,4 @@
-"""Gaps: offsets that the broker deleted before they were landed, and that a person gave up (rule 13).
+"""Gaps: offsets that were never landed, because a person gave them up or nothing explains them (rule 13).
 
     offset            4          5 … 9           10          who accepted the gap, when and why is part of the
     event time     newest       unknown         next         landing commit; the clock table repeats it, so that
@@ -78,10 +78,9 @@ NOTHING = GivenUp()
 
 @dataclass(frozen=True)
 class AcceptedGap:
-    """A lost range that a person gave up.
+    """A range of offsets on record as lost: given up by a person, or found unexplained by landing (`was_read`).
 
-    `batch` is the batch that recorded it. `was_read` marks a gap that landing found by itself: its offsets are among
-    those that the batch read. `next_after` is the event time of the first good record behind the gap, and `next_batch`
+    `batch` is the batch that recorded it. The offsets of a gap that landing found are among those that the batch read. `next_after` is the event time of the first good record behind the gap, and `next_batch`
     the batch that landed it; both are None until there is one.
     """
 
