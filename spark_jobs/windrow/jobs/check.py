@@ -99,7 +99,9 @@ def _judge(
     from windrow.quality.suites import suites_for
     from windrow.quality.verdicts import explain_failure
 
+    # read
     earlier = earlier_intervals(ctx, waiting)
+    # compute; the gate writes the page of each judgement as it makes it
     gate = Gate(suites_for(ctx.places.expectations, ctx.pipeline.expectations))
     to_judge = {plan.id for plan in waiting}
     rows: dict[str, list[dict[str, Any]]] = {}
@@ -122,6 +124,7 @@ def _judge(
                 continue
         # what may be published is history for the next one, as if it were published already
         earlier[plan.interval.start] = as_earlier(plan, found)
+    # write
     crash_points.point("check.before_verdict")
     judgements.record(ctx.home, [row for judged in rows.values() for row in judged])
     return rows, refused

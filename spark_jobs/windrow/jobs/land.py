@@ -32,9 +32,7 @@ from windrow.jobs.run import BadRequest, Context, context, job
 from windrow.jobs.spark import spark_for
 from windrow.semantics.clock import ClockRow
 from windrow.semantics.landing.batch import Reconsidered, Topic
-from windrow.semantics.landing.clock_rows import (
-    TOTALS,
-)
+from windrow.semantics.landing.clock_rows import TOTALS
 from windrow.semantics.landing.gaps import NOTHING, GivenUp, Lost
 from windrow.semantics.landing.host_clock import refuse_clock_that_went_back
 from windrow.semantics.landing.offsets import next_batch, refuse_compacted, refuse_not_lost
