@@ -112,7 +112,26 @@ def doubtful_rows(landing: DataFrame, stream: RightStream, pipeline: Pipeline, l
 
 
 def is_doubtful(stream: RightStream) -> Column:
-    """Whether a row may be one of the stream that could not be read, as a whole or by this stream alone."""
+    """Whether a row may be one of the stream that could not be read, as a whole or by this stream alone.
+
+    Quarantined: a view and perhaps a click; landed: a click whose price, a column of the stream, was unreadable.
+
+    >>> from types import SimpleNamespace
+    >>> stream = SimpleNamespace(where="action = 'click'", columns={"action": "string", "price": "int"}, role="feature")
+    >>> rows = spark.sql('''select *, timestamp'2026-11-01' as _event_time from values ('view', 'malformed', null),
+    ...     (null, 'malformed', null), ('click', null, '{"price": "wrong_type"}'), ('click', null, null)
+    ...     as r(action, _quarantined, _unreadable)''')
+    >>> rows.select("action", "_quarantined", is_doubtful(stream).alias("doubtful")).show()
+    +------+------------+--------+
+    |action|_quarantined|doubtful|
+    +------+------------+--------+
+    |  view|   malformed|   false|
+    |  NULL|   malformed|    true|
+    | click|        NULL|    true|
+    | click|        NULL|   false|
+    +------+------------+--------+
+    <BLANKLINE>
+    """
     quarantined = F.col(QUARANTINED).isNotNull()
     return (quarantined & is_meant(stream)) | (~quarantined & is_unreadable(stream))
 

@@ -138,14 +138,39 @@ def is_unreadable(stream: Stream) -> Column:
 
 
 def is_keyless(stream: Stream) -> Column:
-    """Whether a row lacks a part of the key without which it is no label; false for other streams."""
+    """Whether a row lacks a part of the key without which it is no label; false for other streams.
+
+    >>> rows = spark.sql("select * from values (1, 'x'), (1, null), (null, null) as r(user, item)")
+    >>> label, feature = (RightStream.model_construct(role=role, key=("user", "item")) for role in ("label", "feature"))
+    >>> rows.select("*", is_keyless(label).alias("label"), is_keyless(feature).alias("feature")).show()
+    +----+----+-----+-------+
+    |user|item|label|feature|
+    +----+----+-----+-------+
+    |   1|   x|false|  false|
+    |   1|NULL| true|  false|
+    |NULL|NULL| true|  false|
+    +----+----+-----+-------+
+    <BLANKLINE>
+    """
     if isinstance(stream, RightStream) and stream.role == "label":
         return any_of(F.col(name).isNull() for name in stream.key)
     return F.lit(False)
 
 
 def overlaps(names: Column, columns: Iterable[str]) -> Column:
-    """Whether an array of column names, or null, names one of the columns."""
+    """Whether an array of column names, or null, names one of the columns.
+
+    >>> rows = spark.sql("select * from values (array('price', 'colour')), (array('size')), (null) as r(names)")
+    >>> rows.withColumn("overlaps", overlaps(F.col("names"), ["user", "price"])).show()
+    +---------------+--------+
+    |          names|overlaps|
+    +---------------+--------+
+    |[price, colour]|    true|
+    |         [size]|   false|
+    |           NULL|   false|
+    +---------------+--------+
+    <BLANKLINE>
+    """
     return F.coalesce(F.arrays_overlap(names, F.array(*[F.lit(name) for name in columns])), F.lit(False))
 
 

@@ -80,8 +80,9 @@ NOTHING = GivenUp()
 class AcceptedGap:
     """A range of offsets on record as lost: given up by a person, or found unexplained by landing (`was_read`).
 
-    `batch` is the batch that recorded it. The offsets of a gap that landing found are among those that the batch read. `next_after` is the event time of the first good record behind the gap, and `next_batch`
-    the batch that landed it; both are None until there is one.
+    `batch` is the batch that recorded it; the offsets of a gap that landing found are among those that it read.
+    `next_after` is the event time of the first good record behind the gap, and `next_batch` the batch that landed it;
+    both are None until there is one.
     """
 
     lost: Lost

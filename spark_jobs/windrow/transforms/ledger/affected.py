@@ -28,7 +28,21 @@ from windrow.transforms.streams import StreamRows, is_unreadable, selected
 
 
 def is_fresh(stream: Stream, floor: Mapping[str, int]) -> Column:
-    """Whether a landed row of the stream has a batch above the floor (topic → batch) of its topic."""
+    """Whether a landed row of the stream has a batch above the floor (topic → batch) of its topic.
+
+    >>> from types import SimpleNamespace
+    >>> rows = spark.sql("select * from values ('a', 3), ('a', 4), ('b', 4), ('other', 9) as r(_topic, _batch)")
+    >>> rows.withColumn("fresh", is_fresh(SimpleNamespace(topics=("a", "b")), {"a": 3, "b": 4})).show()
+    +------+------+-----+
+    |_topic|_batch|fresh|
+    +------+------+-----+
+    |     a|     3|false|
+    |     a|     4| true|
+    |     b|     4|false|
+    | other|     9|false|
+    +------+------+-----+
+    <BLANKLINE>
+    """
     return any_of((F.col("_topic") == topic) & (F.col(BATCH) > floor[topic]) for topic in stream.topics)
 
 
