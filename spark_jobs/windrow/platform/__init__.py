@@ -84,7 +84,7 @@ class Part:
     log: str
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values for `--json`; uptime in seconds."""
+        """Return plain values for `--json`; uptime in seconds."""
         return {**asdict(self), "uptime": self.uptime.total_seconds() if self.uptime else None}
 
 

@@ -161,7 +161,7 @@ def _is(node: exp.Expr, names: Names) -> pl.Expr:
 
 
 def _cast(node: exp.Expr, names: Names) -> pl.Expr:
-    """Of a count or a condition to a number: no such cast fails or rounds."""
+    """Return a count or a condition cast to a number; such a cast neither fails nor rounds."""
     of: exp.Expr = node.this.unnest()
     to = node.args["to"].sql().upper()
     if to not in _NUMBERS or not isinstance(of, (exp.ArraySize, *_PREDICATES)):

@@ -27,7 +27,7 @@ _TRUNCATED = timedelta(milliseconds=1)
 
 
 class Range(NamedTuple):
-    """Files whose column can lie in [least, most]; None is no bound. Files without statistics qualify.
+    """Files whose column can lie in [least, most]; None means unbounded. Files without statistics qualify.
 
     A partition column has one value per file.
     """

@@ -162,7 +162,7 @@ def record(home: Home, one: Snapshot, files: KeptFiles, code_version: str) -> bo
 
 
 def delete(home: Home, name: str, now: datetime, who: str, why: str | None) -> bool:
-    """Record that a snapshot is needed no more; return False where that was done before."""
+    """Record that a snapshot is no longer needed; return False where that was done before."""
     row = {"name": name, "kind": DELETED, "recorded_at": now, "asked_by": who, "reason": why}
 
     def is_done() -> bool:

@@ -69,7 +69,7 @@ def take(
         RowsOfStateGone: files of the state were deleted by vacuum.
     """
     if not _NAME.fullmatch(name):
-        raise BadRequest(f"{short(name)} is no name of a snapshot: letters, digits, . _ and -, at most 100 of them")
+        raise BadRequest(f"{short(name)} is not a valid snapshot name: letters, digits, . _ and -, at most 100 of them")
     home = ctx.home
     with held(home.lock(Table.TRAINING)):
         one, files = _state(ctx, name, begin, end, number, who, why)
