@@ -77,7 +77,7 @@ def test_an_expression_over_one_row_is_right(text: str) -> None:
         ("clicks[0]._arrived_at > served_at", "field '_arrived_at': an audit column"),
         # not the same at every reading
         *((f"{f}() is null", f"{f}() returns a different value") for f in ("rand", "uuid", "now", "current_timestamp")),
-        *((f"{f}() > 0", f"{f}() gives another") for f in ("monotonically_increasing_id", "unix_timestamp")),
+        *((f"{f}() > 0", f"{f}() returns a different") for f in ("monotonically_increasing_id", "unix_timestamp")),
         ("RAND (5) > 0.5", "rand() returns a different value on every call"),
         ("current_date > served_at", "current_date returns a different value"),
         ("size(shuffle(clicks)) > 0", "shuffle() returns a different value"),
