@@ -65,7 +65,14 @@ def check(ctx: Context, planned: Sequence[Plan]) -> dict[str, Refusal]:
 
 
 def judge(ctx: Context, planned: Sequence[Plan]) -> Checked:
-    """Judge every plan that has not passed before; returns the verdicts on all of them."""
+    """Judge every plan that has not passed before; returns the verdicts on all of them.
+
+    Args:
+        planned: all plans of a run; their candidates have been measured.
+
+    Returns:
+        Verdicts of all plans, and the refusals among those that were judged now.
+    """
     known = judgements.of_plans(ctx.home, planned)
     waiting = [plan for plan in planned if not may_publish(judgements.verdict(known.get(plan.id, [])))]
     numbers = measures.by_plan(ctx.home, planned)
@@ -131,7 +138,12 @@ def _judge(
 
 
 def execute(pipeline: PipelineName, run: RunKey, interval: OptionalIntervalStart = None) -> Mapping[str, Any]:
-    """Judge the candidates of a run. With its own interval it fails only if that one is blocked."""
+    """Judge the candidates of a run. With its own interval it fails only if that one is blocked.
+
+    Raises:
+        BadRequest: the run has recorded no plan.
+        Blocked: an interval of the run is blocked; with `interval`, this one.
+    """
     ctx = context(pipeline)
     planned = recorded_plans(ctx, run, first="join")
     checked = judge(ctx, planned)

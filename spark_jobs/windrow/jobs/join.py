@@ -160,7 +160,18 @@ def execute(
         ),
     ] = None,
 ) -> Mapping[str, Any]:
-    """Make the candidates of a run's plans: of one interval and those along with it, or of the recorded range."""
+    """Make the candidates of a run's plans: of one interval and those along with it, or of the recorded range.
+
+    Returns:
+        Run, ids of its plans and starts of their intervals.
+
+    Raises:
+        BadRequest: both or neither of `interval` and `is_planned` are given, or no plan is recorded, or the plans were
+            recorded under another pipeline file.
+        WindowStillOpen: the interval is not closed.
+        NothingToDo: the mode is `publish`, and the interval is published.
+        Locked: another process joins this pipeline.
+    """
     ctx = context(pipeline)
     if is_planned == (interval is not None):
         raise BadRequest("give either --interval or --planned")

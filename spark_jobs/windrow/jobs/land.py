@@ -250,7 +250,15 @@ def execute(
     reason: Reason = "",
     who: Who = None,
 ) -> Mapping[str, Any]:
-    """Land, and return what has landed since the start of the run."""
+    """Land, and return what has landed since the start of the run.
+
+    Returns:
+        Counts of what has landed, watermark and lag (`summary`).
+
+    Raises:
+        BadRequest: a reason without anything that it is for, or a reason or name that is not one line.
+        Condition: those of `land`.
+    """
     given_up, again = giving_up(accept_gap or (), who, reason), reconsidering(reconsider, who)
     *_, last = land(
         context(pipeline),

@@ -208,7 +208,15 @@ def brief(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def execute(pipeline: PipelineName, run: RunKey) -> Mapping[str, Any]:
-    """Publish the passed candidates of a run, and extend the late ledger."""
+    """Publish the passed candidates of a run, and extend the late ledger.
+
+    Raises:
+        BadRequest: the run has recorded no plan, or one was not judged.
+        BalanceBroken: the counts do not add up.
+        NothingToDo, Superseded: other runs have published every one of the intervals since.
+        NeedsSpark: files must be written again, and Spark is switched off.
+        LedgerNotExtended: it is published, and the late ledger is behind.
+    """
     ctx = context(pipeline)
     rows = publish(ctx, recorded_plans(ctx, run, first="join"))
     ledger.extend_after_publication(ctx)

@@ -41,7 +41,12 @@ from windrow.transforms.streams import Inputs, is_unreadable
 
 
 def join_plans(pipeline: Pipeline, plans: Sequence[Plan], read: Inputs) -> DataFrame:
-    """Return the candidate rows of a run's plans (columns: see `join`)."""
+    """Return the candidate rows of a run's plans (columns: see `join`).
+
+    Args:
+        plans: of one run, oldest interval first.
+        read: left and right rows that `io.training.inputs.read` has read for them.
+    """
     rights = {name: rows.kept for name, rows in read.rights.items()}
     return join(read.left.kept, rights, read.doubtful, pipeline, facts_of(pipeline, plans, read.gaps))
 

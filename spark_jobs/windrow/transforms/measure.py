@@ -120,7 +120,15 @@ def repeated_row_ids(candidates: DataFrame) -> DataFrame:
 
 
 def left_duplicates(left: StreamRows, length: timedelta) -> DataFrame:
-    """One row per interval: `left_duplicate`, the producer's retries."""
+    """One row per interval: `left_duplicate`, the producer's retries.
+
+    Args:
+        left: left rows of whole intervals.
+        length: of an interval.
+
+    Returns:
+        `_interval`, `left_duplicate` (bigint); an interval without retries has no row.
+    """
     rows = left.duplicates.withColumn(INTERVAL, interval_of(F.col(EVENT_TIME), length))
     return rows.groupBy(INTERVAL).agg(F.count(F.lit(1)).alias("left_duplicate"))
 

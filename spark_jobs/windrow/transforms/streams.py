@@ -79,7 +79,11 @@ def divided_by(rows: StreamRows, repeated: DataFrame) -> StreamRows:
 
 
 def without_repeats(rows: StreamRows) -> StreamRows:
-    """Return the same rows for a stretch in which no event id repeats, so that no rows have to be compared."""
+    """Return the same rows for a stretch in which no event id repeats, so that no rows have to be compared.
+
+    Args:
+        rows: of a stretch that the caller has found free of repeated event ids.
+    """
     return _without_duplicates(rows.read, rows.stream)
 
 
@@ -88,6 +92,9 @@ def claims_of(read: DataFrame, stream: Stream) -> DataFrame:
 
     Eight bytes per row are shuffled instead of the id. Two ids with one hash only cost a comparison: what is a
     duplicate is decided by the ids themselves.
+
+    Args:
+        read: rows of the stream with `_filtered`.
     """
     event_id = F.col(str(stream.event_id))
     return read.where(~F.col("_filtered") & event_id.isNotNull()).withColumn("_hash", F.xxhash64(event_id))

@@ -104,7 +104,14 @@ def staged(rows: DataFrame, numbers: Mapping[Plan, int], root: str) -> Iterator[
 
 
 def files_in(folder: str) -> tuple[DataFile, ...]:
-    """Return the Parquet files that Spark has written directly into a folder, by name."""
+    """Return the Parquet files that Spark has written directly into a folder, by name.
+
+    Args:
+        folder: location; files in folders below are left out.
+
+    Returns:
+        Each with rows, size and statistics from its footer.
+    """
     names = [file.name for file in store.listed(folder) if file.name.endswith(".parquet") and "/" not in file.name]
     return tuple(DataFile.read(f"{folder}/{name}") for name in names)
 
@@ -123,6 +130,10 @@ def removals(table: DeltaTable, interval: Interval, now: datetime) -> list[Remov
     """Return log entries that take an interval's rows out of the table; None where a file holds other rows too.
 
     Such a file, which compaction writes, must be rewritten instead.
+
+    Args:
+        interval: one interval of the table's grid.
+        now: time of the removal in the log.
     """
     low, high, day = f"min.{INTERVAL}", f"max.{INTERVAL}", f"{interval.start:%Y-%m-%d}"
     found = files_with(table, interval)

@@ -68,7 +68,11 @@ class KeptFiles:
         return [f"{self.path}/{file.path}" for file in self.files]
 
     def within(self, span: Interval) -> KeptFiles:
-        """Return the files that can hold rows of a span of served time."""
+        """Return the files that can hold rows of a span of served time.
+
+        Args:
+            span: half-open; files with unknown bounds are kept.
+        """
         first, last = micros(span.start - _TRUNCATED), micros(span.end + _TRUNCATED)
         near = (f for f in self.files if (f.most is None or f.most >= first) and (f.least is None or f.least <= last))
         return KeptFiles(self.path, self.number, self.columns, tuple(near))
@@ -140,7 +144,12 @@ def files_of(home: Home, name: str) -> KeptFiles:
 
 def record(home: Home, one: Snapshot, files: KeptFiles, code_version: str) -> bool:
     """Record a snapshot under its name; return False where the name was given before. The caller holds the training
-    lock, so that maintenance deletes no file in between."""
+    lock, so that maintenance deletes no file in between.
+
+    Args:
+        files: those that hold its rows, and the columns of the table.
+        code_version: version of Windrow.
+    """
     row = {
         "name": one.name,
         "kind": TAKEN,
@@ -162,7 +171,13 @@ def record(home: Home, one: Snapshot, files: KeptFiles, code_version: str) -> bo
 
 
 def delete(home: Home, name: str, now: datetime, who: str, why: str | None) -> bool:
-    """Record that a snapshot is no longer needed; return False where that was done before."""
+    """Record that a snapshot is no longer needed; return False where that was done before.
+
+    Args:
+        now: time of the record.
+        who: recorded with it.
+        why: recorded with it; None without a reason.
+    """
     row = {"name": name, "kind": DELETED, "recorded_at": now, "asked_by": who, "reason": why}
 
     def is_done() -> bool:
@@ -188,7 +203,12 @@ class Held(NamedTuple):
 
 
 def held(home: Home) -> Held:
-    """Return how many bytes are there for the snapshots only. Reads logs and lists of files, no rows."""
+    """Return how many bytes are there for the snapshots only. Reads logs and lists of files, no rows.
+
+    Returns:
+        Number of snapshots that are kept, bytes of files that no current version needs, and these bytes by snapshot; a
+        file of two snapshots counts for both.
+    """
     names = paths(home)
     table = tables.opened(home.table(Table.TRAINING)) if names else None
     current = set() if table is None else set(tables.data_files(table)["path"].to_pylist())

@@ -241,7 +241,13 @@ def execute(
     interval: StandingOf = None,
     last: LastPublications = None,
 ) -> Mapping[str, Any]:
-    """Compare the chosen publications, print a line for each, and fail if one differs."""
+    """Compare the chosen publications, print a line for each, and fail if one differs.
+
+    Raises:
+        BadRequest: there is no such publication, or more than one choice is given.
+        ContentDiffers: a publication is not what its own plan makes.
+        TablesDisagree: the tables of the pipeline contradict each other.
+    """
     ctx = context(pipeline)
     outcomes = []
     for outcome in verify(ctx, chosen(ctx, number=publication, at=interval, last=last)):

@@ -116,7 +116,12 @@ def _replayed(batch: Batch, rows: int, history: Sequence[ClockRow]) -> Replayed:
 
 
 def execute(pipeline: PipelineName, reason: Reason = "", who: Who = None) -> Mapping[str, Any]:
-    """Land lost batches again, and return which."""
+    """Land lost batches again, and return which.
+
+    Raises:
+        BadRequest: there is no reason, or reason or name are not one line.
+        Condition: those of `replay`.
+    """
     replayed = replay(context(pipeline), decision("landing lost batches again", reason, who))
     return {"replayed": [str(one) for one in replayed]}
 

@@ -187,7 +187,13 @@ def execute(
     why: Why = "",
     who: Who = None,
 ) -> Mapping[str, Any]:
-    """Take the snapshot, and return what it keeps."""
+    """Take the snapshot, and return what it keeps.
+
+    Raises:
+        BadRequest: the name is not valid or was given to another state, or nothing is published in the range.
+        NothingToDo: the same state is kept under this name.
+        RowsOfStateGone: files of the state were deleted by vacuum.
+    """
     user, reason = noted(why, who)
     return brief(take(context(pipeline), name, begin, end, publication, who=user, why=reason))
 

@@ -45,7 +45,14 @@ class Chunk:
     _arrived: dict[int, tuple[Ints, Ints]] = field(default_factory=dict, init=False)
 
     def arrived(self, lag: int) -> tuple[Ints, Ints]:
-        """Arrivals of the rows and of the labels under a lag."""
+        """Arrivals of the rows and of the labels under a lag.
+
+        Args:
+            lag: index of the lag in the plan.
+
+        Returns:
+            Two arrays of microseconds since 1970: one entry per row, and one per label.
+        """
         if lag not in self._arrived:
             injected, is_lagging = self.plan.lags[lag], self.plan.lagging(lag)
             self._arrived[lag] = (
@@ -55,7 +62,16 @@ class Chunk:
         return self._arrived[lag]
 
     def closed(self, lag: int, clock: int, closing: Closing) -> Closed:
-        """How the rows close under a lag, a clock and a closing."""
+        """How the rows close under a lag, a clock and a closing.
+
+        Args:
+            lag: index of the lag in the plan.
+            clock: index of the clock in the plan.
+            closing: when a row of this clock has closed.
+
+        Returns:
+            The same value for the same arguments; it is computed once.
+        """
         key = (lag, clock, closing)
         if key not in self._closed:
             self._closed[key] = self._close(*key)
@@ -101,7 +117,12 @@ def is_before(positions: Positions, others: Positions) -> Bools:
 
 
 def chunk_of(plan: LagPlan, rows: pa.Table, routed: pa.Table) -> Chunk:
-    """The chunk of rows (`events.ROW_COLUMNS`) and the steps that were routed to them."""
+    """The chunk of rows (`events.ROW_COLUMNS`) and the steps that were routed to them.
+
+    Args:
+        rows: left rows with their labels, in any order.
+        routed: rows of `steps.routed` for this chunk.
+    """
     rows = rows.sort_by("event_at").combine_chunks()
     labels = rows["labels"].combine_chunks()
     sizes = labels.value_lengths().to_numpy(zero_copy_only=False)

@@ -55,7 +55,13 @@ class DelayStatistics:
 
 
 def sampled(rows: DataFrame, key: Sequence[str], share: float) -> DataFrame:
-    """All rows of a share of the keys: the same keys for every stream and in every run."""
+    """All rows of a share of the keys: the same keys for every stream and in every run.
+
+    Args:
+        rows: rows of one stream.
+        key: columns that are hashed.
+        share: 0 to 1; from 1 on all rows.
+    """
     if share >= 1:
         return rows
     part = F.pmod(F.xxhash64(*[F.col(name) for name in key]), F.lit(_SAMPLE_PARTS))
@@ -204,7 +210,12 @@ def disorder_counts(rows: DataFrame, newest: Mapping[int, datetime], grid: Grid)
 
 
 def delay_counts(grid: Grid, rows: Iterable[Mapping[str, int]]) -> DelayCounts:
-    """Collected rows of `label_delays` (without bin -1) or `disorder_counts` as counts."""
+    """Collected rows of `label_delays` (without bin -1) or `disorder_counts` as counts.
+
+    Args:
+        grid: the bins that the rows were counted in.
+        rows: with `bin`, `horizon` and `labels`.
+    """
     counts: Counter[tuple[int, int]] = Counter()
     for row in rows:
         counts[row["bin"], row["horizon"]] += row["labels"]

@@ -37,7 +37,11 @@ def trusted_events(landed: DataFrame, first: datetime, last: datetime) -> DataFr
 
 
 def events_by_partition(events: DataFrame) -> DataFrame:
-    """One row per partition: _topic, _epoch, _partition, events (count)."""
+    """One row per partition: _topic, _epoch, _partition, events (count).
+
+    Args:
+        events: records of any topics.
+    """
     return events.groupBy("_topic", "_epoch", "_partition").agg(F.count(F.lit(1)).alias("events"))
 
 

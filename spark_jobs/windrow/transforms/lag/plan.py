@@ -95,7 +95,11 @@ class LagPlan:
         return tuple(dict.fromkeys([None, *(scenario.lag for scenario in self.scenarios)]))
 
     def lagging(self, lag: int) -> tuple[bool, ...]:
-        """By partition index: whether the lag is injected there."""
+        """By partition index: whether the lag is injected there.
+
+        Args:
+            lag: index of the lag in `lags`.
+        """
         hit = self.setting.lagging(self.lags[lag])
         return tuple(key in hit for key in self.partition_ids)
 
@@ -115,7 +119,14 @@ class LagPlan:
         return frozenset((lag, one.clock) for one in self.indexed for lag in (0, one.lag))
 
     def reaches(self, clock: int) -> tuple[tuple[int, int], ...]:
-        """For each closing of a clock, how far after a row's time it can lie: (from, to), both included."""
+        """For each closing of a clock, how far after a row's time it can lie: (from, to), both included.
+
+        Args:
+            clock: index of the clock.
+
+        Returns:
+            Microseconds, sorted, without repetitions.
+        """
         closings = {one.closing for one in self.indexed if one.clock == clock}
         return tuple(sorted((c.wait, c.wait + c.interval - 1) for c in closings))
 

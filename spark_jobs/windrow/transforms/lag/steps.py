@@ -53,6 +53,9 @@ def routed(steps: DataFrame, plan: LagPlan) -> DataFrame:
     """The steps that each chunk of left rows needs: chunk, lag, clock, bucket, part, steps.
 
     `floor` is the highest W of all earlier buckets. A step that is not above it does not raise W.
+
+    Args:
+        steps: rows of `steps`, of all buckets.
     """
     key = ["lag", "clock", "bucket", "part"]
     earlier = Window.partitionBy("lag", "clock").orderBy("bucket", "part").rowsBetween(Window.unboundedPreceding, -1)

@@ -158,14 +158,31 @@ def keys_of(stream: RightStream, rows: DataFrame, pipeline: Pipeline) -> DataFra
 
 
 def with_keys(stream: RightStream, rows: DataFrame, keys: DataFrame, pipeline: Pipeline) -> DataFrame:
-    """The rows of the stream that have one of these keys (named as the key columns of the left stream)."""
+    """The rows of the stream that have one of these keys (named as the key columns of the left stream).
+
+    Args:
+        rows: landed rows of the stream.
+        keys: columns named as the key columns of the left stream; repeated keys do no harm.
+
+    Returns:
+        The columns of `rows`; a row whose key has a null is left out.
+    """
     names = zip(pipeline.left.key, stream.key, strict=True)
     renamed = keys.select(*[F.col(left).alias(right) for left, right in names])
     return rows.join(renamed, on=list(stream.key), how="left_semi")
 
 
 def in_stretches(published: DataFrame, stretches: Sequence[Stretch]) -> Iterator[DataFrame]:
-    """The published rows of each stretch that can have changed."""
+    """The published rows of each stretch that can have changed.
+
+    Args:
+        published: training rows.
+        stretches: event times of left rows, both ends included. Of a silent one, rows with another reason than silence
+            are left out.
+
+    Yields:
+        One frame per stretch, with the columns of `published`.
+    """
     at, reason = F.col(EVENT_TIME), F.col(REASON)
     for stretch in stretches:
         inside = (at >= F.lit(stretch.begin)) & (at <= F.lit(stretch.end))
@@ -174,7 +191,12 @@ def in_stretches(published: DataFrame, stretches: Sequence[Stretch]) -> Iterator
 
 
 def left_rows(rows: DataFrame, standing: DataFrame, pipeline: Pipeline) -> DataFrame:
-    """Landed left rows with `_interval` and `_subject`, of the intervals in `standing` only."""
+    """Landed left rows with `_interval` and `_subject`, of the intervals in `standing` only.
+
+    Args:
+        rows: landed left rows.
+        standing: a few rows, one per wanted interval, with its `_interval`.
+    """
     return with_subject(rows, pipeline.left, standing, interval_of(F.col(EVENT_TIME), pipeline.interval))
 
 
