@@ -88,6 +88,7 @@ def staged(rows: DataFrame, numbers: Mapping[Plan, int], root: str) -> Iterator[
     without_day = rows.drop(DATE)
     try:
         (
+            # a copy of the number names the folders, because Spark takes a partition column out of the files
             without_day.withColumn(_NUMBER, F.col(PUBLICATION))
             .sortWithinPartitions(_NUMBER, *ROW_ORDER)
             .write.mode("overwrite")
@@ -137,6 +138,7 @@ def removals(table: DeltaTable, interval: Interval, now: datetime) -> list[Remov
     """
     low, high, day = f"min.{INTERVAL}", f"max.{INTERVAL}", f"{interval.start:%Y-%m-%d}"
     found = files_with(table, interval)
+    # a file with one interval has equal bounds; unknown bounds are treated as several intervals
     if any(file[low] != file[high] or file[low] is None for file in found):
         return None
     return [files.remove_action(file["path"], file["size_bytes"], day, now) for file in found]

@@ -86,10 +86,12 @@ def product_limit(
     at_risk = float(sum(labels.values()) + sum(full.values()) + sum(part.values()))
     none_yet, shares = 1.0, []
     for step in range(last + 1):
+        # the actuarial estimate: rows whose observation ends within the step were exposed for half of it
         exposed = at_risk - part.get(step, 0) / 2
         if exposed > 0:
             none_yet *= 1 - labels.get(step, 0) / exposed
         shares.append(1 - none_yet)
+        # a row is at risk until it has a label or is no longer observed, so an outage does not look like no label
         at_risk -= labels.get(step, 0) + full.get(step, 0) + part.get(step, 0)
     early = sum(count for step, count in full.items() if step < last) + sum(part.values())
     return Curve(name, window, tuple(shares), sum(labels.values()), early)

@@ -81,6 +81,7 @@ class Chunk:
         """Each row closes at the first step with W > θ, where θ is the last W at which its interval is still open."""
         theta = self.event_at - self.event_at % closing.interval + closing.interval + closing.wait - 1
         w, *position = self.steps.get((lag, clock), np.empty((STEP_COLUMNS, 0), np.int64))
+        # W only rises along the steps: the first one above θ is found by bisection
         step = np.searchsorted(w, theta, side="right")
         closes = step < len(w)
         step = np.where(closes, step, 0)  # any step: the position of a row that does not close is never used
@@ -126,6 +127,7 @@ def chunk_of(plan: LagPlan, rows: pa.Table, routed: pa.Table) -> Chunk:
     rows = rows.sort_by("event_at").combine_chunks()
     labels = rows["labels"].combine_chunks()
     sizes = labels.value_lengths().to_numpy(zero_copy_only=False)
+    # labels of all rows in one flat array, each with the index of its row: no loop over rows
     row_of = np.repeat(np.arange(len(sizes)), sizes)
     flat = labels.flatten()
     names = ("partition", "event_at", "record_at", "offset")

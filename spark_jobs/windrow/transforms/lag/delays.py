@@ -64,6 +64,7 @@ def sampled(rows: DataFrame, key: Sequence[str], share: float) -> DataFrame:
     """
     if share >= 1:
         return rows
+    # by hash of the key, so that a row and its labels are in the sample together, in every run
     part = F.pmod(F.xxhash64(*[F.col(name) for name in key]), F.lit(_SAMPLE_PARTS))
     return rows.where(part < F.lit(int(share * _SAMPLE_PARTS)))
 
@@ -247,6 +248,7 @@ def _with_row_at(both: DataFrame, before: timedelta, grid: Grid) -> DataFrame:
     def nearest(order: Column) -> Column:  # at one instant the row sorts before the label, from both sides
         return F.last(row_at, ignorenulls=True).over(Window.partitionBy(*names).orderBy(order, "is_label"))
 
+    # the nearest row carries the label here: a window that reaches it is the smallest that catches the label
     preceding = nearest(F.col("at").asc())
     carried_by = F.when(F.col("at") - preceding <= F.lit(grid.widest // MICROSECOND), preceding)
     if before > timedelta(0):

@@ -89,6 +89,7 @@ def near_undated(fresh: DataFrame, stream: RightStream, pipeline: Pipeline, publ
     keyed = all_of([F.col(name).isNotNull() for name in stream.key])
     undated = is_doubtful(stream) & F.col(EVENT_TIME).isNull() & keyed
     columns = [F.col(name).alias(f"_key_{i}") for i, name in enumerate(stream.key)]
+    # one row per key: the newest batch tells whether a publication has been compared with all such labels
     labels = fresh.where(undated).groupBy(*columns, "_topic").agg(F.max(BATCH).alias(BATCH))
     on = [F.col(name) == F.col(f"_key_{i}") for i, name in enumerate(pipeline.left.key)]
     rows = published.select(INTERVAL, *pipeline.left.key)
@@ -116,6 +117,7 @@ def unseen(intervals: DataFrame, pins: DataFrame) -> DataFrame:
     +---------+
     <BLANKLINE>
     """
+    # an inner join: intervals that are not published have no pin, and are not looked at
     met = intervals.join(F.broadcast(pins), on=[INTERVAL, "_topic"], how="inner").where(F.col(BATCH) > F.col("_pin"))
     return met.select(F.unix_micros(INTERVAL).alias("at")).distinct()
 
@@ -186,6 +188,7 @@ def in_stretches(published: DataFrame, stretches: Sequence[Stretch]) -> Iterator
     at, reason = F.col(EVENT_TIME), F.col(REASON)
     for stretch in stretches:
         inside = (at >= F.lit(stretch.begin)) & (at <= F.lit(stretch.end))
+        # silence is the last doubt in the order of precedence: a row with another reason keeps it
         about_silence = reason.isNull() | reason.isin("side_silent", "drained")
         yield published.where(inside & about_silence if stretch.silent else inside)
 
