@@ -93,7 +93,7 @@ def ensure(places: Places, report: Progress = print, also: Collection[str] = ())
         also: sets that are fetched besides those that every installation needs.
 
     Raises:
-        JavaMissing, DiskFull, JarsMissing: the message says what to do; a retry keeps what has been downloaded.
+        JavaMissing, NoRoom, JarsMissing: the message says what to do; a retry keeps what has been downloaded.
     """
     java = find_java(os.environ)
     target = folder(places)

@@ -192,7 +192,7 @@ def paths(home: Home) -> dict[str, dict[str, int]]:
     return {one.name: {file.path: file.size for file in files_of(home, one.name).files} for one in kept(home)}
 
 
-class Held(NamedTuple):
+class SnapshotCost(NamedTuple):
     """What snapshots cost: bytes of files that the newest version of the training table does not need."""
 
     number: int
@@ -202,7 +202,7 @@ class Held(NamedTuple):
     by_name: Mapping[str, int]
 
 
-def held(home: Home) -> Held:
+def held(home: Home) -> SnapshotCost:
     """Return how many bytes are there for the snapshots only. Reads logs and lists of files, no rows.
 
     Returns:
@@ -214,7 +214,7 @@ def held(home: Home) -> Held:
     current = set() if table is None else set(tables.data_files(table)["path"].to_pylist())
     dead = {name: {p: size for p, size in of.items() if p not in current} for name, of in names.items()}
     every = {path: size for of in dead.values() for path, size in of.items()}
-    return Held(len(names), sum(every.values()), {name: sum(of.values()) for name, of in dead.items()})
+    return SnapshotCost(len(names), sum(every.values()), {name: sum(of.values()) for name, of in dead.items()})
 
 
 def kept_files(files: Sequence[Mapping[str, Any]]) -> Iterator[KeptFile]:
