@@ -25,22 +25,25 @@ ADDED = {
 
 
 def meaning_of(pipeline: Pipeline, name: str) -> str:
-    """Return what a column means, or a field of a right stream (`clicks.engaged_at`); empty where unsaid."""
-    told = pipeline.describe.columns.get(name) if pipeline.describe else None
+    """Return what a column means, or a field of a right stream (`clicks.engaged_at`).
+
+    It is empty where nothing describes it.
+    """
+    described = pipeline.describe.columns.get(name) if pipeline.describe else None
     stream = next((one for one in pipeline.right if one.name == name), None)
-    made = _of_stream(stream) if stream else _of_label(pipeline, name)
-    if told or made:
-        return " ".join(filter(None, (told, made)))
+    derived = _of_stream(stream) if stream else _of_label(pipeline, name)
+    if described or derived:
+        return " ".join(filter(None, (described, derived)))
     return ADDED.get(name.rpartition(".")[2], "")
 
 
 def meaning_of_row(pipeline: Pipeline) -> str:
     """Return what one row of the training table is."""
     key = ", ".join(pipeline.left.key)
-    made = f"One row per served event of {pipeline.left.name} (key: {key}), with every matching event of: "
-    made += ", ".join(stream.name for stream in pipeline.right) + "."
-    told = pipeline.describe.row if pipeline.describe else None
-    return f"{told}\n{made}" if told else made
+    derived = f"One row per served event of {pipeline.left.name} (key: {key}), with every matching event of: "
+    derived += ", ".join(stream.name for stream in pipeline.right) + "."
+    described = pipeline.describe.row if pipeline.describe else None
+    return f"{described}\n{derived}" if described else derived
 
 
 def _of_stream(stream: RightStream) -> str:

@@ -16,8 +16,8 @@ class ExitCode(IntEnum):
     DONE = 0, "The work is done."
     FAILED = (
         1,
-        "`health` found a pipeline that needs a person, or `scenario` other rows. Else unexpected: the traceback says "
-        "more, and a retry may help.",
+        "Failed for a reason that no other code names; the output says which (`windrow health`: a pipeline needs a "
+        "person; `windrow scenario`: other rows than expected). A retry may help.",
     )
     BAD_INPUT = 2, "Wrong arguments or pipeline file. An edit helps, a retry does not."
     NOTHING_TO_DO = 10, "The requested result is there already."
@@ -31,7 +31,7 @@ class ExitCode(IntEnum):
     NOT_READY = (
         60,
         "The broker or another part does not answer, a topic is missing, a port is taken, a disk is full, the host's "
-        "clock is wrong. A retry helps once that is mended.",
+        "clock is wrong. A retry helps once that is fixed.",
     )
     NEEDS_PERSON = 70, "Offsets were lost, or figures do not agree. A person must look; a retry finds the same."
 

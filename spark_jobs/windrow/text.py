@@ -111,7 +111,7 @@ def parse_duration(text: str) -> timedelta:
         raise ValueError(f"{short(text)} is negative; a duration is 0s or more")
     if re.fullmatch("[0-9]{1,12}", text):
         raise ValueError(f"{short(text)} has no unit; write {text}s, {text}m, {text}h or {text}ms")
-    raise ValueError(f"{short(text)} is no duration; write 500ms, 30s, 10m, 1h30m or 1d")
+    raise ValueError(f"{short(text)} is not a duration; write 500ms, 30s, 10m, 1h30m or 1d")
 
 
 def duration_text(length: timedelta) -> str:

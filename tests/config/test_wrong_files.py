@@ -104,7 +104,7 @@ ONE_CHANGE = [
     ("size(clicks) > 0", "size(cliks) > 0", "37: labels.clicked: unknown column 'cliks'; did you mean 'clicks'?"),
     ("size(clicks) > 0", "clicks[0].actoin = 'x'", "37: labels.clicked: 'clicks[0]' has no field 'actoin'; did you mean 'action'?"),
     ("size(clicks) > 0", "size(clicks) >", "37: labels.clicked: 'size(clicks) >' does not parse: something is missing"),
-    ("size(clicks) > 0", "clicks[0]._arrived_at > now()", "37: labels.clicked: now() gives another value at every reading"),
+    ("size(clicks) > 0", "clicks[0]._arrived_at > now()", "37: labels.clicked: now() returns a different value on every call"),
     ("size(clicks) > 0", "_batch > 1", "37: labels.clicked: column '_batch': an audit column"),
     ("size(clicks) > 0", "clicks[0]._arrived_at > served_at", "37: labels.clicked: field '_arrived_at': an audit column"),
     ("size(clicks) > 0", "'{{ ds }}' = action", "37: labels.clicked: \"'{{ ds }}' = action\" is a template"),
@@ -208,9 +208,9 @@ def test_every_problem_is_named_at_once_in_the_order_of_the_file(files: Any) -> 
 
 
 def test_a_list_with_a_wrong_entry_is_not_called_empty(files: Any) -> None:
-    said = files.problems(("    role: label", "    rolle: label"))
-    assert any("right[0].rolle" in line for line in said)
-    assert not any("is empty" in line for line in said)
+    lines = files.problems(("    role: label", "    rolle: label"))
+    assert any("right[0].rolle" in line for line in lines)
+    assert not any("is empty" in line for line in lines)
 
 
 def test_a_message_stands_behind_file_and_line(files: Any) -> None:

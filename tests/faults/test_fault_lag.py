@@ -45,9 +45,9 @@ def test_a_partition_an_hour_behind_changes_only_when(world: World) -> None:
 
     served = world.table(ctx, f"landing/{world.name}.served")
     waiting = [r for r in served if not r["_quarantined"] and r["_event_time"] > frontier and r["request_id"]]
-    told = explained(ctx, row_text(waiting[0]))
-    assert told["outcome"] == "open"
-    assert told["clock"]["held_by"] == f"{world.name}.engagements/{SLOW}"
+    result = explained(ctx, row_text(waiting[0]))
+    assert result["outcome"] == "open"
+    assert result["clock"]["held_by"] == f"{world.name}.engagements/{SLOW}"
 
     world.produce(sent([r for r in behind if r not in early]))
     world.produce(closing(START + SPAN + 20 * MINUTE, {"served": [], "engagements": [SLOW]}))

@@ -73,7 +73,7 @@ def test_a_rebuild_repairs_exactly_what_came_late_and_readers_see_whole_interval
         before = world.training(ctx)
         world.produce(late)
         world.land(ctx)
-        said = late_is_explained(ctx, before)
+        explained_rows = late_is_explained(ctx, before)
         rebuild(ctx, "repair", BEGIN, END, lambda row: None)
     register = world.register(ctx)
     reader.saw_whole_intervals(register)
@@ -91,7 +91,7 @@ def test_a_rebuild_repairs_exactly_what_came_late_and_readers_see_whole_interval
         "winner": ("came twice, left once", 2),
     }
     conflicts_are_counted(world, ctx)
-    for row_id in said:
+    for row_id in explained_rows:
         assert explained(ctx, row_id)["outcome"] in ("published", "duplicate")
     explains_every_row(world, ctx)
 
@@ -99,9 +99,9 @@ def test_a_rebuild_repairs_exactly_what_came_late_and_readers_see_whole_interval
 def late_is_explained(ctx: Context, before: list[dict[str, Any]]) -> list[str]:
     """Before the rebuild: explain what the published row lacks and where the late rows stand; return their row ids."""
     rows = {row["request_id"]: row for row in before}
-    told = explained(ctx, row_text(rows["negative"]))
-    assert (told["label_state"], told["agrees"]) == ("negative", True)
-    (miss,) = told["streams"]["clicks"]["near_misses"]
+    result = explained(ctx, row_text(rows["negative"]))
+    assert (result["label_state"], result["agrees"]) == ("negative", True)
+    (miss,) = result["streams"]["clicks"]["near_misses"]
     assert (miss["kind"], miss["batches"]) == ("late", 1)
     assert miss["missed_by"] > timedelta(0)  # the clock was beyond the closing before the batch began
     ids = [miss_of(ctx, name, "late_left") for name in ("late left",)]
@@ -110,9 +110,9 @@ def late_is_explained(ctx: Context, before: list[dict[str, Any]]) -> list[str]:
 
 
 def miss_of(ctx: Context, request_id: str, outcome: str) -> str:
-    told = explained(ctx, request_id)
-    assert told["outcome"] == outcome, told["why"]
-    return str(told["row"]["id"])
+    result = explained(ctx, request_id)
+    assert result["outcome"] == outcome, result["why"]
+    return str(result["row"]["id"])
 
 
 def changes(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> dict[str, tuple[str, int]]:
@@ -121,12 +121,12 @@ def changes(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> dict[s
     came, left = ([r["request_id"] for i, r in a.items() if i not in b] for a, b in ((new, old), (old, new)))
     changed = [r["request_id"] for i, r in new.items() if i in old and old[i] != r]
     words = {1: "once", 2: "twice"}
-    told = {}
+    result = {}
     for name in {*came, *left, *changed}:
         labels = max(len(r["clicks"]) for r in new.values() if r["request_id"] == name)
         moved = f"came {words[came.count(name)]}, left {words[left.count(name)]}" if name in left else "came"
-        told[name] = ("changed" if name in changed else moved, labels)
-    return told
+        result[name] = ("changed" if name in changed else moved, labels)
+    return result
 
 
 def conflicts_are_counted(world: World, ctx: Context) -> None:

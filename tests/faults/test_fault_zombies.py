@@ -90,13 +90,13 @@ def test_a_zombie_cannot_commit_and_one_inside_the_lock_is_waited_for(
 
 def waits_and_says_for_whom(ctx: Context, holder: psutil.Process, capfd: pytest.CaptureFixture[str]) -> None:
     """A publisher waits for the lock and names its holder; one without time to wait ends."""
-    said: list[str] = []
+    errors: list[str] = []
 
-    def told() -> bool:
-        said.append(capfd.readouterr().err)
-        return f"waiting for training, held by pid {holder.pid}" in "".join(said)
+    def is_reported() -> bool:
+        errors.append(capfd.readouterr().err)
+        return f"waiting for training, held by pid {holder.pid}" in "".join(errors)
 
-    until(told, "the third to say for whom it waits")
+    until(is_reported, "the third to say for whom it waits")
     lock = ctx.home.lock(Table.TRAINING)
     with pytest.raises(Locked, match=f"held by pid {holder.pid}"), held(lock, wait_seconds=0.1):
         pass

@@ -93,13 +93,13 @@ def test_many_writers_at_once_land_and_publish_each_row_once(world: World) -> No
         world.land(ctx)
         assert other.result().returncode == ExitCode.DONE, other.result().stderr[-1500:]
 
-        said: list[str] = []
+        errors: list[str] = []
 
         def step_by_step(run: str, mode: str) -> int:
             done = world.script("join", name, "--run", run, "--interval", FIRST, "--mode", mode)
             for job in ("check", "publish"):
                 done = world.script(job, name, "--run", run) if done.returncode == ExitCode.DONE else done
-            said.append(done.stderr[-3000:])
+            errors.append(done.stderr[-3000:])
             return done.returncode
 
         def in_one_process() -> int:
@@ -111,7 +111,7 @@ def test_many_writers_at_once_land_and_publish_each_row_once(world: World) -> No
 
         runs = [pool.submit(step_by_step, *run) for run in (("scheduled", "publish"), ("cleared", "republish"))]
         ends = [one.result() for one in (*runs, pool.submit(in_one_process))]
-    assert set(ends) <= {ExitCode.DONE, ExitCode.NOTHING_TO_DO, ExitCode.ANOTHER_WRITER}, (ends, said)
+    assert set(ends) <= {ExitCode.DONE, ExitCode.NOTHING_TO_DO, ExitCode.ANOTHER_WRITER}, (ends, errors)
     assert ExitCode.DONE in ends
     world.train(ctx, run="rest")
     check_against_oracle(world, ctx)

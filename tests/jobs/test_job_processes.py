@@ -37,8 +37,8 @@ from windrow.places import Places
 spark = spark_for("hold", Places.from_env(os.environ))
 assert spark.range(3).count() == 3
 flag = os.path.join(os.environ["WINDROW_HOME"], sys.argv[2])
-with open(flag + ".new", "w") as said:
-    said.write(f"{os.getpid()} {os.getppid()}")
+with open(flag + ".new", "w") as file:
+    file.write(f"{os.getpid()} {os.getppid()}")
 os.rename(flag + ".new", flag)
 time.sleep(3600)
 """

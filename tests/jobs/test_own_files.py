@@ -102,8 +102,8 @@ def test_a_candidate_that_holds_more_than_is_published_is_written_again(
 
 
 def test_the_table_says_what_its_columns_mean_and_follows_the_pipeline_file(world: World, spark: Any) -> None:
-    told = 'describe: {row: "one impression", columns: {k: "who saw it"}}\n'
-    ctx = made(world, PIPELINE + told, {"served": 1, "likes": 1})
+    described = 'describe: {row: "one impression", columns: {k: "who saw it"}}\n'
+    ctx = made(world, PIPELINE + described, {"served": 1, "likes": 1})
     rows = [event("served", 0, 10 + 60 * n, key=n) for n in range(3)]
     world.produce([*rows, event("served", 0, 900), event("likes", 0, 900)])
     world.land(ctx)
@@ -126,7 +126,7 @@ def test_the_table_says_what_its_columns_mean_and_follows_the_pipeline_file(worl
     publish.publish(ctx, judged(ctx, "second", 60))
     assert DeltaTable(path).version() == table.version() + 1, "nothing to say, no commit"
 
-    changed = world.pipeline((PIPELINE + told).replace("who saw it", "the user"), now=ctx.now())
+    changed = world.pipeline((PIPELINE + described).replace("who saw it", "the user"), now=ctx.now())
     publish.publish(changed, judged(changed, "third", 120))
     assert DeltaTable(path).version() == table.version() + 3
     assert comments() == {**first, "k": "the user"}

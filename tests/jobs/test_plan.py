@@ -74,14 +74,14 @@ def test_a_plan_says_for_each_interval_what_happens_to_it_and_why(ctx: Context) 
     published(ctx, 4, 4, batch=5, code_version="0.0.1")
     published(ctx, 5, 5, batch=5, drained=True)
     found = survey.survey(ctx, START, START + 6 * FIVE)
-    told = [(line.action, line.publication, line.why) for line in found.lines]
-    assert [action for action, _, _ in told] == ["leave", "replace", "publish", "replace", "replace", "replace"]
-    assert told[0][2] == "published at these very pins, file and version"
-    assert told[1] == ("replace", 2, "t.engagements: 2 batches newer; t.served: 2 batches newer")
-    assert told[2] == ("publish", None, "it has no publication")
-    assert told[3][2] == "the pipeline file was another"
-    assert told[4][2] == f"made by version 0.0.1, now {version('windrow')}"
-    assert told[5][2] == "the end of the stream was declared"
+    result = [(line.action, line.publication, line.why) for line in found.lines]
+    assert [action for action, _, _ in result] == ["leave", "replace", "publish", "replace", "replace", "replace"]
+    assert result[0][2] == "published at these very pins, file and version"
+    assert result[1] == ("replace", 2, "t.engagements: 2 batches newer; t.served: 2 batches newer")
+    assert result[2] == ("publish", None, "it has no publication")
+    assert result[3][2] == "the pipeline file was another"
+    assert result[4][2] == f"made by version 0.0.1, now {version('windrow')}"
+    assert result[5][2] == "the end of the stream was declared"
     assert plan_intervals.listing(found)["counts"] == {"leave": 1, "replace": 4, "publish": 1}
     assert plan_intervals.listing(found, 2)["not_listed"] == 4
     every = survey.survey(ctx, START, START + 6 * FIVE, everything=True)

@@ -46,13 +46,13 @@ def test_an_interrupted_rebuild_goes_on_and_publishes_nothing_twice(world: World
     assert {line.interval.start: line.rows for line in found.lines} == rows_of
     assert all(set(line.newer.values()) == {1} for line in found.lines)
 
-    said = world.script(
+    process = world.script(
         "plan", ctx.pipeline.name, "--run", "killed", "--from", instant_text(begin), "--to", instant_text(end),
         "--reason", WHY.reason, "--who", WHY.who,
     )  # fmt: skip
-    assert said.returncode == ExitCode.DONE, said.stderr
-    told = json.loads(said.stdout.rpartition("WINDROW_RESULT ")[2])
-    assert (told["counts"], told["pins"]) == ({"replace": len(rows_of)}, seen.pins)
+    assert process.returncode == ExitCode.DONE, process.stderr
+    result = json.loads(process.stdout.rpartition("WINDROW_RESULT ")[2])
+    assert (result["counts"], result["pins"]) == ({"replace": len(rows_of)}, seen.pins)
     planned = plans.of_run(ctx.home, "killed")
     make_candidates(ctx, planned)
     check.check(ctx, planned)

@@ -1,4 +1,4 @@
-"""Quarantined records are judged again after the clock or the pipeline file was mended, and count once."""
+"""Quarantined records are judged again after the clock or the pipeline file was corrected, and count once."""
 
 from __future__ import annotations
 
@@ -112,25 +112,25 @@ def test_a_record_from_before_its_topic_was_stamped_is_not_believed_by_its_produ
     assert counts(reconsider(ctx)) == (2, 1, 1, 0)
 
 
-def test_a_mended_pipeline_file_reads_what_the_old_one_could_not(world: World) -> None:
+def test_a_corrected_pipeline_file_reads_what_the_old_one_could_not(world: World) -> None:
     text = PIPELINE.replace("{id: string, k: bigint, t: timestamp}", "{id: string, k: bigint, t: timestamp, n: int}", 1)
     ctx = made(world, text, {"served": 1, "likes": 1}, now=1_000)
     topic, partition, value, stamp = event("served", 0, 10)
     world.produce([(topic, partition, value[:-1] + b', "n": 1.5}', stamp), event("likes", 0, 10)])
     assert counts(world.land(ctx)) == (2, 1, 1, 0)
-    assert counts(reconsider(ctx)) == (2, 1, 1, 0)  # not mended yet
+    assert counts(reconsider(ctx)) == (2, 1, 1, 0)  # not corrected yet
     path = world.places.pipelines[0] / "small.yaml"
     path.write_text(PIPELINE.replace("{t}", world.name))
-    mended = replace(ctx, pipeline=load(path, world.places.expectations))
-    assert counts(reconsider(mended)) == (2, 2, 0, 0)
+    corrected = replace(ctx, pipeline=load(path, world.places.expectations))
+    assert counts(reconsider(corrected)) == (2, 2, 0, 0)
 
-    landing = Path(mended.home.landing(f"{world.name}.served"))
+    landing = Path(corrected.home.landing(f"{world.name}.served"))
     lose_commit(landing)
-    again = replay(mended, Request("the disk lost it", "ann"))
+    again = replay(corrected, Request("the disk lost it", "ann"))
     assert [(one.batch, one.rows) for one in again] == [(2, 0)], "it took no offsets"
-    assert counts(clocks.observe(mended.home)) == (2, 2, 0, 0)
-    assert sum(row["_reconsidered"] is not None for row in world.table(mended, f"landing/{landing.name}")) == 1
-    require_intact(mended.home)
+    assert counts(clocks.observe(corrected.home)) == (2, 2, 0, 0)
+    assert sum(row["_reconsidered"] is not None for row in world.table(corrected, f"landing/{landing.name}")) == 1
+    require_intact(corrected.home)
 
 
 VIEWS = """\

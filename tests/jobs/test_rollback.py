@@ -106,8 +106,8 @@ def test_every_reader_finds_a_past_publication_and_a_rollback_makes_it_stand(wor
     assert {r["_publication"] for r in world.training(ctx) if r["_interval"] == first} == {back["number"]}
     rows = training.read(ctx.pipeline.name, at="snapshot:rebuilt", labels="all", places=ctx.places).rows
     assert sorted(rows.select("_partition", "_offset", "label_state", "_publication").collect().rows()) == wanted
-    told = {name: back[name] for name in ("kind", "reason", "asked_by", "rolled_back_to")}
-    assert told == {"kind": "rollback", "reason": WHY.reason, "asked_by": WHY.who, "rolled_back_to": old["number"]}
+    columns = {name: back[name] for name in ("kind", "reason", "asked_by", "rolled_back_to")}
+    assert columns == {"kind": "rollback", "reason": WHY.reason, "asked_by": WHY.who, "rolled_back_to": old["number"]}
     same = ("interval", "rows", "positive", "negative", "unknown", "plan", "config_hash", "verdict", "balance")
     assert [back[name] for name in same] == [old[name] for name in same]
     assert world.register(ctx)[-1] == back

@@ -95,10 +95,10 @@ def test_it_lands_joins_and_publishes_on_two_workers(
     assert landed["landed"] == 72
     SparkJobOperator(task_id="join", job="join", arguments=["--interval", first], **of).execute({})
     PythonJobOperator(task_id="check", job="check", arguments=["--interval", first], **of).execute({})
-    told = SparkJobOperator(task_id="publish", job="publish", **of).execute({})
+    result = SparkJobOperator(task_id="publish", job="publish", **of).execute({})
 
-    assert told["run"] == "on the cluster"
-    assert told["publications"][0]["rows"] == 60
+    assert result["run"] == "on the cluster"
+    assert result["publications"][0]["rows"] == 60
     assert {row["id"] for row in world.training(ctx) if row["liked"]} == {f"s{n}" for n in range(0, 60, 6)}
     # landing and join; publication adds the candidate's own files, and asks the cluster for nothing
     _until(lambda: len(cluster.seen()["completedapps"]) == 2, "the applications have ended")
@@ -109,9 +109,9 @@ def test_it_lands_joins_and_publishes_on_two_workers(
     assert [path for path in logs if SECRET.encode() in path.read_bytes()] == []
 
     cluster.secrets.chmod(0o644)
-    told = world.script("land", "small", **environ)
-    assert told.returncode == 2
-    assert f"chmod 600 {cluster.secrets}" in told.stderr
+    result = world.script("land", "small", **environ)
+    assert result.returncode == 2
+    assert f"chmod 600 {cluster.secrets}" in result.stderr
 
 
 def _until(holds: Any, what: str, seconds: float = 120) -> None:

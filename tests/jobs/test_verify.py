@@ -23,7 +23,7 @@ from windrow.transforms.content import ContentDiffers
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
 
-def verified(ctx: Context, rows: list[dict[str, Any]]) -> list[verify.Outcome]:
+def verified(ctx: Context, rows: list[dict[str, Any]]) -> list[verify.Verification]:
     return sorted(verify.verify(ctx, rows), key=lambda outcome: outcome.number)
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from windrow import platform
 from windrow.places import PROJECT, Places
-from windrow.platform import Airflow, DiskFull, JarsMissing, JavaMissing, jars
+from windrow.platform import Airflow, JarsMissing, JavaMissing, NoRoom, jars
 from windrow.platform.java import find_java
 from windrow.platform.servers.airflow import port_of
 
@@ -84,7 +84,7 @@ def test_a_java_that_is_too_old_is_named_with_the_next_move(tmp_path: Path, monk
 
 def test_a_full_disk_is_told_before_anything_is_started(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=5 * 2**20))
-    with pytest.raises(DiskFull, match=r"5 MB free.*\n.*WINDROW_HOME"):
+    with pytest.raises(NoRoom, match=r"5 MB free.*\n.*WINDROW_HOME"):
         platform.up(places, report=lambda _: None)
     assert not (places.home / "platform").exists()
 

@@ -76,11 +76,11 @@ def test_three_lines_in_a_dag_folder_give_the_dags(python: Path, tmp_path: Path)
     words = [str(python), "-c", DAGS, str(tmp_path / "dags")]
     done = subprocess.run(words, cwd=tmp_path, env=environ(tmp_path), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
-    said = done.stdout.splitlines()[-1]
-    assert "'small.land'" in said
-    assert "'small.training'" in said
-    assert str(python.parent.parent) in said, "Windrow is not that of the wheel"
-    assert said.endswith(" []"), "Airflow's side has loaded an engine"
+    line = done.stdout.splitlines()[-1]
+    assert "'small.land'" in line
+    assert "'small.training'" in line
+    assert str(python.parent.parent) in line, "Windrow is not that of the wheel"
+    assert line.endswith(" []"), "Airflow's side has loaded an engine"
 
 
 @pytest.mark.spark
@@ -109,8 +109,8 @@ def test_its_jobs_land_join_check_and_publish(python: Path, world: World, tmp_pa
     words = [str(python), "-c", RUN, str(tmp_path / "dags" / "ours.py")]
     done = subprocess.run(words, cwd=tmp_path, env=known, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-3000:]
-    told = next(line for line in done.stdout.splitlines() if line.startswith("TOLD"))
-    assert json.loads(told.removeprefix("TOLD"))["publications"][0]["rows"] == 10
+    line = next(line for line in done.stdout.splitlines() if line.startswith("TOLD"))
+    assert json.loads(line.removeprefix("TOLD"))["publications"][0]["rows"] == 10
     assert f"{PROJECT}/spark_jobs" not in done.stdout
 
 

@@ -298,12 +298,12 @@ def _found(rows: list[dict[str, Any]]) -> list[Any]:
     def row_id(x: Mapping[str, Any]) -> RowId:
         return RowId(x["_topic"], x["_epoch"], x["_partition"], x["_offset"])
 
-    def said(row: Mapping[str, Any]) -> Any:
+    def comparable(row: Mapping[str, Any]) -> Any:
         met = {name: [row_id(m) for m in row[name]] for name in ("clicks", "features")}
         state = row["label_state"]
         return (row_id(row), row["_event_time"], met, (state, row["label_reason"]), row["clicked"])
 
-    return sorted((said(row) for row in rows), key=lambda row: (row[1], row[0]))
+    return sorted((comparable(row) for row in rows), key=lambda row: (row[1], row[0]))
 
 
 def _wanted(row: Any) -> Any:

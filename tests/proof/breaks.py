@@ -55,7 +55,7 @@ HISTORIES = ("tests/semantics/test_histories.py::TestHistories",)
 SCENARIOS = ("tests/scenarios/test_scenarios.py",)
 PIPELINES = ("tests/config/test_pipeline.py",)
 WRONG_FILES = ("tests/config/test_wrong_files.py",)
-TEXT = ("tests/semantics/test_text.py",)
+TEXT = ("tests/config/test_text.py",)
 READING, MATURITY = "tests/training/test_reading.py", "tests/training/test_maturity.py"
 BIAS = (f"{READING}::test_which_rows_are_complete_does_not_depend_on_their_labels",)
 HOLES = (f"{READING}::test_a_range_with_an_unpublished_interval_lists_it_and_may_be_read_without_it",)
@@ -310,7 +310,7 @@ def run_tests(root: Path, tests: Sequence[str]) -> subprocess.CompletedProcess[s
 
 
 def outcome(root: Path, one: Break) -> Outcome:
-    """Break the copy, run its tests, and mend it."""
+    """Break the copy, run its tests, and restore it."""
     text = broken(root, one)
     try:
         done = run_tests(root, one.noticed_by)
@@ -329,7 +329,7 @@ def outcome(root: Path, one: Break) -> Outcome:
 
 
 def prove(breaks: Sequence[Break], project: Path = PROJECT, workers: int = 2) -> list[Outcome]:
-    """One outcome a break, in order. First of all, the copy must be green as it is.
+    """One outcome per break, in order. First of all, the copy must be green as it is.
 
     Raises:
         BreakOutdated, RuntimeError (the tests are red without a break)
@@ -351,7 +351,7 @@ def table(outcomes: Iterable[Outcome]) -> str:
     """break → the first test that went red."""
     rows = [(one.name, one.red or (f"ERROR {one.error}" if one.error else "STAYED GREEN")) for one in outcomes]
     width = max((len(name) for name, _ in rows), default=0)
-    return "\n".join(f"{name.ljust(width)}  {said}" for name, said in rows)
+    return "\n".join(f"{name.ljust(width)}  {shown}" for name, shown in rows)
 
 
 def chosen(words: Sequence[str], breaks: Sequence[Break]) -> list[Break]:

@@ -1,6 +1,6 @@
 """Deliberate breaks of what runs on Spark and Delta, one by one, in this process; each must turn a check red.
 
-    for each break:  one function mutated ──▶ its code exchanged in place ──▶ its check ──▶ red? ──▶ mended
+    for each break:  one function mutated ──▶ its code exchanged in place ──▶ its check ──▶ red? ──▶ restored
 
     python tests/proof/engine.py            all of them, as a table; exit code 1 if any stays green
     python tests/proof/engine.py lock pin   those whose names contain a word
@@ -145,7 +145,7 @@ BREAKS = (
 
 @contextmanager
 def broken(one: Break) -> Iterator[None]:
-    """The function with the break in it, wherever it was imported; mended afterwards.
+    """The function with the break in it, wherever it was imported; restored afterwards.
 
     Raises:
         BreakOutdated: see `mutated`.
@@ -160,7 +160,7 @@ def broken(one: Break) -> Iterator[None]:
 
 
 def prove(spark: Any, places: Callable[[str], Places], breaks: Sequence[Break] = BREAKS) -> list[Outcome]:
-    """One outcome a break. First of all, every check must be green as it is."""
+    """One outcome per break. First of all, every check must be green as it is."""
     plain, taken = Prepared(places("plain"), PLAIN), Prepared(places("taken"), TAKEN)
     folder, numbers = places("locks").home, count()
 

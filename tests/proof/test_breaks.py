@@ -26,11 +26,11 @@ def test_deliberate_breaks_turn_the_fast_tier_red() -> None:
 
 def test_a_break_that_stays_green_or_stops_the_tests_is_no_proof(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([], [HARMLESS, FATAL, NAMELESS]) == 1
-    said = capsys.readouterr().out
-    assert "harmless  STAYED GREEN" in said
-    assert "fatal     ERROR tests/semantics/test_time.py" in said
-    assert re.search("nameless  ERROR .* - NameError", said)
-    assert "0 of 3 breaks" in said
+    output = capsys.readouterr().out
+    assert "harmless  STAYED GREEN" in output
+    assert "fatal     ERROR tests/semantics/test_time.py" in output
+    assert re.search("nameless  ERROR .* - NameError", output)
+    assert "0 of 3 breaks" in output
 
 
 def test_a_break_that_is_not_in_the_source_is_an_error_and_breaks_nothing(tmp_path: Path) -> None:

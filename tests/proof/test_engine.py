@@ -28,7 +28,7 @@ def test_deliberate_breaks_of_spark_and_delta_code_turn_the_agreement_red(
     assert [one for one in outcomes if not one.red] == [], f"\n{table(outcomes)}"
 
 
-def test_a_break_is_seen_wherever_the_function_was_imported_and_is_mended() -> None:
+def test_a_break_is_seen_wherever_the_function_was_imported_and_is_restored() -> None:
     plan = type("Plan", (), {"supersedes": 1, "interval": "", "id": ""})
     with broken(Break("no fence", "semantics.publication:refuse_superseded", never(), ())):
         refuse_superseded(plan, 2)  # imported by name before it was broken

@@ -71,7 +71,7 @@ def test_a_kind_makes_one_change_in_one_function(what: Mutation, before: str, af
 
 
 @pytest.mark.parametrize(
-    ("outdated", "said"),
+    ("outdated", "message"),
     [
         (one(becomes("a", "c")), "finds 2 places in somewhere:C.f"),
         (one(becomes("b", "c")), r"becomes\('b', 'c'\) finds 0 places"),
@@ -81,8 +81,8 @@ def test_a_kind_makes_one_change_in_one_function(what: Mutation, before: str, af
         (one(returns("a"), "somewhere:C"), "no function somewhere:C"),
     ],
 )
-def test_a_break_that_is_not_found_exactly_once_says_what_to_edit(outdated: Break, said: str) -> None:
-    with pytest.raises(BreakOutdated, match=f"a break: .*{said}.*edit the break in tests/proof"):
+def test_a_break_that_is_not_found_exactly_once_says_what_to_edit(outdated: Break, message: str) -> None:
+    with pytest.raises(BreakOutdated, match=f"a break: .*{message}.*edit the break in tests/proof"):
         mutated(outdated, source("return a + a"))
 
 

@@ -11,9 +11,9 @@ import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, Consumer, TopicPartition
 
 from windrow.simulate.producer import (
-    BrokerUnreachable,
     DeliveryFailed,
     Live,
+    ProducerUnreachable,
     TopicUnfit,
     create_topics,
     produce,
@@ -107,7 +107,7 @@ def test_a_message_that_the_broker_refuses_is_an_error_that_names_it(broker: Any
 def test_without_a_broker_it_fails_and_names_the_address() -> None:
     with pytest.raises(DeliveryFailed, match="A retry"):
         produce("127.0.0.1:1", [Message("t", 0, None, b"x", 0)], timeout_s=1)
-    with pytest.raises(BrokerUnreachable, match=r"127\.0\.0\.1:1 "):
+    with pytest.raises(ProducerUnreachable, match=r"127\.0\.0\.1:1 "):
         create_topics("127.0.0.1:1", {"t": 1}, timeout_s=1)
 
 

@@ -361,9 +361,9 @@ class Statements:
 
     def one(self, line: str, printed: list[str]) -> None:
         for pattern, check in SENTENCES:
-            if said := re.fullmatch(pattern, line):
+            if parts := re.fullmatch(pattern, line):
                 self.seen[pattern] += 1
-                assert check(self, *said.groups()), (line, "\n".join(printed), self.left)
+                assert check(self, *parts.groups()), (line, "\n".join(printed), self.left)
                 return
         raise AssertionError(f"nobody checks this sentence: {line!r}")
 
@@ -396,11 +396,11 @@ class Statements:
         )  # fmt: skip
 
     def not_emitted(self, why: str, pins: Mapping[str, int]) -> bool:
-        if said := re.fullmatch(r"a retry: (\S+) is the same event and stands for it", why):
-            return self.stands_for(said[1], self.left, pins)
-        if said := re.fullmatch(r"no match in (.+), which (is|are) joined as inner", why):
-            streams = said[1].split(" and ")
-            return streams == self.inner_without_match(pins) and (said[2] == "is") == (len(streams) == 1)
+        if parts := re.fullmatch(r"a retry: (\S+) is the same event and stands for it", why):
+            return self.stands_for(parts[1], self.left, pins)
+        if parts := re.fullmatch(r"no match in (.+), which (is|are) joined as inner", why):
+            streams = parts[1].split(" and ")
+            return streams == self.inner_without_match(pins) and (parts[2] == "is") == (len(streams) == 1)
         return "the clock does not have its batch yet" in why and not self.landed_by(self.left, pins)
 
     def miss(self, row: str, batch: str, at: str, why: str) -> bool:
@@ -409,9 +409,9 @@ class Statements:
         assert (str(r.batch), shown(r.event_at)) == (batch, at)
         assert row not in self.matched(self.stream)
         for pattern, check in MISSES:
-            if said := re.fullmatch(pattern, why):
+            if parts := re.fullmatch(pattern, why):
                 self.seen[pattern] += 1
-                return check(self, r, *said.groups())
+                return check(self, r, *parts.groups())
         raise AssertionError(f"nobody checks this reason: {why!r}")
 
     def window(self) -> tuple[datetime, datetime]:

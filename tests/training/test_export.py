@@ -298,9 +298,9 @@ def test_the_command_exports_and_checks(feed: Home, tmp_path: Path, monkeypatch:
         return f"{done.output}{done.exception or ''}"
 
     target, first, last = str(tmp_path / "out"), instant_text(HOUR["start"]), instant_text(HOUR["end"])
-    told = run("feed", "--to", target, "--from", first, "--until", last, "--columns", "user_id, clicked", "--at", "20")
+    text = run("feed", "--to", target, "--from", first, "--until", last, "--columns", "user_id, clicked", "--at", "20")
     wanted = read(feed, **HOUR, at=20).select("user_id", "clicked")
-    assert f"{target} is complete: {wanted.height} rows in 1 file" in told
+    assert f"{target} is complete: {wanted.height} rows in 1 file" in text
     assert_frame_equal(rows_of(tmp_path / "out"), wanted)
     assert f"{target} is as it was written" in run("--verify", target)
     assert "needs PIPELINE and --to PATH" in run("feed")

@@ -336,7 +336,7 @@ def test_more_than_rows_carry_is_refused(feed: Home, places: Places) -> None:
         training.WrongRequest, match="matured is 31m, and publication 1 has labels of clicks for only 30m"
     ):
         training.read("feed", matured="31m", places=feed.places)
-    with pytest.raises(training.WrongRequest, match="matured: 'soon' is no duration"):
+    with pytest.raises(training.WrongRequest, match="matured: 'soon' is not a duration"):
         training.read("feed", matured="soon", places=feed.places)
     with pytest.raises(training.WrongRequest, match="a time after serving"):
         training.read("feed", matured=-MINUTE, places=feed.places)

@@ -273,7 +273,7 @@ def test_a_name_is_given_once(life: Lived) -> None:
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("../x", {}, "is no name of a snapshot"),
+        ("../x", {}, "is not a valid snapshot name"),
         ("x", {"number": 99}, "has no publication 99; it has 12"),
         ("x", {"begin": MIDDLE, "end": MIDDLE}, "at or before it begins"),
         ("x", {"end": START - STEP}, "at or before it begins"),

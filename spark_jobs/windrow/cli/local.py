@@ -1,4 +1,4 @@
-"""up, down, status: the local platform."""
+"""up, down, status: the local platform. Each may be repeated; `down` loses no record, table or run."""
 
 from __future__ import annotations
 

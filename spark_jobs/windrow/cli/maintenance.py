@@ -1,4 +1,7 @@
-"""maintain, summarise: what `<name>.maintenance` and the last task of `<name>.reconcile` do, from a shell."""
+"""maintain, summarise: what `<name>.maintenance` and the last task of `<name>.reconcile` do, from a shell.
+
+They run the same jobs, so no row and no publication changes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""pipeline check, pipeline list."""
+"""pipeline check, pipeline list, scenario: what files say, before anything runs on them. Nothing is written."""
 
 from __future__ import annotations
 

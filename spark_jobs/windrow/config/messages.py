@@ -1,4 +1,7 @@
-"""Pydantic's errors as sentences for the author of the file."""
+"""Pydantic's errors as sentences for the author of the file.
+
+Each problem has its line and field and, for the usual mistakes, an example of what would be right.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pipeline: what its rows mean. Where its tables are is no part of it (see `home`).
+"""A pipeline: what its rows mean. Where its tables are is not part of it (see `home`).
 
 A `Pipeline` that exists is usable: every field has been read strictly (`fields`, `streams`) and the parts fit
 together (`checks`), whether it was read from a file or made in code.

@@ -182,7 +182,7 @@ class _Reading:
         """The parser's error as a sentence."""
         first = wrong.errors[0] if wrong.errors else {}
         near = str(first.get("highlight") or "").strip()
-        reason = str(first.get("description") or "it is no expression")
+        reason = str(first.get("description") or "it is not an expression")
         if reason.startswith("Required"):
             reason = "something is missing"
         elif reason.startswith("Expecting"):
@@ -209,7 +209,7 @@ class _Reading:
                 yield f"{short(self.text)} does not parse: a ) without its (; remove it"
                 return
             if token.comments or token.token_type == TokenType.HINT:
-                yield "holds a comment; comments belong into YAML, behind a #"
+                yield "holds a comment; comments belong in YAML, after a #"
             if token.token_type == TokenType.SEMICOLON:
                 yield "holds a semicolon; write one expression"
             called = after is not None and after.token_type == TokenType.L_PAREN
@@ -250,7 +250,7 @@ class _Reading:
 
     @staticmethod
     def argument_problems(word: str, arguments: list[list[Token]]) -> Iterator[str]:
-        """Arguments of a call that must be constants and are none, or that would let a record stop the job."""
+        """Arguments of a call that must be constants but are not, or that would let a record stop the job."""
         if word in ("from_json", "from_csv") and any(_names_mode(argument) for argument in arguments[2:]):
             yield f"{word}(): a text that does not fit is NULL or has NULLs; leave the option mode out"
         for position in CONSTANT_ARGUMENTS.get(word, ()):
@@ -267,7 +267,7 @@ class _Reading:
 
     @staticmethod
     def changing(name: str) -> str:
-        return f"{name} gives another value at every reading; use the columns of the row, such as _event_time"
+        return f"{name} returns a different value on every call; use the columns of the row, such as _event_time"
 
     @staticmethod
     def aggregating(name: str) -> str:
@@ -300,7 +300,9 @@ class _Reading:
             elif isinstance(node, (exp.Placeholder, exp.Parameter)):
                 yield "holds a parameter; write the value itself"
             elif isinstance(node, exp.Cast) and "INTERVAL" in node.to.sql("spark").upper():
-                yield "casts to an interval, which stops the job where a text is none; use try_make_interval()"
+                yield (
+                    "casts to an interval, which stops the job where a text is not an interval; use try_make_interval()"
+                )
             elif self.is_computed_constant(node):
                 yield f"{short(node.sql('spark'))} is computed from constants alone; write its value"
 

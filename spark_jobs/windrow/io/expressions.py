@@ -150,7 +150,7 @@ def _changing(frame: DataFrame) -> Iterator[str]:
         if not node.getClass().getName().startswith(_BUILT_IN):
             yield f"{name} is not built into Spark"
         elif not node.deterministic() or kinds & _CLOCKS:
-            yield f"{name} gives another value at every reading; use the columns of the row, such as _event_time"
+            yield f"{name} returns a different value on every call; use the columns of the row, such as _event_time"
         elif node.getClass().getSimpleName() in ("JsonToStructs", "CsvToStructs") and _reads_times(node):
             yield f"{name} reads 12:30 as today's; give it map('timestampFormat', 'yyyy-MM-dd HH:mm:ss') as options"
         elif node.getClass().getSimpleName() == "ElementAt" and _has_any_index(node):

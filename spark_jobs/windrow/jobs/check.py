@@ -65,7 +65,14 @@ def check(ctx: Context, planned: Sequence[Plan]) -> dict[str, Refusal]:
 
 
 def judge(ctx: Context, planned: Sequence[Plan]) -> Checked:
-    """Judge every plan that has not passed before; returns the verdicts on all of them."""
+    """Judge every plan that has not passed before; returns the verdicts on all of them.
+
+    Args:
+        planned: all plans of a run; their candidates have been measured.
+
+    Returns:
+        Verdicts of all plans, and the refusals among those that were judged now.
+    """
     known = judgements.of_plans(ctx.home, planned)
     waiting = [plan for plan in planned if not may_publish(judgements.verdict(known.get(plan.id, [])))]
     numbers = measures.by_plan(ctx.home, planned)
@@ -99,7 +106,9 @@ def _judge(
     from windrow.quality.suites import suites_for
     from windrow.quality.verdicts import explain_failure
 
+    # read
     earlier = earlier_intervals(ctx, waiting)
+    # compute; the gate writes the page of each judgement as it makes it
     gate = Gate(suites_for(ctx.places.expectations, ctx.pipeline.expectations))
     to_judge = {plan.id for plan in waiting}
     rows: dict[str, list[dict[str, Any]]] = {}
@@ -122,13 +131,19 @@ def _judge(
                 continue
         # what may be published is history for the next one, as if it were published already
         earlier[plan.interval.start] = as_earlier(plan, found)
+    # write
     crash_points.point("check.before_verdict")
     judgements.record(ctx.home, [row for judged in rows.values() for row in judged])
     return rows, refused
 
 
 def execute(pipeline: PipelineName, run: RunKey, interval: OptionalIntervalStart = None) -> Mapping[str, Any]:
-    """Judge the candidates of a run. With its own interval it fails only if that one is blocked."""
+    """Judge the candidates of a run. With its own interval it fails only if that one is blocked.
+
+    Raises:
+        BadRequest: the run has recorded no plan.
+        Blocked: an interval of the run is blocked; with `interval`, this one.
+    """
     ctx = context(pipeline)
     planned = recorded_plans(ctx, run, first="join")
     checked = judge(ctx, planned)

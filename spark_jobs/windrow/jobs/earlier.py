@@ -17,7 +17,11 @@ LOOKED_AT = 4 * HISTORY
 
 
 def earlier_intervals(ctx: Context, waiting: Sequence[Plan]) -> dict[datetime, EarlierInterval]:
-    """Return what readers see before the last of these plans' intervals, by interval start."""
+    """Return what readers see before the last of these plans' intervals, by interval start.
+
+    Args:
+        waiting: plans to be judged, at least one.
+    """
     columns = ("number", "interval", "config_hash", "plan_id", "verdict", "positive", "negative", "unknown")
     standing = publications.standing(publications.registered(ctx.home, columns))
     first, last = min(plan.interval.start for plan in waiting), max(plan.interval.start for plan in waiting)

@@ -76,6 +76,7 @@ def make_candidates(ctx: Context, planned: tuple[Plan, ...], known: Known | None
 
 def _join(ctx: Context, plans: tuple[Plan, ...], clock: Observation, numbers: Mapping[str, int]) -> None:
     """Join the plans' intervals: read, compute, write candidates, measure, write measures."""
+    # arguments
     home, pipeline = ctx.home, ctx.pipeline
     require_unchanged(home)
     rows_expected = inputs.estimated_rows(home, plans)
@@ -83,21 +84,28 @@ def _join(ctx: Context, plans: tuple[Plan, ...], clock: Observation, numbers: Ma
     spark = spark_for(f"join {pipeline.name}", ctx.places, pipeline)
     require_sound(spark, pipeline)
     with held(home.lock(Table.CANDIDATES)):
+        # read
         read = inputs.read(spark, home, plans, clock)
         if not candidates.are_written(home, plans):
             crash_points.point("join.before_commit")
+            # compute
             rows = join_plans(pipeline, plans, read)
             refuse_unreadable_labels(types_of(rows), pipeline)
             require_fitting(home, rows.schema.jsonValue())
+            # write
             path = home.table(Table.CANDIDATES)
             candidates.write(candidate_rows(rows, pipeline, numbers), path, plans, rows_expected)
         crash_points.point("join.after_commit")
         if not measures.are_recorded(home, plans):
+            # read what was written, so that a row that the join lost or doubled is noticed
             written = candidates.read(spark, home, plans)
             nulls = candidates.null_counts(home, plans)
             unread_rows = unread.of_intervals(spark, home, plans)
             landing = landing_measures(clock.rows)
-            measures.record(home, measured(pipeline, plans, read, written, nulls, landing, unread_rows))
+            # compute
+            counts = measured(pipeline, plans, read, written, nulls, landing, unread_rows)
+            # write
+            measures.record(home, counts)
         inputs.release(read)
         crash_points.point("join.after_measures")
 
@@ -152,7 +160,18 @@ def execute(
         ),
     ] = None,
 ) -> Mapping[str, Any]:
-    """Make the candidates of a run's plans: of one interval and those along with it, or of the recorded range."""
+    """Make the candidates of a run's plans: of one interval and those along with it, or of the recorded range.
+
+    Returns:
+        Run, ids of its plans and starts of their intervals.
+
+    Raises:
+        BadRequest: both or neither of `interval` and `is_planned` are given, or no plan is recorded, or the plans were
+            recorded under another pipeline file.
+        WindowStillOpen: the interval is not closed.
+        NothingToDo: the mode is `publish`, and the interval is published.
+        Locked: another process joins this pipeline.
+    """
     ctx = context(pipeline)
     if is_planned == (interval is not None):
         raise BadRequest("give either --interval or --planned")

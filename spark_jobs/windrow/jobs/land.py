@@ -32,9 +32,7 @@ from windrow.jobs.run import BadRequest, Context, context, job
 from windrow.jobs.spark import spark_for
 from windrow.semantics.clock import ClockRow
 from windrow.semantics.landing.batch import Reconsidered, Topic
-from windrow.semantics.landing.clock_rows import (
-    TOTALS,
-)
+from windrow.semantics.landing.clock_rows import TOTALS
 from windrow.semantics.landing.gaps import NOTHING, GivenUp, Lost
 from windrow.semantics.landing.host_clock import refuse_clock_ahead, refuse_clock_that_went_back
 from windrow.semantics.landing.offsets import next_batch, refuse_compacted, refuse_not_lost
@@ -267,7 +265,15 @@ def execute(
     reason: Reason = "",
     who: Who = None,
 ) -> Mapping[str, Any]:
-    """Land, and return what has landed since the start of the run."""
+    """Land, and return what has landed since the start of the run.
+
+    Returns:
+        Counts of what has landed, watermark and lag (`summary`).
+
+    Raises:
+        BadRequest: a reason without anything that it is for, or a reason or name that is not one line.
+        Condition: those of `land`.
+    """
     given_up, again = giving_up(accept_gap or (), who, reason), reconsidering(reconsider, who)
     *_, last = land(
         context(pipeline),

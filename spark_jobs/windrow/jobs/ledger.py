@@ -183,7 +183,14 @@ def _facts(home: Home, work: Due, touched: Sequence[datetime], gaps: tuple[Gap, 
 
 
 def unseen(ctx: Context, last: Pass) -> list[str]:
-    """Return what the newest pass of the ledger has not looked at: publications, batches, another pipeline file."""
+    """Return what the newest pass of the ledger has not looked at: publications, batches, another pipeline file.
+
+    Args:
+        last: the newest pass.
+
+    Returns:
+        Words, one entry per thing; empty where a new pass would find nothing.
+    """
     newest = publications.last_number(ctx.home)
     pins, known = clocks.observe(ctx.home).pins, last.known.pins
     newer = {topic: pin - known.get(topic, 0) for topic, pin in pins.items() if pin > known.get(topic, 0)}
@@ -257,7 +264,14 @@ def page(ctx: Context) -> Path:
 
 
 def execute(pipeline: PipelineName) -> Mapping[str, Any]:
-    """Extend the ledger, and return how many lines of each kind it has."""
+    """Extend the ledger, and return how many lines of each kind it has.
+
+    Returns:
+        Number of the pass (None where nothing is published), its pins, lines by kind, and the page.
+
+    Raises:
+        Locked: another process extends the ledger.
+    """
     ctx = context(pipeline)
     work = extend(ctx)
     kinds = Counter(ledger_table.lines(ctx.home, columns=("kind",))["kind"].to_list())

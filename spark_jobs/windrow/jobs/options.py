@@ -86,7 +86,7 @@ ReplayLost = Annotated[
     bool,
     typer.Option(
         "--replay-lost",
-        help="Land batches again that a landing table has lost, with --reason; what Kafka has no more becomes a gap.",
+        help="Land batches again that a landing table has lost, with --reason; what Kafka no longer has becomes a gap.",
     ),
 ]
 TrustClock = Annotated[
@@ -99,7 +99,9 @@ TrustClock = Annotated[
 ]
 Reconsider = Annotated[
     str | None,
-    typer.Option(metavar="REASON", help="Judge quarantined records again: the pipeline file or the clock was mended."),
+    typer.Option(
+        metavar="REASON", help="Judge quarantined records again: the pipeline file or the clock was corrected."
+    ),
 ]
 
 # plan, rebuild

@@ -62,13 +62,16 @@ def publish(
         NothingToDo: other runs have published every one of the intervals since.
         Superseded: the same, where a plan was to replace a publication.
     """
+    # read
     judged = judgements.of_plans(ctx.home, planned)
     if not override and (unjudged := [plan for plan in planned if plan.id not in judged]):
         raise BadRequest(f"{unjudged[0].interval} has not been judged, or its verdict was lost: the check comes first")
     ready = [p for p in planned if override or may_publish(judgements.verdict(judged[p.id]))]
     done = _published_before(ctx, ready)
     missing = [plan for plan in ready if plan.id not in done]
+    # compute
     columns = _register_columns(ctx, missing, judged, override) if missing else {}
+    # write
     rows, superseded = list(done.values()), []
     for outcome in _publish_each(ctx, missing, columns):
         if isinstance(outcome, Superseded):  # does not stop the other intervals
@@ -76,7 +79,7 @@ def publish(
         else:
             rows.append(outcome)
             each(outcome)
-    # of all ready plans: a try that was killed after its last commit has not discarded its own
+    # discard those of all ready plans: a try that was killed after its last commit has not discarded its own
     candidates.discard(ctx.home, [plan.id for plan in ready])
     if superseded and not rows:
         if all(plan.supersedes is None for plan in missing):
@@ -205,7 +208,15 @@ def brief(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def execute(pipeline: PipelineName, run: RunKey) -> Mapping[str, Any]:
-    """Publish the passed candidates of a run, and extend the late ledger."""
+    """Publish the passed candidates of a run, and extend the late ledger.
+
+    Raises:
+        BadRequest: the run has recorded no plan, or one was not judged.
+        BalanceBroken: the counts do not add up.
+        NothingToDo, Superseded: other runs have published every one of the intervals since.
+        NeedsSpark: files must be written again, and Spark is switched off.
+        LedgerNotExtended: it is published, and the late ledger is behind.
+    """
     ctx = context(pipeline)
     rows = publish(ctx, recorded_plans(ctx, run, first="join"))
     ledger.extend_after_publication(ctx)

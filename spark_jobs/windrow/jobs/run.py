@@ -59,7 +59,12 @@ class Context:
 
 
 def context(name: str) -> Context:
-    """Return the context of a pipeline, found by name in the folders that the environment names."""
+    """Return the context of a pipeline, found by name in the folders that the environment names.
+
+    Raises:
+        StoreUnsafe: the tables are in a store that lets two writers win the same key.
+        PipelineUnknown, PipelineInvalid: there is no such pipeline, or its file is wrong.
+    """
     places = Places.from_env(os.environ)
     if places.tables:
         store.require_conditional(places.tables)

@@ -1,4 +1,8 @@
-"""Spark session of a job, under spark-submit or in a process of its own."""
+"""Spark session of a job, under spark-submit or in a process of its own.
+
+Every session has the one configuration of `platform.jars`. Under spark-submit the driver ends with the task that
+started it; where Spark is switched off, the job ends with NeedsSpark before anything is read.
+"""
 
 from __future__ import annotations
 

@@ -36,7 +36,11 @@ class Records(NamedTuple):
 
 
 def summarise(ctx: Context, day: date) -> Path:
-    """Write the page of a UTC day; return its path."""
+    """Write the page of a UTC day; return its path.
+
+    Args:
+        day: UTC day; the days before it are shown as a table.
+    """
     end = datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=1)
     records = read(ctx, end - timedelta(days=summary.DAYS), end)
     by_interval = figures(records)
@@ -50,7 +54,15 @@ def summarise(ctx: Context, day: date) -> Path:
 
 
 def read(ctx: Context, start: datetime, end: datetime) -> Records:
-    """Read the records of the intervals that start in `[start, end)`."""
+    """Read the records of the intervals that start in `[start, end)`.
+
+    Args:
+        start: start of the first interval, included.
+        end: not included.
+
+    Returns:
+        Publications that stand, lines of the ledger, null rates by plan id, and intervals that are blocked.
+    """
     home = ctx.home
     standing = publications.standing(publications.registered(home))
     published = {at: row for at, row in sorted(standing.items()) if start <= at < end}

@@ -18,9 +18,9 @@ from windrow.places import Places
 from windrow.platform import jars
 from windrow.platform.conditions import (
     DidNotStart,
-    DiskFull,
     JarsMissing,
     JavaMissing,
+    NoRoom,
     OtherPlatform,
     PlatformNotReady,
     PortTaken,
@@ -45,10 +45,10 @@ __all__ = [
     "AirflowRefused",
     "Broker",
     "DidNotStart",
-    "DiskFull",
     "JarsMissing",
     "JavaMissing",
     "Login",
+    "NoRoom",
     "OtherPlatform",
     "Part",
     "PlatformNotReady",
@@ -84,7 +84,7 @@ class Part:
     log: str
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values for `--json`; uptime in seconds."""
+        """Return plain values for `--json`; uptime in seconds."""
         return {**asdict(self), "uptime": self.uptime.total_seconds() if self.uptime else None}
 
 
@@ -95,7 +95,7 @@ def setup(places: Places, sets: Collection[str] = (), report: jars.Progress = pr
         sets: sets of jars besides those that every installation needs (`jars.SETS`).
 
     Raises:
-        JavaMissing, DiskFull, JarsMissing: the message says what to do.
+        JavaMissing, NoRoom, JarsMissing: the message says what to do.
     """
     jars.ensure(places, report, also=sets)
     jars.warm_up(places, report)

@@ -30,7 +30,7 @@ class JavaMissing(PlatformNotReady):
     """No Java on which both Spark and Kafka run."""
 
 
-class DiskFull(PlatformNotReady):
+class NoRoom(PlatformNotReady):
     """Not enough room on a disk that must be written to."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from windrow.platform.conditions import DiskFull
+from windrow.platform.conditions import NoRoom
 
 
 def require_room(folder: Path, needed: int, variable: str) -> None:
@@ -15,15 +15,13 @@ def require_room(folder: Path, needed: int, variable: str) -> None:
         variable: environment variable that moves the folder, for the message.
 
     Raises:
-        DiskFull: the folder cannot be created, or its disk has too little room.
+        NoRoom: the folder cannot be created, or its disk has too little room.
     """
     move = f"set {variable} to a folder on a disk with room that you may write to."
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
-        raise DiskFull(f"The folder {folder} cannot be made: {problem.strerror}.", move) from problem
+        raise NoRoom(f"The folder {folder} cannot be made: {problem.strerror}.", move) from problem
     free = shutil.disk_usage(folder).free
     if free < needed:
-        raise DiskFull(
-            f"{folder} has {free // 2**20} MB free, {needed // 2**20} MB are needed.", f"make room, or {move}"
-        )
+        raise NoRoom(f"{folder} has {free // 2**20} MB free, {needed // 2**20} MB are needed.", f"make room, or {move}")

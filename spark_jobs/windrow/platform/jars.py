@@ -8,8 +8,8 @@ The jars are put onto the class path (`extraClassPath`), not into `spark.jars`: 
 because nothing is copied or loaded through a second class loader. On a cluster the cache folder must therefore have the
 same path on every worker; docker/ builds it into the image.
 
-Beside the downloads, the `spark` set has a jar of our own: ConditionalLogStore, compiled by the Janino that PySpark
-ships, because a machine may have Java without its compiler.
+In addition to the downloads, the `spark` set has a jar of our own: ConditionalLogStore, compiled by the Janino that
+PySpark ships, because a machine may have Java without its compiler.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def ensure(places: Places, report: Progress = print, also: Collection[str] = ())
         also: sets that are fetched besides those that every installation needs.
 
     Raises:
-        JavaMissing, DiskFull, JarsMissing: the message says what to do; a retry keeps what has been downloaded.
+        JavaMissing, NoRoom, JarsMissing: the message says what to do; a retry keeps what has been downloaded.
     """
     java = find_java(os.environ)
     target = folder(places)
@@ -228,7 +228,7 @@ def _fetch_set(java: Path, name: str, downloads: Path, staging: Path, report: Pr
 
 
 def _compile_log_store(java: Path, jars: Path) -> None:
-    """Compile ConditionalLogStore into a jar of its own beside the others."""
+    """Compile ConditionalLogStore into a jar of its own next to the others."""
     spark = spark_home() / "jars"
     compiler = os.pathsep.join(
         str(jar) for name in ("janino", "commons-compiler") for jar in spark.glob(f"{name}-*.jar")

@@ -44,7 +44,11 @@ class EarlierInterval(NamedTuple):
 
 
 def as_earlier(plan: Plan, numbers: Numbers) -> EarlierInterval:
-    """Return a candidate that may be published as history for later intervals of its run."""
+    """Return a candidate that may be published as history for later intervals of its run.
+
+    Args:
+        numbers: measures of the candidate.
+    """
     return EarlierInterval(plan.config_hash, Earlier(*_labels(numbers)), volumes_of(numbers))
 
 

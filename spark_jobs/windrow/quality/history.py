@@ -1,7 +1,7 @@
 """The label rate of an interval compared with the intervals published before it: a distance in standard deviations.
 
 Only rows whose list of labels is known to be complete count, in this interval and in the earlier ones: positives of a
-silent or forced stretch have no negatives beside them, and a rate over them would be 1. Earlier intervals count by
+silent or forced stretch come without negatives, and a rate over them would be 1. Earlier intervals count by
 their rows.
 
     spread²  variance of the earlier rates beyond chance, over intervals with at least a tenth of the usual rows:

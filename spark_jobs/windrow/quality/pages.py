@@ -72,7 +72,12 @@ def write(
 
 
 def forget(pipeline: str, report_folder: Path, before: date) -> int:
-    """Delete the pages of the days before a day; returns the number of days deleted."""
+    """Delete the pages of the days before a day; returns the number of days deleted.
+
+    Args:
+        report_folder: reports of the pipeline.
+        before: first UTC day that is kept.
+    """
     site = Path(report_folder) / "data_docs"
     if not site.is_dir():
         return 0

@@ -29,7 +29,11 @@ def strip_words(cells: Sequence[Cell]) -> str:
 
 
 def strip(cells: Sequence[Cell]) -> Markup:
-    """Return a strip, oldest on the left; one path per state."""
+    """Return a strip, oldest on the left; one path per state.
+
+    Returns:
+        Inline SVG; empty without a cell.
+    """
     if not cells:
         return Markup()
     step = _CELL + _GAP

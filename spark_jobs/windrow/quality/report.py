@@ -8,7 +8,11 @@ from windrow.quality.verdicts import Judgement
 
 
 def rows(judgement: Judgement) -> list[dict[str, Any]]:
-    """Return a judgement as rows of `schemas.QUALITY`."""
+    """Return a judgement as rows of `schemas.QUALITY`.
+
+    Returns:
+        One row per expectation.
+    """
     return [
         {
             "plan": judgement.plan,

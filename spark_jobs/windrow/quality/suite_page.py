@@ -19,7 +19,15 @@ _HANDLERS = re.compile(r'(?i)\son[a-z]+="[^"]*"')
 
 
 def suite_page(validated: Any, suite: str) -> str:
-    """Return the page of a suite's validation result. It links to the interval's page, `index.html` in its folder."""
+    """Return the page of a suite's validation result. It links to the interval's page, `index.html` in its folder.
+
+    Args:
+        validated: result of a suite; tracebacks are taken out of it.
+        suite: its name, for the title.
+
+    Returns:
+        A whole HTML page without scripts.
+    """
     renderer, view = _renderer()
     for result in validated.results:
         _drop_tracebacks(result.exception_info)
@@ -41,7 +49,12 @@ def _renderer() -> tuple[Any, Any]:
 
 
 def standing_alone(page: str, title: str) -> str:
-    """Return the page without scripts, event handlers and links to elsewhere, with our style sheet in it."""
+    """Return the page without scripts, event handlers and links to elsewhere, with our style sheet in it.
+
+    Args:
+        page: a whole HTML page of Great Expectations.
+        title: plain text; it is escaped.
+    """
     page = _ELSEWHERE.sub(r"\1", _HANDLERS.sub("", _ELEMENTS.sub("", page)))
     style = html.render("great_expectations.css")
     head = f"<title>{escape(title)}</title><style>{style}</style>"

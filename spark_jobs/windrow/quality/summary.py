@@ -102,7 +102,12 @@ def write(
     pipeline: str, day: date, intervals: Sequence[tuple[datetime, Figures]], days: Sequence[tuple[date, Figures]],
     report_folder: Path,
 ) -> Path:  # fmt: skip
-    """Write the page of a day, and the front page if no newer day has a page; returns the path of the day's page."""
+    """Write the page of a day, and the front page if no newer day has a page; returns the path of the day's page.
+
+    Args:
+        intervals: start → figures, of the intervals of the day.
+        days: figures of the days up to this one, oldest first.
+    """
     folder = Path(report_folder) / "summary"
     folder.mkdir(parents=True, exist_ok=True)
     text = page(pipeline, day, intervals, days, earlier=_written(folder))
@@ -114,7 +119,11 @@ def write(
 
 
 def forget(report_folder: Path, before: date) -> int:
-    """Delete the pages of the days before a day; returns how many."""
+    """Delete the pages of the days before a day; returns how many.
+
+    Args:
+        before: first UTC day that is kept.
+    """
     folder = Path(report_folder) / "summary"
     old = [name for name in _written(folder) if name < before.isoformat()]
     for name in old:

@@ -103,7 +103,14 @@ class Judgement:
 
 
 def explain_failure(judgement: Judgement) -> str:
-    """Explain why an interval is not published: each blocking result, plan, report, and the next move."""
+    """Explain why an interval is not published: each blocking result, plan, report, and the next move.
+
+    Args:
+        judgement: one that may not publish.
+
+    Returns:
+        Several lines.
+    """
     lines = [
         f"{judgement.pipeline} {judgement.interval} is not published, {judgement.line}",
         *(line for result in judgement.blocking for line in _explained(result)),

@@ -28,7 +28,7 @@ class Report:
         return not self.mismatches
 
     def to_json(self) -> dict[str, object]:
-        """As plain values for `--json`."""
+        """Return plain values for `--json`."""
         return {
             "scenario": self.title,
             "path": str(self.path),

@@ -198,7 +198,7 @@ def _failed(seen: Seen) -> list[Finding]:
     else:
         failed = list(seen.failed)
     return [
-        Finding(Status.FAILING, f"the newest run of {dag} failed: its log says why; mend it and clear the run")
+        Finding(Status.FAILING, f"the newest run of {dag} failed: its log says why; fix it and clear the run")
         for dag in failed
     ]
 

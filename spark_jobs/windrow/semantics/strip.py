@@ -36,12 +36,12 @@ class CellState(Enum):
 
     @property
     def word(self) -> str:
-        """For people."""
+        """Word shown to people."""
         return self.value[0]
 
     @property
     def letter(self) -> str:
-        """For a strip in a terminal."""
+        """Letter of a strip in a terminal."""
         return self.value[1]
 
 

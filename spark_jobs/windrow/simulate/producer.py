@@ -30,7 +30,7 @@ class TopicUnfit(RuntimeError):
     """A topic exists with other settings than requested."""
 
 
-class BrokerUnreachable(ConnectionError):
+class ProducerUnreachable(ConnectionError):
     """No broker answers at the bootstrap address. A retry may help."""
 
 
@@ -86,7 +86,7 @@ def create_topics(
 
     Raises:
         TopicUnfit: an existing topic has another number of partitions or another kind of timestamps.
-        BrokerUnreachable: no answer.
+        ProducerUnreachable: no answer.
     """
     stamps = "LogAppendTime" if append_time else "CreateTime"
     settings = {
@@ -100,7 +100,7 @@ def create_topics(
     try:
         there = admin.list_topics(timeout=timeout_s).topics
     except KafkaException as problem:
-        raise BrokerUnreachable(
+        raise ProducerUnreachable(
             f"No Kafka broker answers at {bootstrap} ({problem.args[0].str()}). Is it up "
             f"(`windrow status`), and is WINDROW_KAFKA its address? Then try again."
         ) from problem

@@ -72,6 +72,7 @@ def _made(node: exp.Expr, names: Names) -> pl.Expr:
 
 def _name(node: exp.Expr, names: Names) -> pl.Expr:
     """A column, or a field of a lambda's variable."""
+    # the parser reads `e.action` as a column of a table `e`, also where `e` is a lambda's variable or a struct
     path = [part.name for part in node.find_all(exp.Identifier)]
     found = names(node.name) if len(path) == 1 else names(".".join([node.args["table"].name, node.name]))
     if found is None:
@@ -131,6 +132,7 @@ def _case(node: exp.Expr, names: Names) -> pl.Expr:
         raise _NotListed(node.sql())
     default: exp.Expr | None = node.args.get("default")
     chosen = pl.lit(None) if default is None else _made(default, names)
+    # from the last branch outwards, so that the first condition that is true decides, as in SQL
     for branch in reversed(node.args["ifs"]):
         chosen = pl.when(_made(branch.this, names)).then(_made(branch.args["true"], names)).otherwise(chosen)
     return chosen
@@ -161,7 +163,7 @@ def _is(node: exp.Expr, names: Names) -> pl.Expr:
 
 
 def _cast(node: exp.Expr, names: Names) -> pl.Expr:
-    """Of a count or a condition to a number: no such cast fails or rounds."""
+    """Return a count or a condition cast to a number; such a cast neither fails nor rounds."""
     of: exp.Expr = node.this.unnest()
     to = node.args["to"].sql().upper()
     if to not in _NUMBERS or not isinstance(of, (exp.ArraySize, *_PREDICATES)):

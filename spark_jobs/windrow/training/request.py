@@ -140,7 +140,7 @@ def duration(name: str, value: timedelta | str | None) -> timedelta | None:
     """Return an argument as a duration.
 
     Raises:
-        WrongRequest: the text is no duration.
+        WrongRequest: the text is not a duration.
     """
     try:
         return parse_duration(value) if isinstance(value, str) else value

@@ -1,4 +1,4 @@
-"""Conditions over a list of conditions."""
+"""Conditions over a list of conditions; an empty list gives a condition too, never an error."""
 
 from __future__ import annotations
 

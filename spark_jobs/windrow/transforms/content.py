@@ -56,7 +56,15 @@ def hashed(rows: DataFrame, pipeline: Pipeline) -> DataFrame:
 
 
 def compared(published: DataFrame, rebuilt: DataFrame) -> DataFrame:
-    """Two results of `hashed` side by side, one row per interval and row id: published as `a`, rebuilt as `b`."""
+    """Two results of `hashed` side by side, one row per interval and row id: published as `a`, rebuilt as `b`.
+
+    Args:
+        published: rows of `hashed`.
+        rebuilt: rows of `hashed`.
+
+    Returns:
+        A full outer join: interval, row id, and the other columns as `a.…` and `b.…`; the missing side is null.
+    """
     return published.alias("a").join(rebuilt.alias("b"), on=[INTERVAL, *ROW_ID], how="full_outer")
 
 

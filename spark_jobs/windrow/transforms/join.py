@@ -42,7 +42,12 @@ from windrow.transforms.streams import Inputs, is_unreadable
 
 
 def join_plans(pipeline: Pipeline, plans: Sequence[Plan], read: Inputs) -> DataFrame:
-    """Return the candidate rows of a run's plans (columns: see `join`)."""
+    """Return the candidate rows of a run's plans (columns: see `join`).
+
+    Args:
+        plans: of one run, oldest interval first.
+        read: left and right rows that `io.training.inputs.read` has read for them.
+    """
     rights = {name: rows.kept for name, rows in read.rights.items()}
     return join(read.left.kept, rights, read.doubtful, pipeline, facts_of(pipeline, plans, read.gaps))
 
@@ -113,7 +118,26 @@ def doubtful_rows(landing: DataFrame, stream: RightStream, pipeline: Pipeline, l
 
 
 def is_doubtful(stream: RightStream) -> Column:
-    """Whether a row may be one of the stream that could not be read, as a whole or by this stream alone."""
+    """Whether a row may be one of the stream that could not be read, as a whole or by this stream alone.
+
+    Quarantined: a view and perhaps a click; landed: a click whose price, a column of the stream, was unreadable.
+
+    >>> from types import SimpleNamespace
+    >>> stream = SimpleNamespace(where="action = 'click'", columns={"action": "string", "price": "int"}, role="feature")
+    >>> rows = spark.sql('''select *, timestamp'2026-11-01' as _event_time from values ('view', 'malformed', null),
+    ...     (null, 'malformed', null), ('click', null, '{"price": "wrong_type"}'), ('click', null, null)
+    ...     as r(action, _quarantined, _unreadable)''')
+    >>> rows.select("action", "_quarantined", is_doubtful(stream).alias("doubtful")).show()
+    +------+------------+--------+
+    |action|_quarantined|doubtful|
+    +------+------------+--------+
+    |  view|   malformed|   false|
+    |  NULL|   malformed|    true|
+    | click|        NULL|    true|
+    | click|        NULL|   false|
+    +------+------------+--------+
+    <BLANKLINE>
+    """
     quarantined = F.col(QUARANTINED).isNotNull()
     return (quarantined & is_meant(stream)) | (~quarantined & is_unreadable(stream))
 
@@ -179,8 +203,10 @@ def _with_matches(
     windows = rows.withColumns(  # computed once per row, not once per label
         {"_lo": F.col(EVENT_TIME) - F.lit(stream.window.before), "_hi": F.col(EVENT_TIME) + F.lit(stream.window.after)}
     )
+    # plain equality: a left row with a null in its key meets no group, and a left row meets at most one
     joined = windows.alias("_left").join(grouped.alias("_right"), on=on, how="left")
     lo, hi = F.col("_lo"), F.col("_hi")
+    # no label is an empty array, never null, so that `size(clicks)` in a derived label is 0
     matches = F.coalesce(cut(F.col("_group"), F.col("_times"), lo, hi), F.array().cast(_array_type(grouped)))
     doubted = F.lit(False) if doubts is None else _is_doubted(lo, hi, pipeline)
     return joined.select("_left.*", matches.alias(stream.name), doubted.alias(f"_doubt_{stream.name}")).drop(
@@ -191,6 +217,7 @@ def _with_matches(
 def _is_doubted(lo: Column, hi: Column, pipeline: Pipeline) -> Column:
     """Whether one of `_doubts` can have been in the window."""
     logged_from = lo - F.lit(pipeline.max_skew)
+    # a label without an event time may be of any time up to that of its record plus `max_skew`
     any_is = F.exists(
         "_doubts",
         lambda d: F.when(d["at"].isNull(), d["logged_at"].isNull() | (d["logged_at"] >= logged_from)).otherwise(
@@ -216,6 +243,7 @@ def cut(group: Column, times: Column, lo: Column, hi: Column) -> Column:
     """
     # most groups are inside the window as a whole or outside of it: two comparisons then, and no search
     first, last = F.try_element_at(times, F.lit(1)), F.try_element_at(times, F.lit(-1))
+    # both ends are in: an event at `hi` itself is before the next microsecond, the finest step of an instant
     begin, end = _how_many_before(times, lo), _how_many_before(times, hi + F.lit(MICROSECOND))
     return (
         F.when((first >= lo) & (last <= hi), group)

@@ -55,7 +55,11 @@ def count_by_partition(rows: DataFrame, pipeline: Pipeline, topic: str) -> DataF
 
 
 def counts_of(rows: Iterable[Row]) -> dict[int, Counts]:
-    """Rows of `count_by_partition` as values, by partition."""
+    """Rows of `count_by_partition` as values, by partition.
+
+    Args:
+        rows: collected; one per partition with at least one row in the batch.
+    """
     return {
         row[PARTITION]: Counts(
             row["landed"],
@@ -125,7 +129,12 @@ def around_gaps(rows: DataFrame, gaps: Mapping[int, Sequence[Offsets]]) -> DataF
 
 
 def neighbours_of(rows: Iterable[Row], gaps: Mapping[int, Sequence[Offsets]]) -> dict[tuple[int, Offsets], Neighbours]:
-    """Rows of `around_gaps` as values, by partition and gap; also for gaps without a good row around them."""
+    """Rows of `around_gaps` as values, by partition and gap; also for gaps without a good row around them.
+
+    Args:
+        rows: collected.
+        gaps: partition → its gaps.
+    """
     return {(partition, gap): Neighbours() for partition, found in gaps.items() for gap in found} | {
         (row["partition"], (row["start"], row["until"])): Neighbours(
             _instant(row["newest_us"]), _instant(row["next_us"]), _instant(row["next_record_us"])

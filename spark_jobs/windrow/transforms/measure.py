@@ -120,7 +120,15 @@ def repeated_row_ids(candidates: DataFrame) -> DataFrame:
 
 
 def left_duplicates(left: StreamRows, length: timedelta) -> DataFrame:
-    """One row per interval: `left_duplicate`, the producer's retries."""
+    """One row per interval: `left_duplicate`, the producer's retries.
+
+    Args:
+        left: left rows of whole intervals.
+        length: of an interval.
+
+    Returns:
+        `_interval`, `left_duplicate` (bigint); an interval without retries has no row.
+    """
     rows = left.duplicates.withColumn(INTERVAL, interval_of(F.col(EVENT_TIME), length))
     return rows.groupBy(INTERVAL).agg(F.count(F.lit(1)).alias("left_duplicate"))
 
@@ -155,10 +163,12 @@ def right_counts(
         ),
     ]
     rows = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), seen)
+    # a right row counts once per interval, however often it was matched: a set bit stays one bit
     is_a = {kind: F.col("_was") == kind for kind in ("read", "duplicate", "matched")} | {"filtered": F.col("_filtered")}
     words = _by_word(rows, INTERVAL).agg(
         *[F.coalesce(F.bit_or(F.when(is_it, _bit())), F.lit(0)).alias(kind) for kind, is_it in is_a.items()]
     )
+    # what is left of the read bits; a row in two of the other sets counts twice, and then the balance does not add up
     used = F.col("matched").bitwiseOR(F.col("duplicate")).bitwiseOR(F.col("filtered"))
     unmatched = F.col("read").bitwiseAND(F.bitwise_not(used))
     counted = {**{kind: F.col(kind) for kind in is_a}, "unmatched": unmatched}
@@ -167,6 +177,7 @@ def right_counts(
 
 def _by_word(rows: DataFrame, by: str) -> GroupedData:
     """Group by words of 64 offsets: neighbouring rows are combined before they are shuffled."""
+    # 64 rows in one word of bits: what is shuffled is a few words per partition, not one row per row id
     *topic_partition, offset = ROW_ID
     return rows.groupBy(by, *topic_partition, F.shiftright(offset, 6))
 
@@ -207,6 +218,7 @@ def conflicts(rows: StreamRows, intervals: Sequence[datetime], length: timedelta
     winner = F.array_min("_claims")["payload"]
     other = F.size(F.filter(payloads, lambda payload: payload != winner))
     ids = events.select(INTERVAL, "_event_id", other.alias("_other")).groupBy(INTERVAL, "_event_id")
+    # of the event times of one id, all but one contradict it
     per_id = ids.agg(F.sum("_other").alias("_other"), (F.count(F.lit(1)) - 1).alias("_times"))
     return per_id.groupBy(INTERVAL).agg(F.sum(F.col("_other") + F.col("_times")).alias("conflict"))
 

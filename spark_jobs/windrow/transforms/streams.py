@@ -80,7 +80,11 @@ def divided_by(rows: StreamRows, repeated: DataFrame) -> StreamRows:
 
 
 def without_repeats(rows: StreamRows) -> StreamRows:
-    """Return the same rows for a stretch in which no event id repeats, so that no rows have to be compared."""
+    """Return the same rows for a stretch in which no event id repeats, so that no rows have to be compared.
+
+    Args:
+        rows: of a stretch that the caller has found free of repeated event ids.
+    """
     return _without_duplicates(rows.read, rows.stream)
 
 
@@ -89,6 +93,9 @@ def claims_of(read: DataFrame, stream: Stream) -> DataFrame:
 
     Eight bytes per row are shuffled instead of the id. Two ids with one hash only cost a comparison: what is a
     duplicate is decided by the ids themselves.
+
+    Args:
+        read: rows of the stream with `_filtered`.
     """
     event_id = F.col(str(stream.event_id))
     return read.where(~F.col("_filtered") & event_id.isNotNull()).withColumn("_hash", F.xxhash64(event_id))
@@ -139,14 +146,39 @@ def is_unreadable(stream: Stream) -> Column:
 
 
 def is_keyless(stream: Stream) -> Column:
-    """Whether a row lacks a part of the key without which it is no label; false for other streams."""
+    """Whether a row lacks a part of the key without which it is no label; false for other streams.
+
+    >>> rows = spark.sql("select * from values (1, 'x'), (1, null), (null, null) as r(user, item)")
+    >>> label, feature = (RightStream.model_construct(role=role, key=("user", "item")) for role in ("label", "feature"))
+    >>> rows.select("*", is_keyless(label).alias("label"), is_keyless(feature).alias("feature")).show()
+    +----+----+-----+-------+
+    |user|item|label|feature|
+    +----+----+-----+-------+
+    |   1|   x|false|  false|
+    |   1|NULL| true|  false|
+    |NULL|NULL| true|  false|
+    +----+----+-----+-------+
+    <BLANKLINE>
+    """
     if isinstance(stream, RightStream) and stream.role == "label":
         return any_of(F.col(name).isNull() for name in stream.key)
     return F.lit(False)
 
 
 def overlaps(names: Column, columns: Iterable[str]) -> Column:
-    """Whether an array of column names, or null, names one of the columns."""
+    """Whether an array of column names, or null, names one of the columns.
+
+    >>> rows = spark.sql("select * from values (array('price', 'colour')), (array('size')), (null) as r(names)")
+    >>> rows.withColumn("overlaps", overlaps(F.col("names"), ["user", "price"])).show()
+    +---------------+--------+
+    |          names|overlaps|
+    +---------------+--------+
+    |[price, colour]|    true|
+    |         [size]|   false|
+    |           NULL|   false|
+    +---------------+--------+
+    <BLANKLINE>
+    """
     return F.coalesce(F.arrays_overlap(names, F.array(*[F.lit(name) for name in columns])), F.lit(False))
 
 

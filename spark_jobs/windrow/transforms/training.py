@@ -40,7 +40,15 @@ def candidate_rows(rows: DataFrame, pipeline: Pipeline, numbers: Mapping[str, in
 
 
 def training_rows(candidates: DataFrame, numbers: Mapping[str, int]) -> DataFrame:
-    """Training rows of candidates: paired rows only, with their publication numbers (plan id → number) and dates."""
+    """Training rows of candidates: paired rows only, with their publication numbers (plan id → number) and dates.
+
+    Args:
+        candidates: candidate rows, unpaired ones too.
+        numbers: plan id → publication number, of every plan among the candidates.
+
+    Returns:
+        Columns in the order of the training table; unpaired rows are left out.
+    """
     added = {PUBLICATION: number_of_plan(numbers), DATE: F.to_date(INTERVAL)}
     paired = candidates.where(F.col(PAIRED))
     return paired.select(*[added.get(c, F.col(c)).alias(c) for c in training_columns(candidates.columns)])

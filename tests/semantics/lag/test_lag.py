@@ -16,7 +16,6 @@ from windrow.semantics.records import RowId
 
 ZERO = timedelta(0)
 CLOCKS = (SLOWEST, FASTEST, NEWEST, idle(30), wall())
-WAITS = (SLOWEST, NEWEST)
 
 
 def served(offset: int, event_at: float, who: str | None = "a", *, partition: int = 0, logged: float = -1) -> Event:

@@ -38,4 +38,4 @@ def demo() -> None:
     print_results(prepared)
     if wrong:
         raise FigureOff("these figures are off:\n" + "\n".join(f"  {line}" for line in wrong))
-    console.print("\nevery figure is what the truth of the input says", style="bold")
+    console.print("\nevery figure matches the known input", style="bold")

@@ -1,4 +1,4 @@
-"""Watch the scheduler land and publish the demo's input."""
+"""Watch the scheduler land and publish the demo's input. It ends when every interval is published, or with a reason."""
 
 from __future__ import annotations
 

@@ -82,7 +82,15 @@ def refuse_cut_commit(path: str, version: int) -> None:
 
 
 def of_log(path: str, error: Exception) -> TableDamaged:
-    """Return what is wrong with a log that delta-rs cannot read: the first damaged file, and the way out."""
+    """Return what is wrong with a log that delta-rs cannot read: the first damaged file, and the way out.
+
+    Args:
+        path: location of the table.
+        error: what delta-rs raised.
+
+    Returns:
+        An error to raise; nothing is raised here.
+    """
     log = f"{path}/_delta_log"
     names = {file.name for file in store.listed(log)}
     broken = next(_broken(log, names), None)

@@ -27,7 +27,7 @@ _TRUNCATED = timedelta(milliseconds=1)
 
 
 class Range(NamedTuple):
-    """Files whose column can lie in [least, most]; None is no bound. Files without statistics qualify.
+    """Files whose column can lie in [least, most]; None means unbounded. Files without statistics qualify.
 
     A partition column has one value per file.
     """
@@ -76,13 +76,28 @@ class Lookup:
         """Return the rows that `wanted` selects (None: all), from the files that can meet every condition.
 
         A column that a file lacks is null; one that the table lacks is left out of the rows.
+
+        Args:
+            columns: names, of which unknown ones and repetitions are ignored.
+            wanted: which rows; None for all.
+            conditions: which files are opened; rows are not filtered by them.
+
+        Raises:
+            TableDamaged: a data file is missing or cut.
         """
         return self._rows(self.paths(conditions), columns, wanted)
 
     def read_files(
         self, paths: Sequence[str], columns: Iterable[str], wanted: pc.Expression | None
     ) -> dict[str, pa.Table]:
-        """Return the rows that `wanted` selects (None: all) of each of these files, by path, as `read` does."""
+        """Return the rows that `wanted` selects (None: all) of each of these files, by path, as `read` does.
+
+        Args:
+            paths: of files of this version, as `paths` returns them.
+
+        Raises:
+            TableDamaged: a data file is missing or cut.
+        """
         if not paths:
             return {}
         found: dict[str, list[pa.RecordBatch]] = {path: [] for path in paths}
@@ -98,6 +113,12 @@ class Lookup:
         """Yield the wanted rows of each file that has any, files with the greatest `by` first.
 
         For columns without statistics: the caller stops when it has found its row.
+
+        Args:
+            by: column whose greatest value orders the files.
+
+        Raises:
+            TableDamaged: a data file is missing or cut.
         """
         paths = self.paths(conditions, by)
         for path in reversed(paths):
@@ -108,6 +129,9 @@ class Lookup:
         """Return the files that can meet every condition, sorted by their greatest value of the column `order`.
 
         They are not sorted without `order`, or where the log has no statistics of it.
+
+        Returns:
+            Paths relative to the table.
         """
         files = self.files
         for condition in conditions:
@@ -119,7 +143,14 @@ class Lookup:
         return [str(path) for path in files["path"].to_pylist()]
 
     def rows_within(self, span: Range) -> int:
-        """Estimate how many rows have an instant within `span`, as if the rows of a file were spread evenly."""
+        """Estimate how many rows have an instant within `span`, as if the rows of a file were spread evenly.
+
+        Args:
+            span: both bounds set.
+
+        Returns:
+            Rows of files that can hold such an instant; where the log has no statistics of it, all of theirs.
+        """
         files = self.files.filter(_possible(self.files, span))
         least, most = f"min.{span.column}", f"max.{span.column}"
         if not {least, most} <= set(files.column_names):
@@ -157,7 +188,12 @@ def opened(path: str) -> Lookup | None:
 
 
 def equal(column: str, value: Any) -> pc.Expression:
-    """Condition: the column has exactly this value. A null equals nothing."""
+    """Condition: the column has exactly this value. A null equals nothing.
+
+    Args:
+        column: name of the column.
+        value: what a row must have there; not None.
+    """
     return pc.field(column) == pc.scalar(value)
 
 

@@ -50,7 +50,12 @@ def rows(spark: SparkSession, path: str, *either: Sequence[Condition]) -> DataFr
 
 
 def can_hold(path: str, *either: Sequence[Condition]) -> bool:
-    """Return whether any file can meet every condition of one of the alternatives; only the log is read."""
+    """Return whether any file can meet every condition of one of the alternatives; only the log is read.
+
+    Args:
+        path: location of the table; one that is not there holds nothing.
+        either: alternatives, each a list of conditions of one file.
+    """
     table = lookup.opened(path)
     return table is not None and bool(_paths(table, either))
 

@@ -88,6 +88,7 @@ def staged(rows: DataFrame, numbers: Mapping[Plan, int], root: str) -> Iterator[
     without_day = rows.drop(DATE)
     try:
         (
+            # a copy of the number names the folders, because Spark takes a partition column out of the files
             without_day.withColumn(_NUMBER, F.col(PUBLICATION))
             .sortWithinPartitions(_NUMBER, *ROW_ORDER)
             .write.mode("overwrite")
@@ -104,7 +105,14 @@ def staged(rows: DataFrame, numbers: Mapping[Plan, int], root: str) -> Iterator[
 
 
 def files_in(folder: str) -> tuple[DataFile, ...]:
-    """Return the Parquet files that Spark has written directly into a folder, by name."""
+    """Return the Parquet files that Spark has written directly into a folder, by name.
+
+    Args:
+        folder: location; files in folders below are left out.
+
+    Returns:
+        Each with rows, size and statistics from its footer.
+    """
     names = [file.name for file in store.listed(folder) if file.name.endswith(".parquet") and "/" not in file.name]
     return tuple(DataFile.read(f"{folder}/{name}") for name in names)
 
@@ -123,9 +131,14 @@ def removals(table: DeltaTable, interval: Interval, now: datetime) -> list[Remov
     """Return log entries that take an interval's rows out of the table; None where a file holds other rows too.
 
     Such a file, which compaction writes, must be rewritten instead.
+
+    Args:
+        interval: one interval of the table's grid.
+        now: time of the removal in the log.
     """
     low, high, day = f"min.{INTERVAL}", f"max.{INTERVAL}", f"{interval.start:%Y-%m-%d}"
     found = files_with(table, interval)
+    # a file with one interval has equal bounds; unknown bounds are treated as several intervals
     if any(file[low] != file[high] or file[low] is None for file in found):
         return None
     return [files.remove_action(file["path"], file["size_bytes"], day, now) for file in found]

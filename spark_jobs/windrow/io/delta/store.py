@@ -48,7 +48,11 @@ def may_exist(location: str) -> bool:
 
 
 def stat(location: str) -> StoredFile | None:
-    """Return the file at a location, or None. Its name is the last part of the location."""
+    """Return the file at a location, or None. Its name is the last part of the location.
+
+    Args:
+        location: folder, `/` and name of one file.
+    """
     folder, name = location.rsplit("/", 1)
     if not may_exist(folder):
         return None
@@ -60,7 +64,11 @@ def stat(location: str) -> StoredFile | None:
 
 
 def sizes(folder: str, names: Sequence[str]) -> dict[str, int]:
-    """Return name → bytes of those files directly in a folder that are there. A store is asked once."""
+    """Return name → bytes of those files directly in a folder that are there. A store is asked once.
+
+    Args:
+        names: of files; at least one for a store.
+    """
     if not is_remote(folder):
         return {name: os.stat(f"{folder}/{name}").st_size for name in names if os.path.exists(f"{folder}/{name}")}
     wanted = set(names)
@@ -109,6 +117,10 @@ def copy(source: str, target: str) -> None:
     """Give the file at `source` another name, replacing an older file of that name in a single step.
 
     A folder gets a link, and a store copies without a byte passing through this process.
+
+    Args:
+        source: location of a file.
+        target: of a store, in the same bucket.
     """
     root = _root(source) if is_remote(source) else os.path.commonpath([source, target])
     obstore.copy(_store(root), source.removeprefix(root).lstrip("/"), target.removeprefix(root).lstrip("/"))
@@ -125,7 +137,12 @@ def create(location: str, content: bytes) -> bool:
 
 
 def put(source: str, location: str) -> None:
-    """Move a file of this machine to a location, where it is whole or not at all."""
+    """Move a file of this machine to a location, where it is whole or not at all.
+
+    Args:
+        source: path on this machine; it is gone afterwards.
+        location: in a folder or a store; a file there is replaced.
+    """
     if is_remote(location):
         root = _root(location)
         with open(source, "rb") as file:
@@ -140,6 +157,9 @@ def replace(location: str, content: bytes, tag: str | None) -> str | None:
     """Write a file in a store if it still has this tag, or with None if it is not there; return its new tag.
 
     None is returned where another writer was faster. A folder has no such operation.
+
+    Args:
+        tag: what `tagged` returned with the content that is replaced.
     """
     root = _root(location)
     mode: Any = "create" if tag is None else {"e_tag": tag}
@@ -162,7 +182,11 @@ def tagged(location: str) -> tuple[bytes, str | None]:
 
 
 def remove(folder: str, names: Collection[str]) -> int:
-    """Delete files below a folder; return how many, without those that are gone already."""
+    """Delete files below a folder; return how many, without those that are gone already.
+
+    Args:
+        names: relative to the folder.
+    """
     if not names or not may_exist(folder):
         return 0
     present = set(names) & {file.name for file in listed(folder)}

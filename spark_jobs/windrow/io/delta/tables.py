@@ -83,7 +83,11 @@ def data_files(table: DeltaTable) -> pa.Table:
 
 
 def rows_by(table: DeltaTable, partition: str) -> dict[Any, int]:
-    """Return value of a partition column → rows in its files, from the log alone."""
+    """Return value of a partition column → rows in its files, from the log alone.
+
+    Args:
+        partition: name of a partition column.
+    """
     counts: dict[Any, int] = {}
     files = data_files(table)
     for value, rows in zip(files[f"partition.{partition}"].to_pylist(), files["num_records"].to_pylist(), strict=True):
@@ -115,6 +119,9 @@ def of_plans(column: str, plans: Sequence[Plan]) -> list[Filter]:
     """Return filters for the rows of these plans; `column` holds the plan id.
 
     They name the interval too: files have narrow bounds of it, while the bounds of a random id exclude no file.
+
+    Returns:
+        Alternatives, of which each is a list of conditions that must hold together.
     """
     return [(column, "in", [plan.id for plan in plans]), ("interval", "in", [plan.interval.start for plan in plans])]
 

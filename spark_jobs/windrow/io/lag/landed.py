@@ -42,5 +42,13 @@ class LandedRecords:
         return inputs.with_columns(landed.where(F.col(BATCH) <= self.pins.get(topic, 0)), schema)
 
     def of_stream(self, stream: Stream, first: datetime, last: datetime) -> DataFrame:
-        """Return the landing rows of a stream's topics from the files that can hold event times in [first, last]."""
+        """Return the landing rows of a stream's topics from the files that can hold event times in [first, last].
+
+        Args:
+            first: oldest event time, included.
+            last: newest event time, included.
+
+        Returns:
+            Landing rows up to the pins; whole files are read, so rows with times outside can come along.
+        """
         return inputs.landed_of(self.spark, self.home, stream, self.pins, inputs.within(first, last))

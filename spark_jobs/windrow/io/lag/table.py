@@ -78,7 +78,14 @@ def read(home: Home, columns: Iterable[str] | None = None) -> list[ImpactRow]:
 
 
 def clock_readings(home: Home, begin: datetime) -> list[ClockReading]:
-    """Return the clock as each landing run from `begin` on left it, in the order of observations."""
+    """Return the clock as each landing run from `begin` on left it, in the order of observations.
+
+    Args:
+        begin: landing time of the first run, included.
+
+    Returns:
+        One reading per landing run, with the partitions of the topics that the pipeline file names.
+    """
     rows = tables.read(home.table(Table.CLOCK), columns=_CLOCK_COLUMNS, filters=[("landed_at", ">=", begin)])
     return readings_of(row for row in rows if row["topic"] in home.pipeline.topics)
 

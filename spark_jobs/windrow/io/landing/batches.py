@@ -87,7 +87,12 @@ def append(rows: DataFrame, path: str, batch: Batch) -> None:
 
 
 def committed(path: str, number: int) -> Committed | None:
-    """Return the landing commit with this batch number, and its account; None if it is not in the log."""
+    """Return the landing commit with this batch number, and its account; None if it is not in the log.
+
+    Args:
+        path: location of the landing table.
+        number: of the batch.
+    """
     table, account = tables.opened(path), None
     for commit, fields in _messages(table) if table is not None else ():
         if fields["windrow"] == "account":
@@ -106,7 +111,12 @@ def _messages(table: DeltaTable) -> Iterator[tuple[tables.Commit, dict[str, Any]
 
 
 def append_account(path: str, account: Account) -> None:
-    """Record the account of a committed batch, in a commit without rows. The caller holds the landing lock."""
+    """Record the account of a committed batch, in a commit without rows. The caller holds the landing lock.
+
+    Args:
+        path: location of the landing table, which has the batch.
+        account: what the undelivered offsets of the batch are.
+    """
     table = tables.opened(path)
     assert table is not None, "a committed batch has a table"
     message = account.to_json()
@@ -174,7 +184,14 @@ def refuse_lost(home: Home, clock: Sequence[ClockRow]) -> None:
 
 
 def rows_of(spark: SparkSession, path: str, number: int) -> DataFrame:
-    """Return the landing rows of a committed batch."""
+    """Return the landing rows of a committed batch.
+
+    Args:
+        path: location of the landing table, which has the batch.
+
+    Returns:
+        One row per record, in no order; columns of newer releases are null where the table lacks them.
+    """
     rows = scan.rows(spark, path, (Range(BATCH, number, number),))
     assert rows is not None, "a committed batch has a table"
     return _with_newer_columns(rows).where(F.col(BATCH) == number)

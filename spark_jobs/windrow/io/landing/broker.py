@@ -150,8 +150,8 @@ def _offsets(
     found = {tp.partition: future.result().offset for tp, future in futures.items()}
     if unknown := [number for number, offset in found.items() if offset < 0]:
         raise BrokerUnreachable(
-            f"Kafka tells no offset of topic {topic!r}, partition {', '.join(map(str, sorted(unknown)))}. Nothing was "
-            "landed. Right after a broker's death its partitions have no leader for some seconds: run again."
+            f"Kafka returned no offset for topic {topic!r}, partition {', '.join(map(str, sorted(unknown)))}. Nothing "
+            "was landed. Right after a broker's death its partitions have no leader for some seconds: run again."
         )
     return found
 

@@ -71,6 +71,12 @@ class LandedRows:
         """Return the row at an offset; one per epoch if `epoch` is None and the topic was created again.
 
         Of a reconsidered record it is the row that stands.
+
+        Args:
+            epoch: None for every life of the topic.
+
+        Returns:
+            At most one row per epoch; empty where the offset has not landed.
         """
         if topic not in self._tables:
             return []

@@ -29,7 +29,14 @@ from windrow.transforms.streams import Inputs
 
 
 def fresh(spark: SparkSession, home: Home, work: Due, stream: Stream) -> DataFrame:
-    """Return landed rows of a stream with which at least one comparable publication has not been compared yet."""
+    """Return landed rows of a stream with which at least one comparable publication has not been compared yet.
+
+    Args:
+        work: the pass; rows up to its pins are read.
+
+    Returns:
+        Landing rows above the floor of their topic, quarantined ones too.
+    """
     floor = floor_of(home.pipeline, work)
     lowest = min(floor[topic] for topic in stream.topics)
     rows = inputs.landed_of(spark, home, stream, work.known.pins, (Range(BATCH, lowest + 1),))
@@ -76,18 +83,39 @@ def published(spark: SparkSession, home: Home, work: Due, starts: Sequence[datet
 
 
 def pins(spark: SparkSession, home: Home, work: Due, starts: Sequence[datetime]) -> DataFrame:
-    """Return `_interval`, `_topic`, `_pin`: up to which batch each of these publications has been compared."""
+    """Return `_interval`, `_topic`, `_pin`: up to which batch each of these publications has been compared.
+
+    Args:
+        starts: of published intervals of the current config.
+
+    Returns:
+        One row per interval and topic.
+    """
     known = {start: seen.known.pins for seen in work.seen for start in seen.starts}
     rows = [(start, topic, known[start].get(topic, 0)) for start in starts for topic in home.pipeline.topics]
     return frame_of(spark, rows, f"{INTERVAL} timestamp, _topic string, _pin bigint")
 
 
 def standing(spark: SparkSession, home: Home, work: Due, starts: Sequence[datetime]) -> DataFrame:
-    """Return the standing publications of these intervals, as `transforms.ledger.lines` takes them."""
+    """Return the standing publications of these intervals, as `transforms.ledger.lines` takes them.
+
+    Args:
+        starts: of published intervals.
+
+    Returns:
+        One row per interval, columns `STANDING`.
+    """
     return frame_of(spark, [standing_row(home.pipeline, work, start) for start in starts], STANDING)
 
 
 def began(spark: SparkSession, home: Home, floor: dict[str, int]) -> DataFrame:
-    """Return `topic`, `batch`, `_watermark`: the watermark when each batch above the floor began to land."""
+    """Return `topic`, `batch`, `_watermark`: the watermark when each batch above the floor began to land.
+
+    Args:
+        floor: topic → batch.
+
+    Returns:
+        One row per topic and batch above its floor; the watermark is null before the first.
+    """
     observed = [(clock.pins, clock.watermark) for clock in observations_above(home, floor)]
     return frame_of(spark, began_at(observed, floor), "topic string, batch bigint, _watermark timestamp")

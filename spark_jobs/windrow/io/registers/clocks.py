@@ -111,7 +111,11 @@ def observed(home: Home, clock: lookup.Lookup | None) -> Observation:
 
 
 def history(home: Home, topic: str) -> tuple[ClockRow, ...]:
-    """Return the rows of a topic of every observation, oldest first."""
+    """Return the rows of a topic of every observation, oldest first.
+
+    Returns:
+        One row per observation and partition, with columns of newer releases filled in.
+    """
     rows = tables.read(home.table(Table.CLOCK), filters=[("topic", "=", topic)])
     return tuple(sorted(map(_complete, rows), key=lambda row: (row["observation"], row["partition"])))
 

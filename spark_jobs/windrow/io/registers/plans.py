@@ -32,7 +32,14 @@ def of_run(home: Home, run: str) -> tuple[Plan, ...]:
 
 
 def of_ids(home: Home, plan_ids: Collection[str]) -> list[Plan]:
-    """Return the recorded plans with these ids."""
+    """Return the recorded plans with these ids.
+
+    Args:
+        plan_ids: ids that are not on record are ignored.
+
+    Returns:
+        Plans in no order.
+    """
     rows = tables.read(home.table(Table.PLANS), columns=["plan"], filters=[("plan_id", "in", sorted(plan_ids))])
     return [Plan.from_json(row["plan"]) for row in rows]
 

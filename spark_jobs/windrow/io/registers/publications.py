@@ -85,7 +85,11 @@ def last_number(home: Home) -> int:
 
 
 def standing(rows: list[dict[str, Any]]) -> dict[datetime, dict[str, Any]]:
-    """Return the publication that readers see, by interval start: the newest of each interval."""
+    """Return the publication that readers see, by interval start: the newest of each interval.
+
+    Args:
+        rows: register rows, in any order.
+    """
     return {row["interval"]: row for row in sorted(rows, key=lambda row: row["number"])}
 
 
@@ -95,12 +99,20 @@ def published(home: Home, interval: datetime) -> dict[str, Any] | None:
 
 
 def of_interval(home: Home, interval: datetime) -> list[dict[str, Any]]:
-    """Return every publication of the interval that starts at `interval`."""
+    """Return every publication of the interval that starts at `interval`.
+
+    Returns:
+        Register rows in no order, superseded ones too; one that a killed run did not register is missing.
+    """
     return _read(home, [("interval", "=", interval)])
 
 
 def of_intervals(home: Home, starts: Sequence[datetime]) -> list[dict[str, Any]]:
-    """Return every publication of the intervals with these starts."""
+    """Return every publication of the intervals with these starts.
+
+    Returns:
+        Register rows in no order, superseded ones too; one that a killed run did not register is missing.
+    """
     return _read(home, [("interval", "in", list(starts))])
 
 

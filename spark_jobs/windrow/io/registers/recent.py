@@ -104,6 +104,11 @@ class Recent:
         """Return the rows whose column is at least a value, as `files` reads them.
 
         They are kept: a caller that changes one changes it for the next.
+
+        Args:
+            path: location of the table; without a table there are no rows.
+            columns: names of the columns of a row.
+            least: column and least value; files are chosen by it.
         """
 
         def read() -> list[dict[str, Any]]:
@@ -184,13 +189,23 @@ def unpublished(pipeline: Pipeline, published: Instants, frontier: datetime | No
 
 
 def rows_since(home: Home, start: datetime, known: Recent) -> list[dict[str, Any]]:
-    """Return the publications of intervals from `start` on, by number, without the columns that hold long texts."""
+    """Return the publications of intervals from `start` on, by number, without the columns that hold long texts.
+
+    Args:
+        start: start of an interval, included.
+        known: what this process has read before; it is extended.
+    """
     rows = map(_complete, _from(home, Table.PUBLICATIONS, _SHORT, start, known))
     return sorted(rows, key=lambda row: row["number"])
 
 
 def measures_since(home: Home, start: datetime, known: Recent) -> list[dict[str, Any]]:
-    """Return figures of plans of intervals from `start` on: `plan`, `name`, `value`."""
+    """Return figures of plans of intervals from `start` on: `plan`, `name`, `value`.
+
+    Args:
+        start: start of an interval, included.
+        known: what this process has read before; it is extended.
+    """
     return _from(home, Table.MEASURES, ("plan", "name", "value", "interval"), start, known)
 
 

@@ -68,7 +68,11 @@ class KeptFiles:
         return [f"{self.path}/{file.path}" for file in self.files]
 
     def within(self, span: Interval) -> KeptFiles:
-        """Return the files that can hold rows of a span of served time."""
+        """Return the files that can hold rows of a span of served time.
+
+        Args:
+            span: half-open; files with unknown bounds are kept.
+        """
         first, last = micros(span.start - _TRUNCATED), micros(span.end + _TRUNCATED)
         near = (f for f in self.files if (f.most is None or f.most >= first) and (f.least is None or f.least <= last))
         return KeptFiles(self.path, self.number, self.columns, tuple(near))
@@ -140,7 +144,12 @@ def files_of(home: Home, name: str) -> KeptFiles:
 
 def record(home: Home, one: Snapshot, files: KeptFiles, code_version: str) -> bool:
     """Record a snapshot under its name; return False where the name was given before. The caller holds the training
-    lock, so that maintenance deletes no file in between."""
+    lock, so that maintenance deletes no file in between.
+
+    Args:
+        files: those that hold its rows, and the columns of the table.
+        code_version: version of Windrow.
+    """
     row = {
         "name": one.name,
         "kind": TAKEN,
@@ -162,7 +171,13 @@ def record(home: Home, one: Snapshot, files: KeptFiles, code_version: str) -> bo
 
 
 def delete(home: Home, name: str, now: datetime, who: str, why: str | None) -> bool:
-    """Record that a snapshot is needed no more; return False where that was done before."""
+    """Record that a snapshot is no longer needed; return False where that was done before.
+
+    Args:
+        now: time of the record.
+        who: recorded with it.
+        why: recorded with it; None without a reason.
+    """
     row = {"name": name, "kind": DELETED, "recorded_at": now, "asked_by": who, "reason": why}
 
     def is_done() -> bool:
@@ -177,7 +192,7 @@ def paths(home: Home) -> dict[str, dict[str, int]]:
     return {one.name: {file.path: file.size for file in files_of(home, one.name).files} for one in kept(home)}
 
 
-class Held(NamedTuple):
+class SnapshotCost(NamedTuple):
     """What snapshots cost: bytes of files that the newest version of the training table does not need."""
 
     number: int
@@ -187,14 +202,19 @@ class Held(NamedTuple):
     by_name: Mapping[str, int]
 
 
-def held(home: Home) -> Held:
-    """Return how many bytes are there for the snapshots only. Reads logs and lists of files, no rows."""
+def held(home: Home) -> SnapshotCost:
+    """Return how many bytes are there for the snapshots only. Reads logs and lists of files, no rows.
+
+    Returns:
+        Number of snapshots that are kept, bytes of files that no current version needs, and these bytes by snapshot; a
+        file of two snapshots counts for both.
+    """
     names = paths(home)
     table = tables.opened(home.table(Table.TRAINING)) if names else None
     current = set() if table is None else set(tables.data_files(table)["path"].to_pylist())
     dead = {name: {p: size for p, size in of.items() if p not in current} for name, of in names.items()}
     every = {path: size for of in dead.values() for path, size in of.items()}
-    return Held(len(names), sum(every.values()), {name: sum(of.values()) for name, of in dead.items()})
+    return SnapshotCost(len(names), sum(every.values()), {name: sum(of.values()) for name, of in dead.items()})
 
 
 def kept_files(files: Sequence[Mapping[str, Any]]) -> Iterator[KeptFile]:

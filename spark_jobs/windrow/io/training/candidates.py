@@ -97,7 +97,11 @@ def read(spark: SparkSession, home: Home, plans: Sequence[Plan]) -> DataFrame:
 
 
 def files_of(home: Home, plans: Sequence[Plan]) -> tuple[dict[str, list[str]], ColumnTypes]:
-    """Return the locations of the candidates' files by plan id, and the table's columns with their types."""
+    """Return the locations of the candidates' files by plan id, and the table's columns with their types.
+
+    Returns:
+        Two mappings: plan id → locations, empty where a plan has no rows; column → type as Spark writes it.
+    """
     path = home.table(Table.CANDIDATES)
     table = lookup.opened(path)
     if table is None:
@@ -142,7 +146,14 @@ def collect(aggregates: Mapping[str, DataFrame]) -> dict[str, dict[Any, dict[str
 
 
 def discard(home: Home, plan_ids: Sequence[str]) -> None:
-    """Remove the rows of these plans from the table; vacuum deletes their files after the retention."""
+    """Remove the rows of these plans from the table; vacuum deletes their files after the retention.
+
+    Args:
+        plan_ids: ids without rows do no harm.
+
+    Raises:
+        Locked: a join holds the candidates for too long.
+    """
     with held(home.lock(Table.CANDIDATES)):
         table = tables.opened(home.table(Table.CANDIDATES))
         if table is not None and plan_ids:

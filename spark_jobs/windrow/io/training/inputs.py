@@ -97,7 +97,14 @@ def release(read: Inputs) -> None:
 
 
 def estimated_rows(home: Home, plans: Sequence[Plan]) -> int:
-    """Estimate how many left rows the plans have, as if the rows of a file were spread evenly over its event times."""
+    """Estimate how many left rows the plans have, as if the rows of a file were spread evenly over its event times.
+
+    Args:
+        plans: of one run, in any order.
+
+    Returns:
+        0 where nothing has landed.
+    """
     spans = [Range(EVENT_TIME, stretch.start, stretch.end) for stretch in stretches(plan.interval for plan in plans)]
     tables = [lookup.opened(home.landing(topic)) for topic in home.pipeline.left.topics]
     return sum(table.rows_within(span) for table in tables if table is not None for span in spans)
@@ -132,7 +139,12 @@ def landed_of(
 
 
 def with_columns(landed: DataFrame, schema: StructType) -> DataFrame:
-    """Return landing rows with exactly these columns; one that joined the pipeline file after they landed is null."""
+    """Return landing rows with exactly these columns; one that joined the pipeline file after they landed is null.
+
+    Args:
+        landed: landing rows as an older pipeline file may have written them.
+        schema: wanted columns; names are compared ignoring case.
+    """
     known = {name.lower() for name in landed.columns}
     return landed.select(
         *[F.col(f.name) if f.name.lower() in known else F.lit(None).cast(f.dataType).alias(f.name) for f in schema]
@@ -140,7 +152,12 @@ def with_columns(landed: DataFrame, schema: StructType) -> DataFrame:
 
 
 def within(lo: datetime, hi: datetime) -> tuple[Condition, ...]:
-    """Return conditions for the files that can hold event times in [lo, hi]."""
+    """Return conditions for the files that can hold event times in [lo, hi].
+
+    Args:
+        lo: oldest event time, included.
+        hi: newest event time, included.
+    """
     return (Range(EVENT_TIME, lo, hi),)
 
 

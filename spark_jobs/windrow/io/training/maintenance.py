@@ -170,7 +170,11 @@ def _commit(
 
 
 def waiting_plans(home: Home) -> list[Plan]:
-    """Return the plans whose candidates are in the table."""
+    """Return the plans whose candidates are in the table.
+
+    Returns:
+        In no order; plans that are not on record are left out.
+    """
     table = tables.opened(home.table(Table.CANDIDATES))
     ids = {entry[PLAN] for entry in table.partitions()} if table is not None else set()
     return plans.of_ids(home, ids)

@@ -147,8 +147,10 @@ def commit(
 
 def _swap_files(table: DeltaTable, path: str, interval: Interval, row: Row, staged: Staged | None) -> bool:
     """Commit the staged files in place of those of the interval; return False where Spark must replace the rows."""
+    # every row carries its publication number: files that were written for another one cannot be used
     if (staged.number if staged else 0) != (row["number"] if row["rows"] else 0):
         return False
+    # a file that compaction has merged holds other intervals too, so it cannot be removed as a whole
     removed = staging.removals(table, interval, row["published_at"])
     if removed is None or (staged and not staging.fits(table, staged.columns)):
         return False

@@ -36,7 +36,12 @@ class FileUnknown(BadInput):
 
 
 def within(rows: Iterable[Row], span: Interval) -> list[Row]:
-    """Return the publications whose intervals overlap a span."""
+    """Return the publications whose intervals overlap a span.
+
+    Args:
+        rows: register rows.
+        span: half-open, of served times.
+    """
     return [row for row in rows if row["interval"] < span.end and row["interval_end"] > span.start]
 
 
@@ -65,7 +70,12 @@ def table_with(
 
 
 def readable(home: Home, number: int, span: Interval) -> DeltaTable | None:
-    """Return the table at a version, or None where its log or a file that can hold rows of the span is gone."""
+    """Return the table at a version, or None where its log or a file that can hold rows of the span is gone.
+
+    Args:
+        number: version of the training table.
+        span: half-open, of served times.
+    """
     path = home.table(Table.TRAINING)
     try:
         table = DeltaTable(path, version=number)

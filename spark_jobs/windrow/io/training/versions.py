@@ -53,12 +53,24 @@ def version_with(home: Home, register: Sequence[Mapping[str, Any]], row: Mapping
 
 
 def training_at(spark: SparkSession, home: Home, version: int) -> DataFrame:
-    """Return all training rows, as a version of the table has them."""
+    """Return all training rows, as a version of the table has them.
+
+    Args:
+        version: one that the log still has.
+    """
     return spark.read.format("delta").option("versionAsOf", version).load(home.table(Table.TRAINING))
 
 
 def intervals_at(spark: SparkSession, home: Home, starts: Sequence[datetime], version: int) -> DataFrame:
-    """Return training rows of the intervals with these starts, as a version of the table has them."""
+    """Return training rows of the intervals with these starts, as a version of the table has them.
+
+    Args:
+        starts: at least one.
+        version: of the training table.
+
+    Returns:
+        The columns of that version, rows in no order.
+    """
     days = sorted({start.date() for start in starts})
     rows = training_at(spark, home, version)
     return rows.where(F.col(DATE).isin(days) & F.col(INTERVAL).isin([F.lit(start) for start in starts]))

@@ -234,7 +234,12 @@ def range_or_yesterday(ctx: Context, begin: datetime | None, end: datetime | Non
 
 
 def execute(pipeline: PipelineName, begin: OptionalFrom = None, end: OptionalTo = None) -> Mapping[str, Any]:
-    """Compare the intervals of the range, by default those of yesterday (UTC); unexplained differences fail the run."""
+    """Compare the intervals of the range, by default those of yesterday (UTC); unexplained differences fail the run.
+
+    Raises:
+        BadRequest: only one bound is given, or the range ends at or before its begin.
+        Condition: those of `reconcile_range` and `check`.
+    """
     ctx = context(pipeline)
     done = reconcile_range(ctx, *range_or_yesterday(ctx, begin, end))
     check(ctx, done)

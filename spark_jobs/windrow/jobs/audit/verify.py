@@ -50,7 +50,7 @@ AT_ONCE = 50
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Verification:
     """A publication compared with its rebuild."""
 
     number: int
@@ -97,7 +97,7 @@ def chosen(
     return found
 
 
-def verify(ctx: Context, rows: Sequence[Mapping[str, Any]]) -> Iterator[Outcome]:
+def verify(ctx: Context, rows: Sequence[Mapping[str, Any]]) -> Iterator[Verification]:
     """Compare publications, given by their register rows; those with the same pins and clock share a join.
 
     Raises:
@@ -156,7 +156,7 @@ def _compare(
     plans: Mapping[int, Plan],
     read_at: Mapping[int, int],
     clock: Observation,
-) -> Iterator[Outcome]:
+) -> Iterator[Verification]:
     """Read the rows of a group as published and as landed, join the landed ones again, and compare.
 
     Args:
@@ -193,12 +193,12 @@ def _by_version(rows: Sequence[Mapping[str, Any]], read_at: Mapping[int, int]) -
     return starts
 
 
-def _outcome(row: Mapping[str, Any], version: int, counted: Mapping[str, Any], ids: tuple[str, ...]) -> Outcome:
+def _outcome(row: Mapping[str, Any], version: int, counted: Mapping[str, Any], ids: tuple[str, ...]) -> Verification:
     rows, content = counted.get("_rows", 0), counted.get("_published") or ""
     different = {name: n for name, n in counted.items() if name not in SUMS and n}
     if rows != row["rows"] and not different:  # both sides lack the same rows: only the register still knows of them
         different["rows registered"] = row["rows"]
-    return Outcome(row["number"], row["interval"], version, rows, content, different, ids)
+    return Verification(row["number"], row["interval"], version, rows, content, different, ids)
 
 
 def _row_ids(both: DataFrame, interval: datetime) -> tuple[str, ...]:
@@ -207,7 +207,7 @@ def _row_ids(both: DataFrame, interval: datetime) -> tuple[str, ...]:
     return tuple("/".join(str(row[name]) for name in ROW_ID) for row in found.select(*ROW_ID).collect())
 
 
-def described(outcome: Outcome) -> str:
+def described(outcome: Verification) -> str:
     """Return an outcome as a line of text for people."""
     head = f"publication {outcome.number}, {shown_instant(outcome.interval)}, version {outcome.version}: "
     if outcome.is_same:
@@ -220,7 +220,7 @@ def described(outcome: Outcome) -> str:
     return head + "DIFFERS: " + ", ".join(parts) + f". First rows: {', '.join(outcome.row_ids) or '-'}"
 
 
-def refuse_differences(home: Home, outcomes: Sequence[Outcome]) -> None:
+def refuse_differences(home: Home, outcomes: Sequence[Verification]) -> None:
     """Fail where a publication differs, or where the tables of the pipeline disagree.
 
     Raises:
@@ -241,7 +241,13 @@ def execute(
     interval: StandingOf = None,
     last: LastPublications = None,
 ) -> Mapping[str, Any]:
-    """Compare the chosen publications, print a line for each, and fail if one differs."""
+    """Compare the chosen publications, print a line for each, and fail if one differs.
+
+    Raises:
+        BadRequest: there is no such publication, or more than one choice is given.
+        ContentDiffers: a publication is not what its own plan makes.
+        TablesDisagree: the tables of the pipeline contradict each other.
+    """
     ctx = context(pipeline)
     outcomes = []
     for outcome in verify(ctx, chosen(ctx, number=publication, at=interval, last=last)):

@@ -41,7 +41,11 @@ def explain(ctx: Context, question: Question) -> dict[str, Any]:
 
 
 def answer(case: Case, all_columns: bool) -> dict[str, Any]:
-    """Return what follows from the case. The keys are those of `windrow explain --json`."""
+    """Return what follows from the case. The keys are those of `windrow explain --json`.
+
+    Args:
+        all_columns: show all columns of the rows instead of the short list.
+    """
     pipeline = case.pipeline
     computed = row_at(case.records, case.spec, case.left, case.pins)
     outcome = outcome_of(case, computed)

@@ -25,7 +25,12 @@ def above_pin_words(batches: int) -> str:
 
 
 def miss_words(verdict: Verdict, right: RightStream) -> str:
-    """Return why one right row is not among the row's matches."""
+    """Return why one right row is not among the row's matches.
+
+    Args:
+        verdict: of the row, which is no match.
+        right: its stream.
+    """
     by = shown_duration(verdict.missed_by or timedelta(), exact=True)
     above = f", and {above_pin_words(verdict.batches)}" if verdict.batches else ""
     if verdict.kind == "late":
@@ -81,7 +86,13 @@ def state_words(case: Case, outcome: str, state: str | None, reason: str | None,
 
 
 def clock_words(watermark: datetime | None, clocks: Sequence[PartitionClock], needed: datetime) -> str:
-    """Return where the watermark is, how much it lacks to `needed`, and which partition holds it."""
+    """Return where the watermark is, how much it lacks to `needed`, and which partition holds it.
+
+    Args:
+        watermark: None before the clock has started.
+        clocks: of every partition.
+        needed: where the watermark must be.
+    """
     slowest = holder(clocks)
     if slowest is None:
         return "it has not started, because nothing has landed"

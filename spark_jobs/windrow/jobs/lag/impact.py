@@ -162,7 +162,13 @@ def execute(
     recalls: Recalls = None,
     row_by_row: RowByRow = False,
 ) -> Mapping[str, Any]:
-    """Analyse the range, write the page, and return the headline."""
+    """Analyse the range, write the page, and return the headline.
+
+    Raises:
+        BadRequest: the options cannot be carried out.
+        WindowStillOpen: the range has not closed yet.
+        NothingToDo: no row was served in the range.
+    """
     options = LagOptions(
         begin, end, sides or (), partitions or (), lags or (), pauses or (), drains or (), rate, policies or (), tick,
         idle_after, windows or (), graces or (), sample, recalls or (), row_by_row,

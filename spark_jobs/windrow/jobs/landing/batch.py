@@ -15,13 +15,7 @@ from windrow.io.landing import batches, broker, log
 from windrow.io.landing.batches import Committed
 from windrow.semantics.clock import ClockRow
 from windrow.semantics.landing.batch import Batch, Topic
-from windrow.semantics.landing.clock_rows import (
-    Counts,
-    check_accounted,
-    check_delivered,
-    clock_rows,
-    undelivered,
-)
+from windrow.semantics.landing.clock_rows import Counts, check_accounted, check_delivered, clock_rows, undelivered
 from windrow.semantics.landing.undelivered import COMPACTED, NO_RECORD, Account, account_of, explain, gap_ranges
 from windrow.transforms.decode import decode
 from windrow.transforms.landed import (

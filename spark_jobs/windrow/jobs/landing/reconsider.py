@@ -1,4 +1,4 @@
-"""Quarantined records, judged again after the pipeline file or the host's clock was mended.
+"""Quarantined records, judged again after the pipeline file or the host's clock was corrected.
 
     quarantined rows ──▶ records, as they were ──▶ landing rows ──▶ those that can be read: one commit per topic
 

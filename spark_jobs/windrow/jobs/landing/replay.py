@@ -1,7 +1,7 @@
 """replay: land the batches again that a landing table has lost, each with its own offsets and its own number.
 
     read      clock history: offsets and landing time of every batch; what Kafka still has of them
-    compute   the lost batches, with a gap for what it has no more        (`semantics.landing.replay`)
+    compute   the lost batches, with a gap for what it no longer has      (`semantics.landing.replay`)
     write     one landing commit per batch; then, where the counts of the clock have changed, one observation
 
 Nothing happens where no batch is lost. A replay that was killed is continued by the next one. Plans and publications
@@ -116,7 +116,12 @@ def _replayed(batch: Batch, rows: int, history: Sequence[ClockRow]) -> Replayed:
 
 
 def execute(pipeline: PipelineName, reason: Reason = "", who: Who = None) -> Mapping[str, Any]:
-    """Land lost batches again, and return which."""
+    """Land lost batches again, and return which.
+
+    Raises:
+        BadRequest: there is no reason, or reason or name are not one line.
+        Condition: those of `replay`.
+    """
     replayed = replay(context(pipeline), decision("landing lost batches again", reason, who))
     return {"replayed": [str(one) for one in replayed]}
 

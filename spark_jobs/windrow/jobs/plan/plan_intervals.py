@@ -47,7 +47,12 @@ def execute(
     everything: Everything = False,
     dry_run: DryRun = False,
 ) -> Mapping[str, Any]:
-    """Plan the range, and return what is replaced, published and left alone; a retry returns what is recorded."""
+    """Plan the range, and return what is replaced, published and left alone; a retry returns what is recorded.
+
+    Raises:
+        BadRequest: the bounds are not interval bounds, or the reason is empty.
+        WindowStillOpen: the range ends after the frontier.
+    """
     ctx, why = context(pipeline), decision("a rebuild", reason, who)
     request = {"run": run, "from": begin, "to": end, "dry_run": dry_run, **why._asdict()}
     recorded = () if dry_run else recorded_range(ctx, run, begin, end)

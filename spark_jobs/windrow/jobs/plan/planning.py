@@ -252,7 +252,11 @@ def interval_at(ctx: Context, at: datetime) -> Interval:
 
 
 def why_open(ctx: Context, interval: Interval, clock: Observation) -> str:
-    """Return a sentence about what an open interval waits for, and which partition holds it."""
+    """Return a sentence about what an open interval waits for, and which partition holds it.
+
+    Args:
+        interval: one that is not closed.
+    """
     needed = closes_at(interval, ctx.pipeline.after, ctx.pipeline.grace)
     slowest = holder(clock.clocks)
     lag = f", {counted(slowest.lag, 'record')} behind" if slowest else ""

@@ -1,1 +1,1 @@
-"""What people and the daily run do beside the pipeline: health, maintenance, override, rollback, snapshots."""
+"""What people and the daily run do outside the regular run: health, maintenance, override, rollback, snapshots."""

@@ -62,7 +62,11 @@ def discard_outdated(ctx: Context) -> int:
 
 
 def compact(ctx: Context, spark: SparkSession, before: datetime) -> dict[str, int]:
-    """Merge the files of hours and days that ended by `before`; return how many files fewer each table has."""
+    """Merge the files of hours and days that ended by `before`; return how many files fewer each table has.
+
+    Args:
+        before: files of later hours and days are left as they are.
+    """
     fewer: dict[str, int] = {}
     for topic in ctx.pipeline.topics:
         pieces = landing_pieces(maintenance.landing_files(ctx.home, topic), before)

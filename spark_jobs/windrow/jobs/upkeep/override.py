@@ -81,7 +81,14 @@ def _refuse_unblocked(ctx: Context, planned: Plan) -> None:
 
 
 def execute(pipeline: PipelineName, interval: IntervalStart, reason: Reason, who: Who) -> Mapping[str, Any]:
-    """Publish the interval's blocked candidate, and return the publication with who decided and why."""
+    """Publish the interval's blocked candidate, and return the publication with who decided and why.
+
+    Raises:
+        BadRequest: there is no name or no reason, or the interval has no candidate that was judged, blocked and not
+            published.
+        BalanceBroken: the counts do not add up.
+        LedgerNotExtended: it is published, and the late ledger is behind.
+    """
     if not who:  # a form in Airflow was sent by a person, who is not the user of this process
         raise BadRequest("an override needs the name of who decides: it is recorded with the publication")
     ctx, decided = context(pipeline), decision("an override", reason, who)

@@ -94,7 +94,12 @@ def _register_row(ctx: Context, earlier: Row, new: int, why: Request) -> Row:
 def execute(
     pipeline: PipelineName, interval: IntervalStart, to: RollbackTo, reason: Reason, who: Who = None
 ) -> Mapping[str, Any]:
-    """Roll the interval back, and return its new publication."""
+    """Roll the interval back, and return its new publication.
+
+    Raises:
+        BadRequest: the interval has no such publication, or the reason is empty.
+        Condition: the others of `rollback`.
+    """
     why = decision("a rollback", reason, who)
     return {"publications": [brief(rollback(context(pipeline), interval, to, why))]}
 

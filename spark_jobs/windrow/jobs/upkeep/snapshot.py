@@ -69,7 +69,7 @@ def take(
         RowsOfStateGone: files of the state were deleted by vacuum.
     """
     if not _NAME.fullmatch(name):
-        raise BadRequest(f"{short(name)} is no name of a snapshot: letters, digits, . _ and -, at most 100 of them")
+        raise BadRequest(f"{short(name)} is not a valid snapshot name: letters, digits, . _ and -, at most 100 of them")
     home = ctx.home
     with held(home.lock(Table.TRAINING)):
         one, files = _state(ctx, name, begin, end, number, who, why)
@@ -187,7 +187,13 @@ def execute(
     why: Why = "",
     who: Who = None,
 ) -> Mapping[str, Any]:
-    """Take the snapshot, and return what it keeps."""
+    """Take the snapshot, and return what it keeps.
+
+    Raises:
+        BadRequest: the name is not valid or was given to another state, or nothing is published in the range.
+        NothingToDo: the same state is kept under this name.
+        RowsOfStateGone: files of the state were deleted by vacuum.
+    """
     user, reason = noted(why, who)
     return brief(take(context(pipeline), name, begin, end, publication, who=user, why=reason))
 

@@ -252,7 +252,7 @@ def _folder(places: Places, number: int, many: int) -> Path:
 
 
 def _nodes_of(places: Places) -> int:
-    """In how many nodes the home has records."""
+    """Number of nodes that hold records of this home."""
     platform = places.home / "platform"
     if (platform / "kafka" / "data").is_dir():
         return 1

@@ -84,9 +84,9 @@ def places_of(environ: MutableMapping[str, str]) -> Places:
 
 
 def join(environ: MutableMapping[str, str]) -> Places:
-    """The same, where the process is to be a part of the home's cluster: the home is made one if it is none yet.
+    """The same, where the process is to be a part of the home's cluster.
 
-    Parts that start at the same time take turns.
+    The home becomes a cluster's if it is not one yet. Parts that start at the same time take turns.
 
     Raises:
         OtherPlatform: the home is one broker's (each part that starts looks again), or an address in `environ` is not

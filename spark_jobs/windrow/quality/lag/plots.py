@@ -149,7 +149,13 @@ def _line(axes: Axes, number: int, name: str, lags: Sequence[float], values: Seq
 
 
 def observed(readings: Sequence[ClockReading], title: str, description: str) -> Plot:
-    """Draw over time how far the watermark was behind and which partition held it, and each partition's lag."""
+    """Draw over time how far the watermark was behind and which partition held it, and each partition's lag.
+
+    Args:
+        readings: of the clock, oldest first, at least one.
+        title: heading of the drawing.
+        description: what it shows, for those who cannot see it.
+    """
     with drawing("observed", title, description, height=5.4) as (figure, done):
         upper, middle, lower = figure.subplots(3, 1, sharex=True, height_ratios=(3, 2, 2))
         at = [reading.at for reading in readings]

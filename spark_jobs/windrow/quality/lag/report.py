@@ -55,7 +55,11 @@ class Table(NamedTuple):
 
 
 def write(findings: Findings, folder: Path) -> Path:
-    """Write the page of an analysis into its folder; returns its path."""
+    """Write the page of an analysis into its folder; returns its path.
+
+    Args:
+        folder: is made where it is missing; an older page in it is replaced.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "index.html"
     write_whole(path, page(findings))

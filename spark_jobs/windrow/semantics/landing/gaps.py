@@ -1,4 +1,4 @@
-"""Gaps: offsets that the broker deleted before they were landed, and that a person gave up (rule 13).
+"""Gaps: offsets that were never landed, because a person gave them up or nothing explains them (rule 13).
 
     offset            4          5 … 9           10          who accepted the gap, when and why is part of the
     event time     newest       unknown         next         landing commit; the clock table repeats it, so that

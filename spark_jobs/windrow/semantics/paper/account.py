@@ -34,7 +34,7 @@ def closed_intervals(
 
 
 @dataclass(frozen=True)
-class Account:
+class Tally:
     """What became of the records of the left topics: disjoint counts that add up to `read`.
 
     `quarantined` includes records that other streams of the topic can read, but not the left one.
@@ -51,7 +51,7 @@ class Account:
     unpaired: int = 0
 
 
-def account(records: Iterable[Record], spec: JoinSpec, pins: Mapping[str, int], frontier: datetime | None) -> Account:
+def account(records: Iterable[Record], spec: JoinSpec, pins: Mapping[str, int], frontier: datetime | None) -> Tally:
     """Account for all records of the left topics landed by the pins, with every closed interval joined.
 
     Args:
@@ -66,7 +66,7 @@ def account(records: Iterable[Record], spec: JoinSpec, pins: Mapping[str, int], 
     joined = [
         reference_join(records, spec, i, pins).balance.left for i in closed_intervals(records, spec, pins, frontier)
     ]
-    return Account(
+    return Tally(
         read=len(landed) + replayed,
         replayed=replayed,
         quarantined=len(landed) - len(good),

@@ -17,7 +17,7 @@ from windrow.semantics.clock import NotCaughtUp, PartitionClock, drain, holder
 from windrow.semantics.close import frontier, is_closed, may_be_forced
 from windrow.semantics.intervals import Interval, interval_of, intervals_between, utc
 from windrow.semantics.ledger import Line, Newer, ledger
-from windrow.semantics.paper.account import Account, account
+from windrow.semantics.paper.account import Tally, account
 from windrow.semantics.paper.landings import Landings, Rules
 from windrow.semantics.plan import Plan
 from windrow.semantics.records import JoinSpec, Record
@@ -169,7 +169,7 @@ class Model(Landings):
         """The interval of a publication at the newest pins."""
         return self.joined(replace(publication.plan, pins=self.pins, watermark=self.clocks))
 
-    def account(self) -> Account:
+    def account(self) -> Tally:
         """Account for every record of the left topics, as if everything closed now were published."""
         return account(self.landed, self.spec_at(self.pins), self.pins, self.frontier)
 

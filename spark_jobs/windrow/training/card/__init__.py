@@ -29,7 +29,7 @@ from windrow.places import Places
 from windrow.semantics.intervals import Interval, grid_around, intervals_between
 from windrow.text import counted, duration_text, shown_instant
 from windrow.training.card import croissant, pages
-from windrow.training.card.delays import Curve, curve_of
+from windrow.training.card.delays import DelayCurve, curve_of
 from windrow.training.card.figures import Figures, figures_of
 from windrow.training.card.value import Card, Column
 from windrow.training.observed import Observed
@@ -41,7 +41,7 @@ from windrow.training.survival import refuse_what_rows_lack
 
 _NAME = "card"
 
-__all__ = ["Card", "Column", "Curve", "Figures", "card_of", "write"]
+__all__ = ["Card", "Column", "DelayCurve", "Figures", "card_of", "write"]
 
 
 def card_of(
@@ -107,7 +107,7 @@ def _files(one: Opened) -> KeptFiles:
     return one.rows.within(one.pin.request.range)
 
 
-def _curves(rows: Any, observed: Sequence[Observed], pipeline: Pipeline) -> tuple[list[Curve], list[str]]:
+def _curves(rows: Any, observed: Sequence[Observed], pipeline: Pipeline) -> tuple[list[DelayCurve], list[str]]:
     """Return the curves of the label streams, and why others have none."""
     curves, without = [], []
     for stream in pipeline.label_streams if observed else ():

@@ -29,7 +29,7 @@ _LABEL, _FULL, _PART = "label", "full", "part"
 
 
 @dataclass(frozen=True)
-class Curve:
+class DelayCurve:
     """When the first labels of a stream come.
 
     Args:
@@ -61,7 +61,7 @@ class Curve:
         return self.shares[step] / self.shares[-1] if self.shares[-1] else 1.0
 
 
-def curve_of(rows: pl.LazyFrame, observed: Sequence[Observed], name: str) -> Curve:
+def curve_of(rows: pl.LazyFrame, observed: Sequence[Observed], name: str) -> DelayCurve:
     """Return the delay curve of a label stream.
 
     Args:
@@ -74,7 +74,7 @@ def curve_of(rows: pl.LazyFrame, observed: Sequence[Observed], name: str) -> Cur
 
 def product_limit(
     name: str, window: int, labels: Mapping[int, int], full: Mapping[int, int], part: Mapping[int, int]
-) -> Curve:
+) -> DelayCurve:
     """Return the curve of counted rows.
 
     Args:
@@ -86,13 +86,15 @@ def product_limit(
     at_risk = float(sum(labels.values()) + sum(full.values()) + sum(part.values()))
     none_yet, shares = 1.0, []
     for step in range(last + 1):
+        # the actuarial estimate: rows whose observation ends within the step were exposed for half of it
         exposed = at_risk - part.get(step, 0) / 2
         if exposed > 0:
             none_yet *= 1 - labels.get(step, 0) / exposed
         shares.append(1 - none_yet)
+        # a row is at risk until it has a label or is no longer observed, so an outage does not look like no label
         at_risk -= labels.get(step, 0) + full.get(step, 0) + part.get(step, 0)
     early = sum(count for step, count in full.items() if step < last) + sum(part.values())
-    return Curve(name, window, tuple(shares), sum(labels.values()), early)
+    return DelayCurve(name, window, tuple(shares), sum(labels.values()), early)
 
 
 def _steps(

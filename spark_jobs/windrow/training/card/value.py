@@ -7,7 +7,7 @@ from typing import Any
 
 from windrow.config import Pipeline
 from windrow.io.registers.snapshots import KeptFiles
-from windrow.training.card.delays import Curve
+from windrow.training.card.delays import DelayCurve
 from windrow.training.card.figures import Figures
 from windrow.training.pin import Pin
 
@@ -53,6 +53,6 @@ class Card:
     row: str
     columns: tuple[Column, ...]
     figures: Figures
-    curves: tuple[Curve, ...]
+    curves: tuple[DelayCurve, ...]
     limits: tuple[str, ...]
     files: KeptFiles

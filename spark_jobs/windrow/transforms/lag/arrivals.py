@@ -56,13 +56,30 @@ def blob_of(*columns: Ints) -> bytes:
 
 
 def rows_of_blobs(blobs: Iterable[bytes], columns: int) -> Ints:
-    """Blobs, one after another, as an array of `columns` rows and one entry per event."""
+    """Blobs, one after another, as an array of `columns` rows and one entry per event.
+
+    Args:
+        blobs: from `blob_of`, each with this many columns.
+
+    Returns:
+        Integers of 64 bits, `columns` by events; without a blob, no events.
+    """
     parts = [np.frombuffer(blob, np.int64).reshape(columns, -1) for blob in blobs]
     return np.concatenate(parts, axis=1) if parts else np.empty((columns, 0), np.int64)
 
 
 def arrivals_of(lag: Lag | None, is_lagging: tuple[bool, ...], partition: Ints, record_at: Ints) -> Ints:
-    """`Lag.arrival` of many records, in microseconds; `is_lagging` by partition index."""
+    """`Lag.arrival` of many records, in microseconds; `is_lagging` by partition index.
+
+    Args:
+        lag: None for no lag, which gives `record_at`.
+        is_lagging: whether the lag hits a partition, by its index.
+        partition: partition index of each record.
+        record_at: time of each record, in microseconds since 1970.
+
+    Returns:
+        Microseconds since 1970, one per record.
+    """
     if lag is None:
         return record_at
     if lag.kind == "constant":

@@ -45,7 +45,14 @@ class Chunk:
     _arrived: dict[int, tuple[Ints, Ints]] = field(default_factory=dict, init=False)
 
     def arrived(self, lag: int) -> tuple[Ints, Ints]:
-        """Arrivals of the rows and of the labels under a lag."""
+        """Arrivals of the rows and of the labels under a lag.
+
+        Args:
+            lag: index of the lag in the plan.
+
+        Returns:
+            Two arrays of microseconds since 1970: one entry per row, and one per label.
+        """
         if lag not in self._arrived:
             injected, is_lagging = self.plan.lags[lag], self.plan.lagging(lag)
             self._arrived[lag] = (
@@ -55,7 +62,16 @@ class Chunk:
         return self._arrived[lag]
 
     def closed(self, lag: int, clock: int, closing: Closing) -> Closed:
-        """How the rows close under a lag, a clock and a closing."""
+        """How the rows close under a lag, a clock and a closing.
+
+        Args:
+            lag: index of the lag in the plan.
+            clock: index of the clock in the plan.
+            closing: when a row of this clock has closed.
+
+        Returns:
+            The same value for the same arguments; it is computed once.
+        """
         key = (lag, clock, closing)
         if key not in self._closed:
             self._closed[key] = self._close(*key)
@@ -65,6 +81,7 @@ class Chunk:
         """Each row closes at the first step with W > θ, where θ is the last W at which its interval is still open."""
         theta = self.event_at - self.event_at % closing.interval + closing.interval + closing.wait - 1
         w, *position = self.steps.get((lag, clock), np.empty((STEP_COLUMNS, 0), np.int64))
+        # W only rises along the steps: the first one above θ is found by bisection
         step = np.searchsorted(w, theta, side="right")
         closes = step < len(w)
         step = np.where(closes, step, 0)  # any step: the position of a row that does not close is never used
@@ -101,10 +118,16 @@ def is_before(positions: Positions, others: Positions) -> Bools:
 
 
 def chunk_of(plan: LagPlan, rows: pa.Table, routed: pa.Table) -> Chunk:
-    """The chunk of rows (`events.ROW_COLUMNS`) and the steps that were routed to them."""
+    """The chunk of rows (`events.ROW_COLUMNS`) and the steps that were routed to them.
+
+    Args:
+        rows: left rows with their labels, in any order.
+        routed: rows of `steps.routed` for this chunk.
+    """
     rows = rows.sort_by("event_at").combine_chunks()
     labels = rows["labels"].combine_chunks()
     sizes = labels.value_lengths().to_numpy(zero_copy_only=False)
+    # labels of all rows in one flat array, each with the index of its row: no loop over rows
     row_of = np.repeat(np.arange(len(sizes)), sizes)
     flat = labels.flatten()
     names = ("partition", "event_at", "record_at", "offset")

@@ -55,9 +55,16 @@ class DelayStatistics:
 
 
 def sampled(rows: DataFrame, key: Sequence[str], share: float) -> DataFrame:
-    """All rows of a share of the keys: the same keys for every stream and in every run."""
+    """All rows of a share of the keys: the same keys for every stream and in every run.
+
+    Args:
+        rows: rows of one stream.
+        key: columns that are hashed.
+        share: 0 to 1; from 1 on all rows.
+    """
     if share >= 1:
         return rows
+    # by hash of the key, so that a row and its labels are in the sample together, in every run
     part = F.pmod(F.xxhash64(*[F.col(name) for name in key]), F.lit(_SAMPLE_PARTS))
     return rows.where(part < F.lit(int(share * _SAMPLE_PARTS)))
 
@@ -204,7 +211,12 @@ def disorder_counts(rows: DataFrame, newest: Mapping[int, datetime], grid: Grid)
 
 
 def delay_counts(grid: Grid, rows: Iterable[Mapping[str, int]]) -> DelayCounts:
-    """Collected rows of `label_delays` (without bin -1) or `disorder_counts` as counts."""
+    """Collected rows of `label_delays` (without bin -1) or `disorder_counts` as counts.
+
+    Args:
+        grid: the bins that the rows were counted in.
+        rows: with `bin`, `horizon` and `labels`.
+    """
     counts: Counter[tuple[int, int]] = Counter()
     for row in rows:
         counts[row["bin"], row["horizon"]] += row["labels"]
@@ -236,6 +248,7 @@ def _with_row_at(both: DataFrame, before: timedelta, grid: Grid) -> DataFrame:
     def nearest(order: Column) -> Column:  # at one instant the row sorts before the label, from both sides
         return F.last(row_at, ignorenulls=True).over(Window.partitionBy(*names).orderBy(order, "is_label"))
 
+    # the nearest row carries the label here: a window that reaches it is the smallest that catches the label
     preceding = nearest(F.col("at").asc())
     carried_by = F.when(F.col("at") - preceding <= F.lit(grid.widest // MICROSECOND), preceding)
     if before > timedelta(0):

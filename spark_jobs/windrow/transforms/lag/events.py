@@ -37,7 +37,11 @@ def trusted_events(landed: DataFrame, first: datetime, last: datetime) -> DataFr
 
 
 def events_by_partition(events: DataFrame) -> DataFrame:
-    """One row per partition: _topic, _epoch, _partition, events (count)."""
+    """One row per partition: _topic, _epoch, _partition, events (count).
+
+    Args:
+        events: records of any topics.
+    """
     return events.groupBy("_topic", "_epoch", "_partition").agg(F.count(F.lit(1)).alias("events"))
 
 
@@ -103,6 +107,22 @@ def partition_index(plan: LagPlan) -> Column:
 
     One array of indexes per topic and epoch, looked up by the partition's number: a map keyed by all three would have
     to be searched for every record.
+
+    >>> from types import SimpleNamespace
+    >>> plan = SimpleNamespace(partition_ids=(("feed", 0, 0), ("feed", 0, 2), ("feed", 1, 0)))
+    >>> rows = spark.sql("select * from values (0, 0), (0, 1), (0, 2), (1, 0), (2, 0) as r(_epoch, _partition)")
+    >>> rows = rows.withColumn("_topic", F.lit("feed"))
+    >>> rows.select("_topic", "_epoch", "_partition", partition_index(plan)).show()
+    +------+------+----------+---------+
+    |_topic|_epoch|_partition|partition|
+    +------+------+----------+---------+
+    |  feed|     0|         0|        0|
+    |  feed|     0|         1|     NULL|
+    |  feed|     0|         2|        1|
+    |  feed|     1|         0|        2|
+    |  feed|     2|         0|     NULL|
+    +------+------+----------+---------+
+    <BLANKLINE>
     """
     index = {key: n for n, key in enumerate(plan.partition_ids)}
     column = F.lit(None).cast("int")

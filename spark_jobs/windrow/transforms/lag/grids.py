@@ -82,7 +82,11 @@ class Grid:
 
 
 def delay_grid(stream: RightStream, windows: Iterable[timedelta] = ()) -> Grid:
-    """Bins for delays: the stream's window and `windows` are bounds of bins where that is possible."""
+    """Bins for delays: the stream's window and `windows` are bounds of bins where that is possible.
+
+    Args:
+        windows: other lengths that the analysis asks for.
+    """
     windows = list(windows)
     bounds = [stream.window.after, *windows]
     widest = max([WINDOWS_JUDGED * stream.window.after, *(window * 5 / 4 for window in windows), 10 * SECOND])

@@ -42,7 +42,11 @@ def impact(clock_steps: DataFrame, rows: DataFrame, plan: LagPlan) -> DataFrame:
 
 
 def outcomes(sums: Iterable[Mapping[str, Any]], plan: LagPlan) -> tuple[LagOutcome, ...]:
-    """The collected rows of `impact` as one outcome per scenario, in the plan's order."""
+    """The collected rows of `impact` as one outcome per scenario, in the plan's order.
+
+    Args:
+        sums: with `scenario`, `measure`, `bucket` and `value`; in any order.
+    """
     by_scenario: list[dict[str, dict[int, int]]] = [{} for _ in plan.scenarios]
     for row in sums:
         by_scenario[row["scenario"]].setdefault(row["measure"], {})[row["bucket"]] = int(row["value"])

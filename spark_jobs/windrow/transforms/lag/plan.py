@@ -85,7 +85,7 @@ class LagPlan:
 
     @cached_property
     def holds(self) -> tuple[bool, ...]:
-        """By partition index: whether it is of its topic's newest epoch, and so can hold the clock."""
+        """Whether each partition, by index, belongs to its topic's newest epoch and can hold the clock."""
         holding = {p.identity for p in current(PartitionClock(*key, 0, 0, None, None) for key in self.partition_ids)}
         return tuple(key in holding for key in self.partition_ids)
 
@@ -95,7 +95,11 @@ class LagPlan:
         return tuple(dict.fromkeys([None, *(scenario.lag for scenario in self.scenarios)]))
 
     def lagging(self, lag: int) -> tuple[bool, ...]:
-        """By partition index: whether the lag is injected there."""
+        """By partition index: whether the lag is injected there.
+
+        Args:
+            lag: index of the lag in `lags`.
+        """
         hit = self.setting.lagging(self.lags[lag])
         return tuple(key in hit for key in self.partition_ids)
 
@@ -115,7 +119,14 @@ class LagPlan:
         return frozenset((lag, one.clock) for one in self.indexed for lag in (0, one.lag))
 
     def reaches(self, clock: int) -> tuple[tuple[int, int], ...]:
-        """For each closing of a clock, how far after a row's time its closing time can lie: (from, to), both in."""
+        """For each closing of a clock, how far after a row's time it can lie: (from, to), both included.
+
+        Args:
+            clock: index of the clock.
+
+        Returns:
+            Microseconds, sorted, without repetitions.
+        """
         closings = {one.closing for one in self.indexed if one.clock == clock}
         return tuple(sorted((c.wait, c.wait + c.interval - 1) for c in closings))
 
@@ -157,7 +168,7 @@ def setting_of(pipeline: Pipeline, partition_ids: Sequence[PartitionId]) -> LagS
 def span_of_events(
     pipeline: Pipeline, scenarios: Sequence[LagScenario], begin: datetime, end: datetime
 ) -> tuple[datetime, datetime]:
-    """Event times, both in, of the events that the clocks need for left rows of [begin, end).
+    """Event times, both included, of the events that the clocks need for left rows of [begin, end).
 
     From the first label that could match a row until `READ_AFTER_CLOSE` after the last window can have closed.
     """

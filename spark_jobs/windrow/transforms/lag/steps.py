@@ -53,8 +53,12 @@ def routed(steps: DataFrame, plan: LagPlan) -> DataFrame:
     """The steps that each chunk of left rows needs: chunk, lag, clock, bucket, part, steps.
 
     `floor` is the highest W of all earlier buckets. A step that is not above it does not raise W.
+
+    Args:
+        steps: rows of `steps`, of all buckets.
     """
     key = ["lag", "clock", "bucket", "part"]
+    # buckets are scanned in parallel, so what the earlier ones have reached is known only now
     earlier = Window.partitionBy("lag", "clock").orderBy("bucket", "part").rowsBetween(Window.unboundedPreceding, -1)
     floors = steps.select(*key, F.max("top").over(earlier).alias("floor"))  # without the blobs, which need no sorting
     with_floor = steps.join(floors, on=key, how="inner").select(*key, "floor", "steps")
@@ -71,6 +75,7 @@ def _scan(plan: LagPlan, key: tuple[pa.Scalar, ...], packs: pa.Table, state: pa.
     last_arrival = np.array([known["start"] if b["last"] is None else b["last"] for b in before], np.int64)
     rows = []
     for number, clock in enumerate(plan.clocks):
+        # a pair of lag and clock that no scenario has needs no scan
         if (lag, number) not in plan.used_clocks:
             continue
         points = _with_ticks(events, clock, known["first"], known["next"])
@@ -112,6 +117,7 @@ def _clock(plan: LagPlan, clock: ClockPlan, points: Ints, newest: Ints, last_arr
     holding = [p for p in every_partition if plan.holds[p]]
 
     def partition_clock(p: int) -> Ints:
+        # events of other partitions leave the clock of p where it is: they count as its newest event before
         event_or_before = np.where(partition == p, np.maximum(event_at, newest[p]), newest[p])
         return np.maximum.accumulate(event_or_before) - clock.out_of_orderness[p]
 
@@ -128,6 +134,7 @@ def _clock(plan: LagPlan, clock: ClockPlan, points: Ints, newest: Ints, last_arr
     idle_after, idle = micros(clock.policy.idle_after), -NONE  # plus infinity: an idle partition is never the least
 
     def clock_unless_idle(p: int) -> Ints:
+        # points are in order of arrival, so the running maximum is the last arrival of p at each of them
         last = np.maximum.accumulate(np.where(partition == p, arrived, last_arrival[p]))
         return np.where(arrived - last < idle_after, partition_clock(p), idle)
 
@@ -176,6 +183,7 @@ def _slices(plan: LagPlan, clock: int, w: Ints, floor: int) -> Iterator[tuple[in
     for chunk in range(first, last + 1):
         wanted = np.zeros(len(w), bool)
         for lo, hi in reaches:
+            # W only rises along the steps, so those that serve a range of θ lie next to each other
             begin = np.searchsorted(w, chunk * plan.chunk + lo, side="right")
             end = np.searchsorted(previous, (chunk + 1) * plan.chunk - 1 + hi, side="right")
             wanted[begin:end] = True

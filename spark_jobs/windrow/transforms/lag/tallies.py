@@ -115,6 +115,7 @@ def _labels(chunk: Chunk, scenario: IndexedScenario, closed: Closed) -> tuple[In
     is_inside = (-before[chunk.stream] <= apart) & (apart <= after[chunk.stream])
     row_of = chunk.row_of[is_inside]
     columns = (chunk.arrived(scenario.lag)[1], chunk.label_event_at, chunk.label_partition, chunk.label_offset)
+    # a label leaves with its row if it has arrived before the event that closes the row, in order of arrival
     is_late = is_before(tuple(c[row_of] for c in closed.by), tuple(c[is_inside] for c in columns))
     is_lost = closed.missing[row_of] | (closed.closes[row_of] & is_late)
     return np.bincount(row_of, minlength=rows), np.bincount(row_of[is_lost], minlength=rows)
@@ -134,6 +135,7 @@ def _flips(matched: Ints, lost: Ints, closed: Closed) -> Iterator[Tally]:
 def _spread(name: str, durations: Ints) -> Iterator[Tally]:
     if not len(durations):
         return
+    # durations are rounded up to six bits, so that quantiles need few counts and no sorted rows
     counts = np.bincount(_codes(durations))
     for code in np.flatnonzero(counts):
         yield (name, _value(int(code)), int(counts[code]))
@@ -165,6 +167,7 @@ def _opened(arrived: Ints, left: Ints) -> Iterator[Tally]:
     if not len(minutes):
         return
     first = int(minutes.min())
+    # only minutes with a change are kept; sums of such changes over all chunks give the open rows of any minute
     net = np.bincount(minutes - first, weights=change).astype(np.int64)
     for i in np.flatnonzero(net):
         yield ("opened", first + int(i), int(net[i]))

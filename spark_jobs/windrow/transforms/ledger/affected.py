@@ -28,7 +28,21 @@ from windrow.transforms.streams import StreamRows, is_unreadable, selected
 
 
 def is_fresh(stream: Stream, floor: Mapping[str, int]) -> Column:
-    """Whether a landed row of the stream has a batch above the floor (topic → batch) of its topic."""
+    """Whether a landed row of the stream has a batch above the floor (topic → batch) of its topic.
+
+    >>> from types import SimpleNamespace
+    >>> rows = spark.sql("select * from values ('a', 3), ('a', 4), ('b', 4), ('other', 9) as r(_topic, _batch)")
+    >>> rows.withColumn("fresh", is_fresh(SimpleNamespace(topics=("a", "b")), {"a": 3, "b": 4})).show()
+    +------+------+-----+
+    |_topic|_batch|fresh|
+    +------+------+-----+
+    |     a|     3|false|
+    |     a|     4| true|
+    |     b|     4|false|
+    | other|     9|false|
+    +------+------+-----+
+    <BLANKLINE>
+    """
     return any_of((F.col("_topic") == topic) & (F.col(BATCH) > floor[topic]) for topic in stream.topics)
 
 
@@ -75,6 +89,7 @@ def near_undated(fresh: DataFrame, stream: RightStream, pipeline: Pipeline, publ
     keyed = all_of([F.col(name).isNotNull() for name in stream.key])
     undated = is_doubtful(stream) & F.col(EVENT_TIME).isNull() & keyed
     columns = [F.col(name).alias(f"_key_{i}") for i, name in enumerate(stream.key)]
+    # one row per key: the newest batch tells whether a publication has been compared with all such labels
     labels = fresh.where(undated).groupBy(*columns, "_topic").agg(F.max(BATCH).alias(BATCH))
     on = [F.col(name) == F.col(f"_key_{i}") for i, name in enumerate(pipeline.left.key)]
     rows = published.select(INTERVAL, *pipeline.left.key)
@@ -102,6 +117,7 @@ def unseen(intervals: DataFrame, pins: DataFrame) -> DataFrame:
     +---------+
     <BLANKLINE>
     """
+    # an inner join: intervals that are not published have no pin, and are not looked at
     met = intervals.join(F.broadcast(pins), on=[INTERVAL, "_topic"], how="inner").where(F.col(BATCH) > F.col("_pin"))
     return met.select(F.unix_micros(INTERVAL).alias("at")).distinct()
 
@@ -144,23 +160,46 @@ def keys_of(stream: RightStream, rows: DataFrame, pipeline: Pipeline) -> DataFra
 
 
 def with_keys(stream: RightStream, rows: DataFrame, keys: DataFrame, pipeline: Pipeline) -> DataFrame:
-    """The rows of the stream that have one of these keys (named as the key columns of the left stream)."""
+    """The rows of the stream that have one of these keys (named as the key columns of the left stream).
+
+    Args:
+        rows: landed rows of the stream.
+        keys: columns named as the key columns of the left stream; repeated keys do no harm.
+
+    Returns:
+        The columns of `rows`; a row whose key has a null is left out.
+    """
     names = zip(pipeline.left.key, stream.key, strict=True)
     renamed = keys.select(*[F.col(left).alias(right) for left, right in names])
     return rows.join(renamed, on=list(stream.key), how="left_semi")
 
 
 def in_stretches(published: DataFrame, stretches: Sequence[Stretch]) -> Iterator[DataFrame]:
-    """The published rows of each stretch that can have changed."""
+    """The published rows of each stretch that can have changed.
+
+    Args:
+        published: training rows.
+        stretches: event times of left rows, both ends included. Of a silent one, rows with another reason than silence
+            are left out.
+
+    Yields:
+        One frame per stretch, with the columns of `published`.
+    """
     at, reason = F.col(EVENT_TIME), F.col(REASON)
     for stretch in stretches:
         inside = (at >= F.lit(stretch.begin)) & (at <= F.lit(stretch.end))
+        # silence is the last doubt in the order of precedence: a row with another reason keeps it
         about_silence = reason.isNull() | reason.isin("side_silent", "drained")
         yield published.where(inside & about_silence if stretch.silent else inside)
 
 
 def left_rows(rows: DataFrame, standing: DataFrame, pipeline: Pipeline) -> DataFrame:
-    """Landed left rows with `_interval` and `_subject`, of the intervals in `standing` only."""
+    """Landed left rows with `_interval` and `_subject`, of the intervals in `standing` only.
+
+    Args:
+        rows: landed left rows.
+        standing: a few rows, one per wanted interval, with its `_interval`.
+    """
     return with_subject(rows, pipeline.left, standing, interval_of(F.col(EVENT_TIME), pipeline.interval))
 
 

@@ -28,7 +28,11 @@ MOST_STRETCHES = 50
 
 
 def due(pipeline: Pipeline, state: State) -> Due:
-    """Return the next pass: what it has to look at, and what is known now."""
+    """Return the next pass: what it has to look at, and what is known now.
+
+    Args:
+        state: what is published, known and landed now.
+    """
     first = Interval(pipeline.start, pipeline.start + pipeline.interval)
     known = Plan(pipeline.name, "late", first, state.pins, pipeline.config_hash, state.clocks)
     seen = _seen(pipeline, state)
@@ -111,7 +115,15 @@ def _reconsiders(entry: Mapping[str, Any]) -> bool:
 
 
 def affected(stream: Stream, oldest: datetime, newest: datetime) -> tuple[datetime, datetime]:
-    """First and last left event time whose window can hold a row of the stream with a time in [oldest, newest]."""
+    """First and last left event time whose window can hold a row of the stream with a time in [oldest, newest].
+
+    Args:
+        oldest: event time of the oldest of the rows.
+        newest: event time of the newest of them.
+
+    Returns:
+        Both times are included.
+    """
     before, after = window_of(stream)
     return shifted(oldest, -after), shifted(newest, before)
 
@@ -124,7 +136,13 @@ def window_of(stream: Stream) -> tuple[timedelta, timedelta]:
 
 
 def stretches_of(starts: Iterable[datetime], length: timedelta, reach: timedelta) -> list[Interval]:
-    """The intervals with these starts as at most `MOST_STRETCHES` stretches, those within `reach` merged."""
+    """The intervals with these starts as at most `MOST_STRETCHES` stretches, those within `reach` merged.
+
+    Args:
+        starts: starts of the intervals, in any order.
+        length: of each interval.
+        reach: gap up to which neighbours are merged.
+    """
     return stretches((Interval(start, start + length) for start in starts), reach, most=MOST_STRETCHES)
 
 
@@ -149,13 +167,21 @@ def began_at(
 
 
 def floor_of(pipeline: Pipeline, work: Due) -> dict[str, int]:
-    """Topic → the newest batch that every publication of the current config was compared with; 0 if there is none."""
+    """Topic → the newest batch that every publication of the current config was compared with; 0 if there is none.
+
+    Args:
+        work: the pass; its publications are compared up to their known pins.
+    """
     pins = [one.known.pins for one in work.seen]
     return {topic: min((known.get(topic, 0) for known in pins), default=0) for topic in pipeline.topics}
 
 
 def published_floor(work: Due, starts: Sequence[datetime]) -> dict[str, int]:
-    """Topic → the least pin of these publications: batches above it can be late, also where an older pass saw them."""
+    """Topic → the least pin of these publications: batches above it can be late, also where an older pass saw them.
+
+    Args:
+        starts: starts of published intervals, at least one.
+    """
     pins = [work.plan_of(start).pins for start in starts]
     return {topic: min(known.get(topic, 0) for known in pins) for topic in work.known.pins}
 
@@ -183,6 +209,11 @@ def standing_row(pipeline: Pipeline, work: Due, start: datetime) -> tuple[Any, .
 
 
 def config_changed(work: Due, start: datetime) -> dict[str, Any]:
-    """The line about an interval that was published under another config, as a row of the ledger's table."""
+    """The line about an interval that was published under another config, as a row of the ledger's table.
+
+    Args:
+        work: the pass, in which the interval has a standing publication.
+        start: start of the interval.
+    """
     number = work.standing[start]["number"]
     return {"interval": start, "publication": number, "pass": work.number, "kind": CONFIG_CHANGED, "subject": ""}

@@ -143,7 +143,12 @@ class Seen:
     starts: tuple[datetime, ...]
 
     def covers(self, begin: datetime, end: datetime) -> bool:
-        """Whether one of the publications' intervals starts in [begin, end]."""
+        """Whether one of the publications' intervals starts in [begin, end].
+
+        Args:
+            begin: first instant, included.
+            end: last instant, included.
+        """
         return bisect_left(self.starts, begin) < bisect_right(self.starts, end)
 
 
@@ -178,12 +183,21 @@ class Due:
         return sorted(start for one in self.seen for start in one.starts)
 
     def within(self, stretches: Iterable[Stretch], length: timedelta) -> list[datetime]:
-        """Starts of the comparable published intervals (each of this length) that overlap one of the stretches."""
+        """Starts of the comparable published intervals (each of this length) that overlap one of the stretches.
+
+        Args:
+            stretches: with both ends included.
+            length: of every interval.
+        """
         wanted = list(stretches)
         return [start for start in self.starts if any(w.begin < start + length and start <= w.end for w in wanted)]
 
     def plan_of(self, start: datetime) -> Plan:
-        """The plan of the standing publication of an interval."""
+        """The plan of the standing publication of an interval.
+
+        Args:
+            start: start of an interval that has one.
+        """
         return Plan.from_json(self.standing[start]["plan"])
 
     @property

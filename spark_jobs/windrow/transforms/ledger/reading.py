@@ -61,7 +61,14 @@ def is_flip(line: Mapping[str, Any]) -> bool:
 
 
 def missed_by(line: Mapping[str, Any]) -> timedelta | None:
-    """How far the watermark was beyond the interval's closing when the late row began to land."""
+    """How far the watermark was beyond the interval's closing when the late row began to land.
+
+    Args:
+        line: a line of the ledger.
+
+    Returns:
+        None where the line has no such time.
+    """
     return None if line["missed_by_us"] is None else timedelta(microseconds=line["missed_by_us"])
 
 

@@ -45,7 +45,20 @@ def subject(stream: Stream) -> Column:
 
 
 def event_text(stream: Stream, event_id: Column) -> Column:
-    """An event id as text; two texts are equal exactly where the ids are."""
+    """An event id as text; two texts are equal exactly where the ids are.
+
+    >>> from types import SimpleNamespace
+    >>> ids = spark.sql("select cast(10 as bigint) as number, X'0A0B' as bytes, struct(1 as a, 'x' as b) as both")
+    >>> kinds = {"number": "bigint", "bytes": "binary", "both": "struct<a: int, b: string>"}
+    >>> streams = [SimpleNamespace(event_id=name, columns=kinds) for name in kinds]
+    >>> ids.select(*(event_text(stream, F.col(stream.event_id)).alias(stream.event_id) for stream in streams)).show()
+    +------+-----+---------------+
+    |number|bytes|           both|
+    +------+-----+---------------+
+    |    10| 0A0B|{"a":1,"b":"x"}|
+    +------+-----+---------------+
+    <BLANKLINE>
+    """
     kind = stream.columns[stream.event_id or ""]
     if kind.startswith("struct"):
         return F.to_json(event_id)
