@@ -65,6 +65,8 @@ CLOCK = pa.schema(
         ("before_start", _LONG),
         ("gap", _TEXT),
         ("unreadable", _LONG),
+        ("oldest_offset", _LONG),
+        ("retention_s", _REAL),
     ]
 )
 """State of a partition after a landing batch; an observation has a row for every partition."""
@@ -138,6 +140,20 @@ PUBLICATIONS = pa.schema(
     ]
 )
 """Published intervals, derived from the commits of the training table and repaired from them."""
+
+ALERTS = pa.schema(
+    [
+        ("alert", _TEXT),
+        ("condition", _TEXT),
+        ("subject", _TEXT),
+        ("event", _TEXT),
+        ("at", _INSTANT),
+        ("cause", _TEXT),
+        ("move", _TEXT),
+        ("notifiers", _TEXT),
+    ]
+)
+"""Begins and ends of conditions that need a person, and who was told of them."""
 
 SNAPSHOTS = pa.schema(
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
@@ -9,6 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from support.running_airflow import INTERVAL, PERSON, Running, ordered, until
+from support.web_server import WebServer, web_server
 from windrow.platform.servers.airflow_api import AirflowRefused
 
 pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(2700)]
@@ -107,9 +109,15 @@ def test_a_critical_failure_keeps_the_candidate_back_until_a_person_overrides_by
     api, start = running.airflow.api, running.start
     api.unpause("bad.land")
     running.land("bad")
-    api.unpause("bad.training")
-    run = until(lambda: api.dag_runs("bad.training", state="failed"), "the first run has failed")[0]["dag_run_id"]
-    api.pause("bad.training")
+    with web_server() as web:
+        _tell(running, web, {"pipelines": ["bad"], "conditions": ["blocked"]})
+        api.unpause("bad.training")
+        run = until(lambda: api.dag_runs("bad.training", state="failed"), "the first run has failed")[0]["dag_run_id"]
+        api.pause("bad.training")
+        running.run("windrow.alerts")
+    [(_, told)] = web.posted  # by this look or a scheduled one; the others told nobody
+    assert told["text"].startswith(f"bad: blocked ({start:%Y-%m-%dT%H:%M:%SZ})")
+    assert f"{running.airflow.url}/windrow/pipelines/bad" in told["text"]
     states = api.task_states("bad.training", run)
     assert (states["join"], states["check"], states["publish"]) == ("success", "failed", "upstream_failed")
     assert "null_rate_max" in api.task_log("bad.training", run, "check")
@@ -135,6 +143,15 @@ def test_a_critical_failure_keeps_the_candidate_back_until_a_person_overrides_by
     assert row["override_reason"] == "the column starts tomorrow"
     assert len([r for r in running.rows("bad") if r["_interval"] == start]) == 150
     assert "by admin: the column starts tomorrow" in api.page("/windrow/pipelines/bad")
+
+
+def _tell(running: Running, web: WebServer, what: dict[str, list[str]]) -> None:
+    """Have people told by a webhook from now on."""
+    connection = {"connection_id": "hook", "conn_type": "http", "host": web.address}
+    running.airflow.api.call("POST", "/api/v2/connections", connection)
+    arguments = {"http_conn_id": "hook", "json": {"text": "{{ alert.text }}"}}
+    entry = {"class": "airflow.providers.http.notifications.http.HttpNotifier", "arguments": arguments, **what}
+    running.world.places.notifiers_file.write_text(json.dumps({"hook": entry}))
 
 
 def _refused(running: Running, page: str) -> None:

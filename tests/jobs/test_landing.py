@@ -38,6 +38,7 @@ def test_every_partition_is_on_the_clock_also_those_that_never_had_a_record(worl
     seen = world.land(ctx)
     assert len(seen.clocks) == 4
     assert seen.watermark is None  # partition 2 is empty and `wait` holds
+    assert {(row["oldest_offset"], row["retention_s"]) for row in seen.rows} == {(0, 7 * 86_400.0)}  # Kafka's default
     world.produce([event("served", 2, 500)])
     assert world.land(ctx).watermark == at(50 - 10)  # the slowest partition of the slowest side
 

@@ -32,9 +32,7 @@ from windrow.jobs.run import BadRequest, Context, context, job
 from windrow.jobs.spark import spark_for
 from windrow.semantics.clock import ClockRow
 from windrow.semantics.landing.batch import Reconsidered, Topic
-from windrow.semantics.landing.clock_rows import (
-    TOTALS,
-)
+from windrow.semantics.landing.clock_rows import TOTALS, with_retention
 from windrow.semantics.landing.gaps import NOTHING, GivenUp, Lost
 from windrow.semantics.landing.host_clock import refuse_clock_that_went_back
 from windrow.semantics.landing.offsets import next_batch, refuse_compacted, refuse_not_lost
@@ -153,7 +151,9 @@ def land_once(spark: SparkSession, ctx: Context, given_up: GivenUp, *, trust_clo
         with ThreadPoolExecutor(TOPICS_AT_ONCE) as pool:
             landing = [pool.submit(land_next, name) for name in home.pipeline.topics]
         clock = [topic.result() for topic in landing]
-        after = clocks.record(home, before.number + 1, [row for topic in clock for row in topic.after])
+        seen = zip(home.pipeline.topics, clock, strict=True)
+        rows = [row for name, topic in seen for row in with_retention(topic.after, topics[name])]
+        after = clocks.record(home, before.number + 1, rows)
         crash_points.point("land.after_clock")
         known = replace(before, rows=tuple(row for topic in clock for row in topic.before))
         return Landed(known, after, _grown(before, known)["read"])
