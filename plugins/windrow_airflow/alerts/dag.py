@@ -18,6 +18,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from windrow.places import Places
 from windrow_airflow.alerts import notifiers, telling
 from windrow_airflow.alerts.runs import runs
+from windrow_airflow.pages import metrics
 from windrow_airflow.pipeline_files import names
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class TellOperator(BaseOperator):
                 lambda: datetime.now(UTC),
                 lambda name: runs(name, ti, datetime.now(UTC)),
             )
+        metrics.export(sorted(done.open), places, datetime.now(UTC))
         if done.problems:
             raise AirflowException("\n".join([*done.problems, "The next look tries again."]))
         return {"open": {name: found for name, found in done.open.items() if found}, "told": done.told}

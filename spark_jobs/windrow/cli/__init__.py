@@ -27,7 +27,7 @@ from windrow.cli import (
     simulate,
     snapshots,
 )
-from windrow.cli.fleet import alerts, health
+from windrow.cli.fleet import alerts, health, metrics
 from windrow.cli.grouped import ByTask
 from windrow.jobs.causes import known_cause
 from windrow.jobs.run import keep_to_owner, leave
@@ -78,6 +78,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     **card.COMMANDS,
     **health.COMMANDS,
     **alerts.COMMANDS,
+    **metrics.COMMANDS,
     **listings.COMMANDS,
     **explain.COMMANDS,
     "scenario": pipelines.scenario,
