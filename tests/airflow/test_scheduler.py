@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark, pytest.
 
 def test_the_scheduler_publishes_and_a_backfill_publishes_again_with_the_late_label(running: Running) -> None:
     api, start = running.airflow.api, running.start
-    for dag_id in ("good.land", "good.training", "reader"):
+    for dag_id in ("good.land", "good.training", "reader", "model"):
         api.unpause(dag_id)
     running.land("good")
     wanted = {start, start + INTERVAL}
@@ -66,6 +66,10 @@ def test_the_scheduler_publishes_and_a_backfill_publishes_again_with_the_late_la
     result = until(lambda: _read(running, again["number"]), "the reader has read the new publication")
     assert (result["read"], result["read_positive"]) == (again["rows"], again["positive"])
     assert (result["training_version"], result["verdict"]) == (again["training_version"], again["verdict"])
+
+    # the README's six lines, on this pipeline
+    model = until(lambda: api.dag_runs("model", state="success"), "the README's DAG has trained")[-1]["dag_run_id"]
+    assert "code_version" in api.task_log("model", model, "model")  # the pin
 
 
 def _read(running: Running, number: int) -> dict | None:

@@ -18,7 +18,8 @@ from typer.testing import CliRunner
 from support.web_server import WebServer, web_server
 from windrow.config import find
 from windrow.home import Home
-from windrow.io.registers import alerts
+from windrow.io.ledger import reconciled
+from windrow.io.registers import alerts, clocks
 from windrow.platform.processes import free_port
 from windrow.semantics.alerts.conditions import Condition
 from windrow_airflow.alerts import notifiers, telling
@@ -28,7 +29,7 @@ from windrow_airflow.alerts.messages import example
 from .conftest import PROJECT
 from .test_fleet import now, places, publish  # noqa: F401 - fixtures
 
-SECRET = "t0ps3cret"
+SECRET, TEN = "t0ps3cret", timedelta(minutes=10)
 
 
 @pytest.fixture
@@ -174,6 +175,25 @@ def test_a_pipeline_that_cannot_be_looked_at_keeps_no_other_from_it(told, mail, 
     assert "grase" in mail.received[0].get_body(("html",)).get_content()
     [problem] = done.problems
     assert problem.startswith("mute was not looked at")
+
+
+def test_retention_quarantine_and_reconcile_come_from_the_tables(told, mail, places, now):  # noqa: F811
+    home = Home(find("good", places.pipelines), places)
+    start, clock = home.pipeline.start, clocks.observe(home).rows[0]
+    long_ago = {"landed_at": now - timedelta(hours=2), "read": 1_000, "quarantined": 900}
+    clocks.record(home, 1, [{**clock, **long_ago}])
+    recent = {"landed_at": now - timedelta(seconds=50), "read": 2_000, "quarantined": 950}
+    offsets = {"oldest_offset": 0, "next_offset": 9, "end_offset": 9, "retention_s": 60.0}
+    clocks.record(home, 2, [{**clock, **recent, **offsets}])
+    outcomes = [(0, 1, "differs", 1), (1, 2, "differs", 2), (1, 2, "equal", 1), (2, 99, "differs", 1)]
+    for n, number, outcome, hours in outcomes:  # the second was mended, the third replaced
+        at = {"interval": start + n * TEN, "reconciled_at": now - timedelta(hours=hours)}
+        reconciled.record(home, [{**at, "publication": number, "outcome": outcome, "unexplained": 2}])
+    assert told(names=("good",)).open["good"] == [Condition.RETENTION, Condition.QUARANTINE, Condition.RECONCILE]
+    texts = [one.get_body(("html",)).get_content().replace("=\n", "") for one in mail.received]
+    assert "have not landed in 10s, at the earliest: it keeps them for 1m" in texts[0]
+    assert "50 of the newest 1,000 records of good.clicks cannot be read" in texts[1]
+    assert f"2 rows in 1 interval of {start:%Y-%m-%d}" in texts[2]
 
 
 def test_while_one_looks_another_leaves_the_pipeline_alone(told, mail, places):  # noqa: F811

@@ -73,7 +73,10 @@ def test_a_host_clock_that_went_back_lands_nothing_until_it_is_right_or_trusted(
 def test_nothing_new_makes_no_batch_and_looks_at_the_clock_again(world: World) -> None:
     ctx = made(world, IDLING, {"served": 1, "likes": 1}, now=1_000)
     world.produce([event("served", 0, 10), event("likes", 0, 10)])
-    first = world.land(ctx)
+    landed = next(land.land(ctx))
+    counts = land.by_topic(landed)
+    assert [(counts[name]["read"], counts[name]["landed"]) for name in ctx.pipeline.topics] == [(1, 1), (1, 1)]
+    first = landed.after
     later = world.land(replace(ctx, now=lambda: at(2_000)))
     assert later.pins == first.pins
     assert later.number == first.number + 1

@@ -7,6 +7,7 @@ One process lands a pipeline at a time; the kernel frees the lock when its holde
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -216,6 +217,15 @@ def summary(landed: Landed) -> dict[str, Any]:
     }
 
 
+def by_topic(landed: Landed) -> dict[str, dict[str, int]]:
+    """Return topic → the counts of what the job landed of it, as `summary` has them over all topics."""
+    topics: dict[str, Counter[str]] = {name: Counter(dict.fromkeys(TOTALS, 0)) for name in landed.after.topics}
+    earlier = totals(landed.before)
+    for at, counts in totals(landed.after).items():
+        topics[at[0]].update({n: counts[n] - earlier.get(at, {}).get(n, 0) for n in TOTALS})
+    return {name: dict(counts) for name, counts in topics.items()}
+
+
 def _grown(before: Observation, after: Observation) -> dict[str, int]:
     """Return by how much the counts of all partitions have grown."""
     earlier = totals(before)
@@ -262,7 +272,7 @@ def execute(
         trust_clock=trust_clock,
         reconsider=again,
     )
-    return summary(last)
+    return {**summary(last), "topics": by_topic(last)}
 
 
 main = job(execute)
