@@ -55,17 +55,18 @@ def look_and_tell(
         runs_of: what Airflow knows of a pipeline's DAGs.
     """
     from windrow.io.registers import alerts
+    from windrow.io.registers.recent import Recent
     from windrow.jobs.upkeep.alerts import look
     from windrow.outcomes import AnotherWriter
 
-    done = Round()
+    done, recent = Round(), Recent()
     for name in names:
         with _noting(done, f"{name} was not looked at"):
             try:
                 with alerts.looking(places, name):
                     with _limited():
                         notified = partial(names_for, notifiers)
-                        found = look(name, places, now(), runs=runs_of(name), notified=notified)
+                        found = look(name, places, now(), runs=runs_of(name), notified=notified, recent=recent)
                     done.open[name] = [one.condition for one in found.alerts if one.ended_at is None]
                     _tell(found, places, notifiers, now, done)
             except AnotherWriter as busy:

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from windrow.config import find
 from windrow.home import Home
 from windrow.io.ledger import reconciled
 from windrow.io.registers import alerts, clocks
@@ -58,7 +57,9 @@ class Look:
         return [(alert, event, name) for alert in self.alerts for event, name in alert.due]
 
 
-def look(name: str, places: Places, now: datetime, *, runs: Runs | None, notified: Notified) -> Look:
+def look(
+    name: str, places: Places, now: datetime, *, runs: Runs | None, notified: Notified, recent: Recent | None = None
+) -> Look:
     """Record what began and what ended since the last look, and return what is open or to be told.
 
     The caller is the only one that looks (`alerts.looking`).
@@ -66,14 +67,16 @@ def look(name: str, places: Places, now: datetime, *, runs: Runs | None, notifie
     Args:
         runs: what Airflow knows of the pipeline's DAGs; None where it was not asked, then no DAG counts as paused or
             failed.
+        recent: what was read before, for a process that looks at several pipelines.
 
     Raises:
         WriteSkipped: another process was faster; nothing was written.
     """
+    recent = recent or Recent()
     known, version = alerts.known(places, name, now)
     known_runs = {name: runs} if runs else None
-    [found] = health.look([name], places, now, runs=known_runs, known=Recent())
-    begun, ended = changes(known, holding(found, places, now, known))
+    [found] = health.look([name], places, now, runs=known_runs, known=recent)
+    begun, ended = changes(known, holding(found, places, now, recent, known))
     new = [_begun(name, one, now, notified(name, one.condition)) for one in begun]
     over = [_ended(one, now, found, notified(name, one.condition)) for one in ended]
     rows = [row_of(one, BEGUN, now, _names(one, BEGUN), one.cause, one.move) for one in new]
@@ -97,17 +100,18 @@ def told(place: Places, found: Look, alert: Alert, event: str, notifier: str, no
     return replace(found, alerts=left, version=version)
 
 
-def holding(found: Health, places: Places, now: datetime, known: Iterable[Alert] = ()) -> list[Holding]:
+def holding(found: Health, places: Places, now: datetime, recent: Recent, known: Iterable[Alert] = ()) -> list[Holding]:
     """Return the conditions of a pipeline that hold now.
 
     Args:
         found: its health.
+        recent: what was read for it.
         known: alerts of earlier looks.
     """
     name = found.seen.name
     if found.seen.broken:
         return of_findings(name, found.findings)
-    home = Home(find(name, places.pipelines, places.expectations), places)
+    home = Home(recent.pipelines.find(name), places)
     observed = clocks.observe(home)
     before = clocks.earlier(home, observed.number)
     still_open = [one.subject for one in known if one.ended_at is None and one.condition == Condition.BLOCKED]

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from windrow.config import find
 from windrow.home import Home, Table
 from windrow.io.delta import tables
 from windrow.io.registers import alerts, clocks, publications
@@ -105,7 +104,7 @@ def _of(found: Health, places: Places, now: datetime, known: Recent) -> list[Sam
     name = found.seen.name
     figures: list[_Figure] = [("windrow_status", float(found.status), {}), *_of_alerts(name, places, now)]
     if not found.seen.broken:
-        home = Home(find(name, places.pipelines, places.expectations), places)
+        home = Home(known.pipelines.find(name), places)
         figures += [
             *_of_landing(found, home, now, known),
             *_of_publications(found, home, now, known),
