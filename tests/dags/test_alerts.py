@@ -160,6 +160,23 @@ def test_who_could_not_be_reached_is_told_at_the_next_look_and_nobody_twice(told
     assert told(3).told == 0
 
 
+def test_who_was_told_right_before_a_kill_is_told_once_more_and_nobody_is_missed(told, mail, web, monkeypatch):
+    from windrow.jobs.upkeep import alerts as job
+
+    def killed(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(job, "told", killed)
+        with pytest.raises(KeyboardInterrupt):
+            told()
+    assert (len(titles(mail)), len(web.posted)) == (1, 0)
+    assert told(1).told == 2
+    assert (len(titles(mail)), len(web.posted)) == (2, 1)
+    assert titles(mail)[0] == titles(mail)[1]
+    assert told(2).told == 0
+
+
 def test_a_pipeline_that_cannot_be_looked_at_keeps_no_other_from_it(told, mail, web, places, pipelines):  # noqa: F811
     broken = pipelines.folder / "good.yaml"
     broken.write_text(broken.read_text().replace("grace:", "grase:"))
@@ -234,6 +251,8 @@ WRONG = [
     ("{class: airflow.providers.http.notifications.http.HttpNotifier, conditions: [late, laet]}", "conditions.1"),
     ("{class: airflow.providers.pagerduty.notifications.pagerduty.PagerdutyNotifier, "
      "arguments: {integration_key: abc}}", "a secret belongs in an Airflow connection"),
+    ("{class: airflow.providers.http.notifications.http.HttpNotifier, "
+     "arguments: {headers: {Authorization: Bearer abc}}}", "a secret belongs in an Airflow connection"),
     ('{class: airflow.providers.http.notifications.http.HttpNotifier, arguments: {endpoint: "{{ alert.titel }}"}}',
      "template: "),
 ]  # fmt: skip

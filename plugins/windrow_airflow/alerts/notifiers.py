@@ -14,7 +14,7 @@ so, otherwise here.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from airflow.sdk import BaseNotifier
 
 _NAME = re.compile(r"[a-zA-Z][\w-]{0,63}")
-_SECRET = re.compile(r"(?i)(^|_)(password|passwd|secret|token|api_?key|integration_key)$")
+_SECRET = re.compile(r"(?i)(^|_)(password|passwd|secret|token|api_?key|integration_key|authorization)$")
 
 
 class NotifiersInvalid(Exception):
@@ -114,11 +114,19 @@ def _checked(name: str, entry: Any) -> Notifier:
     if not _NAME.fullmatch(name):
         raise NotifiersInvalid("a name has letters, digits, - and _ only, and begins with a letter")
     made = Notifier.model_validate(entry)
-    if secret := next((argument for argument in made.arguments if _SECRET.search(argument)), None):
+    if secret := next((argument for argument in _names_in(made.arguments) if _SECRET.search(argument)), None):
         raise NotifiersInvalid(f"arguments.{secret}: a secret belongs in an Airflow connection; name its id here")
     made.loaded()
     _rendered(made.arguments, messages.example())  # a template with a wrong name is found now, not at the first alert
     return made
+
+
+def _names_in(value: Any) -> Iterator[str]:
+    """Names of arguments, also of those inside others, such as headers."""
+    if isinstance(value, dict):
+        yield from map(str, value)
+    for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _names_in(one)
 
 
 def _rendered(value: Any, message: Message) -> Any:
