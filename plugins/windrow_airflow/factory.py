@@ -100,6 +100,7 @@ def training_dag(pipeline: Pipeline) -> DAG:
             "publish",
             run_key="{{ planned_run(dag_run, ti) }}",
             without_first=True,  # publishing moves the candidate's own files, rarely with Spark
+            inlets=topic_assets(pipeline),
             outlets=[asset],
             max_active_tis_per_dag=1,
         )
@@ -146,6 +147,7 @@ def rebuild_dag(pipeline: Pipeline) -> DAG:
             "publish",
             run_key=planned,
             without_first=True,
+            inlets=topic_assets(pipeline),
             outlets=[asset_of(pipeline)],
             trigger_rule="all_done_min_one_success",  # after join, and after check even if it has blocked intervals
         )
@@ -174,6 +176,7 @@ def override_dag(pipeline: Pipeline) -> DAG:
                 "--who={{ dag_run.triggering_user_name or '' }}",
             ],
             without_first=True,
+            inlets=topic_assets(pipeline),
             outlets=[asset_of(pipeline)],
         )
     return dag
@@ -230,6 +233,13 @@ def asset_of(pipeline: Pipeline) -> Asset:
     """The asset that a published interval updates, so that other DAGs can depend on it."""
     name = f"{pipeline.name}.training"
     return Asset(name=name, uri=f"windrow://tables/{pipeline.name}/training", group="windrow")
+
+
+def topic_assets(pipeline: Pipeline) -> list[Asset]:
+    """The topics of a pipeline as assets, which the tasks that publish have as inlets."""
+    return [
+        Asset(name=f"topics/{topic}", uri=f"windrow://topics/{topic}", group="windrow") for topic in pipeline.topics
+    ]
 
 
 def delay_of(pipeline: Pipeline) -> timedelta:

@@ -38,6 +38,7 @@ from windrow_airflow.pages import rebuild_page
 from windrow_airflow.pages.report_link import OverrideLink, ReportLink, TableLink, report_address
 
 if TYPE_CHECKING:
+    from airflow.providers.openlineage.extractors import OperatorLineage
     from airflow.sdk import Context
 
 SPARK_CONNECTION = "windrow_spark"
@@ -99,9 +100,21 @@ class _Job:
             self._wait_for_lock(str(result["message"]))
         if code:
             raise_for(f"{self.pipeline} {self.job}", code, result)
+        published = result.get("publications", [])
+        newest = {"newest": max(published, key=lambda one: one["interval"])} if published else {}
         for asset in outlets:
-            context["outlet_events"][asset].extra = {"publications": result.get("publications", [])}
+            context["outlet_events"][asset].extra = {"publications": published, **newest}
         return {**result, "run": self.run_key}
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> OperatorLineage:
+        """Return what the job read and wrote; called by OpenLineage's provider, where that is installed."""
+        from windrow_airflow import lineage
+
+        return lineage.of_job(self.job, self.pipeline, self.result)
+
+    def get_openlineage_facets_on_failure(self, task_instance: Any) -> OperatorLineage:
+        """Return what a job that failed has read."""
+        return self.get_openlineage_facets_on_complete(task_instance)
 
     def _wait_for_lock(self, message: str) -> NoReturn:
         from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger

@@ -19,6 +19,7 @@ from windrow.places import Lock, Places
 class Table(StrEnum):
     """Tables of a pipeline, by the names of their folders; docs/TABLES.md describes each."""
 
+    ALERTS = "alerts"
     CANDIDATES = "candidates"
     CLOCK = "clock"
     CONFIGS = "configs"

@@ -19,6 +19,7 @@ The meaning of rows is in the pipeline file, and what a run does is in its argum
                           dags/pipelines (of a checkout) and <home>/pipelines
     WINDROW_EXPECTATIONS  further folders of expectation suites, separated by ':'; they come before the project's, so
                           that a suite there may replace or extend one of the same name
+    WINDROW_NOTIFIERS     the file that says who is told of alerts       default: <home>/notifiers.yaml
     WINDROW_PYTHON        the Python in which Airflow's tasks start jobs, where Spark and Great Expectations are not in
                           Airflow's environment                          default: Airflow's own
     WINDROW_UMASK         who may read what Windrow makes: an octal file mode mask as `umask` takes it
@@ -121,6 +122,8 @@ class Places:
     """folder or URL below which the tables are; None for those below `home`"""
     suites: tuple[Path, ...] = ()
     """folders of expectation suites before the project's"""
+    notifiers: Path | None = None
+    """file that says who is told of alerts; None for the one in the home"""
     postgres: str | None = None
     """address of the local Airflow's database server; None for SQLite"""
     project: Path = PROJECT
@@ -132,7 +135,7 @@ class Places:
         data = Path(environ.get("XDG_DATA_HOME") or user / ".local" / "share")
         home = Path(environ.get("WINDROW_HOME") or (data / "windrow" if IS_INSTALLED else PROJECT / ".windrow"))
         xdg = environ.get("XDG_CACHE_HOME") or user / ".cache"
-        secrets = environ.get("WINDROW_SPARK_SECRETS")
+        secrets, notifiers = environ.get("WINDROW_SPARK_SECRETS"), environ.get("WINDROW_NOTIFIERS")
         return cls(
             home=home.expanduser().absolute(),
             cache=Path(environ.get("WINDROW_CACHE") or Path(xdg) / "windrow").expanduser().absolute(),
@@ -147,6 +150,7 @@ class Places:
             spark_secrets=Path(secrets).expanduser().absolute() if secrets else None,
             tables=_tables(environ.get("WINDROW_TABLES")),
             suites=tuple(_folders(environ.get("WINDROW_EXPECTATIONS"))),
+            notifiers=Path(notifiers).expanduser().absolute() if notifiers else None,
             postgres=environ.get("WINDROW_POSTGRES") or None,
         )
 
@@ -157,6 +161,11 @@ class Places:
     def staging(self, pipeline: str) -> str:
         """Location of files that no table has yet, where they can get a name in a table without being rewritten."""
         return self.table(pipeline, "staging")
+
+    @property
+    def notifiers_file(self) -> Path:
+        """The file that says who is told of alerts; without it nobody is."""
+        return self.notifiers or self.home / "notifiers.yaml"
 
     @property
     def are_in_store(self) -> bool:

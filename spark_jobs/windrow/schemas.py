@@ -67,6 +67,8 @@ CLOCK = pa.schema(
         ("unreadable", _LONG),
         ("record_offset", _LONG),
         ("record_at", _INSTANT),
+        ("oldest_offset", _LONG),
+        ("retention_s", _REAL),
     ]
 )
 """State of a partition after a landing batch; an observation has a row for every partition."""
@@ -140,6 +142,20 @@ PUBLICATIONS = pa.schema(
     ]
 )
 """Published intervals, derived from the commits of the training table and repaired from them."""
+
+ALERTS = pa.schema(
+    [
+        ("alert", _TEXT),
+        ("condition", _TEXT),
+        ("subject", _TEXT),
+        ("event", _TEXT),
+        ("at", _INSTANT),
+        ("cause", _TEXT),
+        ("move", _TEXT),
+        ("notifiers", _TEXT),
+    ]
+)
+"""Begins and ends of conditions that need a person, and who was told of them."""
 
 SNAPSHOTS = pa.schema(
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
@@ -9,6 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from support.running_airflow import INTERVAL, PERSON, Running, ordered, until
+from support.web_server import WebServer, web_server
 from windrow.platform.servers.airflow_api import AirflowRefused
 
 pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(2700)]
@@ -16,7 +18,7 @@ pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark, pytest.
 
 def test_the_scheduler_publishes_and_a_backfill_publishes_again_with_the_late_label(running: Running) -> None:
     api, start = running.airflow.api, running.start
-    for dag_id in ("good.land", "good.training", "reader"):
+    for dag_id in ("good.land", "good.training", "reader", "model"):
         api.unpause(dag_id)
     running.land("good")
     wanted = {start, start + INTERVAL}
@@ -65,6 +67,10 @@ def test_the_scheduler_publishes_and_a_backfill_publishes_again_with_the_late_la
     assert (result["read"], result["read_positive"]) == (again["rows"], again["positive"])
     assert (result["training_version"], result["verdict"]) == (again["training_version"], again["verdict"])
 
+    # the README's six lines, on this pipeline
+    model = until(lambda: api.dag_runs("model", state="success"), "the README's DAG has trained")[-1]["dag_run_id"]
+    assert "code_version" in api.task_log("model", model, "model")  # the pin
+
 
 def _read(running: Running, number: int) -> dict | None:
     """What the reader DAG read of a publication, from the newest of its runs that saw it; None if none did."""
@@ -107,9 +113,15 @@ def test_a_critical_failure_keeps_the_candidate_back_until_a_person_overrides_by
     api, start = running.airflow.api, running.start
     api.unpause("bad.land")
     running.land("bad")
-    api.unpause("bad.training")
-    run = until(lambda: api.dag_runs("bad.training", state="failed"), "the first run has failed")[0]["dag_run_id"]
-    api.pause("bad.training")
+    with web_server() as web:
+        _tell(running, web, {"pipelines": ["bad"], "conditions": ["blocked"]})
+        api.unpause("bad.training")
+        run = until(lambda: api.dag_runs("bad.training", state="failed"), "the first run has failed")[0]["dag_run_id"]
+        api.pause("bad.training")
+        running.run("windrow.alerts")
+    [(_, told)] = web.posted  # by this look or a scheduled one; the others told nobody
+    assert told["text"].startswith(f"bad: blocked ({start:%Y-%m-%dT%H:%M:%SZ})")
+    assert f"{running.airflow.url}/windrow/pipelines/bad" in told["text"]
     states = api.task_states("bad.training", run)
     assert (states["join"], states["check"], states["publish"]) == ("success", "failed", "upstream_failed")
     assert "null_rate_max" in api.task_log("bad.training", run, "check")
@@ -135,6 +147,15 @@ def test_a_critical_failure_keeps_the_candidate_back_until_a_person_overrides_by
     assert row["override_reason"] == "the column starts tomorrow"
     assert len([r for r in running.rows("bad") if r["_interval"] == start]) == 150
     assert "by admin: the column starts tomorrow" in api.page("/windrow/pipelines/bad")
+
+
+def _tell(running: Running, web: WebServer, what: dict[str, list[str]]) -> None:
+    """Have people told by a webhook from now on."""
+    connection = {"connection_id": "hook", "conn_type": "http", "host": web.address}
+    running.airflow.api.call("POST", "/api/v2/connections", connection)
+    arguments = {"http_conn_id": "hook", "json": {"text": "{{ alert.text }}"}}
+    entry = {"class": "airflow.providers.http.notifications.http.HttpNotifier", "arguments": arguments, **what}
+    running.world.places.notifiers_file.write_text(json.dumps({"hook": entry}))
 
 
 def _refused(running: Running, page: str) -> None:

@@ -239,7 +239,7 @@ def test_a_published_interval_tells_the_asset_number_counts_and_verdict(job, ope
 
     events = {asset: Event()}
     operator(outlets=[asset]).execute({"outlet_events": events})
-    assert events[asset].extra == {"publications": [row]}
+    assert events[asset].extra == {"publications": [row], "newest": row}
 
 
 def test_a_kill_ends_the_whole_process_tree(job, operator, tmp_path):

@@ -40,6 +40,7 @@ def test_every_partition_is_on_the_clock_also_those_that_never_had_a_record(worl
     seen = world.land(ctx)
     assert len(seen.clocks) == 4
     assert seen.watermark is None  # partition 2 is empty and `wait` holds
+    assert {(row["oldest_offset"], row["retention_s"]) for row in seen.rows} == {(0, 7 * 86_400.0)}  # Kafka's default
     world.produce([event("served", 2, 500)])
     assert world.land(ctx).watermark == at(50 - 10)  # the slowest partition of the slowest side
 
@@ -93,7 +94,10 @@ def test_a_host_clock_ahead_of_the_brokers_lands_nothing_and_lets_nothing_idle_u
 def test_nothing_new_makes_no_batch_and_looks_at_the_clock_again(world: World) -> None:
     ctx = made(world, IDLING, {"served": 1, "likes": 1}, now=1_000)
     world.produce([event("served", 0, 10), event("likes", 0, 10)])
-    first = world.land(ctx)
+    landed = next(land.land(ctx))
+    counts = land.by_topic(landed)
+    assert [(counts[name]["read"], counts[name]["landed"]) for name in ctx.pipeline.topics] == [(1, 1), (1, 1)]
+    first = landed.after
     later = world.land(replace(ctx, now=lambda: at(2_000)))
     assert later.pins == first.pins
     assert later.number == first.number + 1

@@ -109,6 +109,7 @@ def test_airflow_reads_this_projects_dags_and_nothing_else(places: Places) -> No
 
 def test_airflows_tasks_see_the_same_places_as_the_command(places: Places, tmp_path: Path) -> None:
     more = {"pipelines": (*places.pipelines, tmp_path / "more"), "spark_secrets": tmp_path / "secrets"}
+    more |= {"notifiers": tmp_path / "notifiers"}
     more |= {"store": "127.0.0.1:19", "postgres": "127.0.0.1:17"}
     places = replace(places, spark_master="spark://master:7077", **more)
     environ = Airflow(places, {"HOME": str(tmp_path), "PATH": os.defpath}).environment()

@@ -24,6 +24,7 @@ from windrow.text import rounded_duration
 if TYPE_CHECKING:
     from windrow.io.registers.recent import Recent
     from windrow.jobs.upkeep.health import Health, Runs
+    from windrow.jobs.upkeep.metrics import Sample
 
 REFRESH = 30
 """Seconds after which the page looks again."""
@@ -58,6 +59,15 @@ def look(names: Sequence[str], places: Places, now: datetime, runs: Mapping[str,
 
     with _LOOKING:  # what is known is shared by the threads that answer requests
         return health.worst_first(health.look(names, places, now, runs=runs, known=_known()))
+
+
+def measure(names: Sequence[str], places: Places, now: datetime, runs: Mapping[str, Runs]) -> list[Sample]:
+    """Return the figures of pipelines as metrics."""
+    from windrow.jobs.upkeep import health, metrics  # loads delta-rs
+
+    with _LOOKING:
+        found = health.look(names, places, now, runs=runs, known=_known())
+        return metrics.samples(found, places, now, _known())
 
 
 def page(found: Sequence[Health], wanted: Filter, now: datetime | None = None) -> str:

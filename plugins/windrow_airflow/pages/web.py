@@ -3,6 +3,7 @@
     /windrow/                            every pipeline that the reader may see; ?name= and ?status= filter
     /windrow/pipelines/<name>            its state, newest intervals, clock, publications, tables and reports
     /windrow/reports/<name>/<path>       a file below <home>/reports/<name>, and no other
+    /windrow/metrics                     figures of the pipelines that the reader may see, as Prometheus reads them
 
     not signed in, or expired: 401     no right to the DAGs: 403     no such file, or one outside the root: 404
 
@@ -67,9 +68,9 @@ def report_file(reports: Path, name: str, path: str) -> Path | None:
 def _application() -> Any:
     from airflow.api_fastapi.core_api.security import AccessView, GetUserDep, requires_access_view
     from fastapi import Depends, FastAPI, HTTPException
-    from fastapi.responses import FileResponse, HTMLResponse
+    from fastapi.responses import FileResponse, HTMLResponse, PlainTextResponse
 
-    from windrow_airflow.pages import fleet, overview
+    from windrow_airflow.pages import fleet, metrics, overview
 
     made = FastAPI(title="Windrow", docs_url=None, redoc_url=None, openapi_url=None)
     # on each route: dependencies of a mounted application itself are not applied
@@ -100,6 +101,12 @@ def _application() -> Any:
             raise HTTPException(404, "no such report")
         kind = mimetypes.guess_type(file.name)[0] or "text/plain"
         return FileResponse(file, media_type=kind, headers=HEADERS)
+
+    @made.get("/metrics", dependencies=guarded)
+    def figures(user: GetUserDep) -> PlainTextResponse:
+        places = Places.from_env(os.environ)
+        names = [one for one in overview.pipelines(places) if _may_see(one, user)]
+        return PlainTextResponse(metrics.page(names, places, datetime.now(UTC)), media_type=metrics.TYPE)
 
     def _require(name: str, user: Any) -> None:
         if not _may_see(name, user):

@@ -16,7 +16,6 @@ from windrow.cli import (
     demo,
     explain,
     export,
-    health,
     jobs,
     lag,
     late,
@@ -28,6 +27,7 @@ from windrow.cli import (
     simulate,
     snapshots,
 )
+from windrow.cli.fleet import alerts, health, metrics
 from windrow.cli.grouped import ByTask
 from windrow.jobs.causes import known_cause
 from windrow.jobs.run import keep_to_owner, leave
@@ -77,6 +77,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     **export.COMMANDS,
     **card.COMMANDS,
     **health.COMMANDS,
+    **alerts.COMMANDS,
+    **metrics.COMMANDS,
     **listings.COMMANDS,
     **explain.COMMANDS,
     "scenario": pipelines.scenario,

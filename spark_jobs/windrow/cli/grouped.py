@@ -9,7 +9,7 @@ from typer.core import TyperGroup
 
 TASKS: Mapping[str, Sequence[str]] = {
     "First steps": ("setup", "demo", "up", "down", "status", "simulate"),
-    "Land and publish": ("land", "train", "clock", "publications", "health"),
+    "Land and publish": ("land", "train", "clock", "publications", "health", "alerts", "metrics"),
     "Late data and decisions": ("late", "rebuild", "override", "rollback"),
     "Questions and checks": ("explain", "verify", "reconcile", "lag-impact", "summarise", "maintain"),
     "For trainers": ("snapshot", "snapshots", "export", "card"),

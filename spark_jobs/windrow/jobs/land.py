@@ -7,6 +7,7 @@ One process lands a pipeline at a time; the kernel frees the lock when its holde
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -32,7 +33,7 @@ from windrow.jobs.run import BadRequest, Context, context, job
 from windrow.jobs.spark import spark_for
 from windrow.semantics.clock import ClockRow
 from windrow.semantics.landing.batch import Reconsidered, Topic
-from windrow.semantics.landing.clock_rows import TOTALS
+from windrow.semantics.landing.clock_rows import TOTALS, with_retention
 from windrow.semantics.landing.gaps import NOTHING, GivenUp, Lost
 from windrow.semantics.landing.host_clock import refuse_clock_ahead, refuse_clock_that_went_back
 from windrow.semantics.landing.offsets import next_batch, refuse_compacted, refuse_not_lost
@@ -163,7 +164,9 @@ def land_once(spark: SparkSession, ctx: Context, given_up: GivenUp, *, trust_clo
         with ThreadPoolExecutor(TOPICS_AT_ONCE) as pool:
             landing = [pool.submit(land_next, name) for name in home.pipeline.topics]
         clock = [topic.result() for topic in landing]
-        after = clocks.record(home, before.number + 1, [row for topic in clock for row in topic.after])
+        seen = zip(home.pipeline.topics, clock, strict=True)
+        rows = [row for name, topic in seen for row in with_retention(topic.after, topics[name])]
+        after = clocks.record(home, before.number + 1, rows)
         crash_points.point("land.after_clock")
         known = replace(before, rows=tuple(row for topic in clock for row in topic.before))
         return Landed(known, after, _grown(before, known)["read"])
@@ -229,6 +232,15 @@ def summary(landed: Landed) -> dict[str, Any]:
     }
 
 
+def by_topic(landed: Landed) -> dict[str, dict[str, int]]:
+    """Return topic → the counts of what the job landed of it, as `summary` has them over all topics."""
+    topics: dict[str, Counter[str]] = {name: Counter(dict.fromkeys(TOTALS, 0)) for name in landed.after.topics}
+    earlier = totals(landed.before)
+    for at, counts in totals(landed.after).items():
+        topics[at[0]].update({n: counts[n] - earlier.get(at, {}).get(n, 0) for n in TOTALS})
+    return {name: dict(counts) for name, counts in topics.items()}
+
+
 def _grown(before: Observation, after: Observation) -> dict[str, int]:
     """Return by how much the counts of all partitions have grown."""
     earlier = totals(before)
@@ -283,7 +295,7 @@ def execute(
         trust_clock=trust_clock,
         reconsider=again,
     )
-    return summary(last)
+    return {**summary(last), "topics": by_topic(last)}
 
 
 main = job(execute)

@@ -55,7 +55,17 @@ class Finding:
     """One thing about a pipeline, with its figures and the next move."""
 
     status: Status
-    text: str
+    cause: str
+    """what is the case, with figures"""
+    move: str = ""
+    """the next move of a person, in whole sentences"""
+    about: str = ""
+    """the topic or DAG that it is about, where a pipeline may have several findings with this status"""
+
+    @property
+    def text(self) -> str:
+        """Cause and next move."""
+        return f"{self.cause}. {self.move}" if self.move else self.cause
 
 
 @dataclass(frozen=True)
@@ -170,6 +180,12 @@ def next_unpublished(seen: Seen) -> datetime | None:
     return min([*known, *([after] if after else [])], default=None)
 
 
+def override_move(name: str, start: datetime) -> str:
+    """Return what a person does about a blocked interval."""
+    command = f"windrow override {name} --interval {short_instant_text(start)} --reason …"
+    return f"Mend the cause and clear its run, or publish it as it is: `{command}`"
+
+
 def holder_reason(clocks: Iterable[PartitionClock], idle_mode: str) -> str:
     """Return a sentence about which partition holds the clock, and what moves it."""
     slowest = holder(clocks)
@@ -198,7 +214,12 @@ def _failed(seen: Seen) -> list[Finding]:
     else:
         failed = list(seen.failed)
     return [
-        Finding(Status.FAILING, f"the newest run of {dag} failed: its log says why; fix it and clear the run")
+        Finding(
+            Status.FAILING,
+            f"the newest run of {dag} failed",
+            "Its log says why: fix that and clear the run",
+            about=dag,
+        )
         for dag in failed
     ]
 
@@ -211,8 +232,9 @@ def _stopped(seen: Seen, now: datetime) -> list[Finding]:
     return [
         Finding(
             Status.FAILING,
-            f"landed last {shown_duration(age)} ago: does {seen.name}.land run? Kafka deletes records by its "
-            "retention, landed or not",
+            f"landed last {shown_duration(age)} ago",
+            f"Does {seen.name}.land run? Kafka deletes records by its retention, landed or not",
+            about=f"{seen.name}.land",
         )
     ]
 
@@ -225,15 +247,17 @@ def _silent(seen: Seen) -> list[Finding]:
         if topic.patience is None or topic.lag:
             continue
         if topic.newest_at is None:
-            text = f"{topic.name} never had a readable event: does its producer write, and to this topic?"
+            cause, move = f"{topic.name} never had a readable event", "Does its producer write, and to this topic?"
         elif seen.landed_at - topic.newest_at > topic.patience:
-            text = (
-                f"{topic.name} is silent: its newest event is of {shown_instant(topic.newest_at)}, "
-                f"{shown_duration(seen.landed_at - topic.newest_at)} before the newest landing. Does its producer run?"
+            ago = shown_duration(seen.landed_at - topic.newest_at)
+            cause = (
+                f"{topic.name} is silent: its newest event is of {shown_instant(topic.newest_at)}, {ago} before the "
+                "newest landing"
             )
+            move = "Does its producer run?"
         else:
             continue
-        found.append(Finding(Status.SILENT, text))
+        found.append(Finding(Status.SILENT, cause, move, about=topic.name))
     return found
 
 
@@ -246,7 +270,7 @@ def _held(seen: Seen) -> list[Finding]:
     return [
         Finding(
             Status.HELD,
-            f"the clock {stands}, {holder_reason(seen.clocks, seen.terms.idle_mode)}{since}. "
+            f"the clock {stands}, {holder_reason(seen.clocks, seen.terms.idle_mode)}{since}",
             f"`windrow clock {seen.name}` shows every partition",
         )
     ]
@@ -267,8 +291,8 @@ def _late(seen: Seen, now: datetime) -> list[Finding]:
         Finding(
             Status.LATE,
             f"the interval of {shown_instant(oldest)} has no publication after {shown_duration(now - oldest)}; "
-            f"promised are {shown_duration(seen.terms.promise)}. Does {seen.name}.training run? "
-            f"`windrow train {seen.name}`",
+            f"promised are {shown_duration(seen.terms.promise)}",
+            f"Does {seen.name}.training run? `windrow train {seen.name}`",
         )
     ]
 
@@ -281,8 +305,8 @@ def _blocked(seen: Seen) -> list[Finding]:
         Finding(
             Status.BLOCKED,
             f"{counted(len(seen.blocked), 'interval')} blocked, the oldest of {shown_instant(oldest)}: "
-            f"{seen.blocked[oldest]}. Mend the cause and clear its run, or publish it as it is: "
-            f"`windrow override {seen.name} --interval {short_instant_text(oldest)} --reason …`",
+            f"{seen.blocked[oldest]}",
+            override_move(seen.name, oldest),
         )
     ]
 

@@ -7,8 +7,8 @@ log ends, records of open transactions included, is asked too.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from datetime import datetime
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
 from typing import Any
 
 from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
@@ -32,6 +32,8 @@ class BrokerUnreachable(NotReady):
     """No answer from Kafka. A retry helps once the broker is up; nothing was landed, the clock did not move."""
 
 
+_AGES = 10**14
+"""Milliseconds beyond which a retention is as good as for ever, and a timedelta overflows."""
 _NO_ID = "A" * 22
 """A zero UUID as Kafka writes it."""
 
@@ -132,7 +134,15 @@ def _topic(client: AdminClient, name: str, future: Any, settings: Any) -> Topic:
         partitions,
         is_compacted="compact" in of_topic["cleanup.policy"],
         is_stamped=of_topic["message.timestamp.type"] == "LogAppendTime",
+        retention=_retention(of_topic),
     )
+
+
+def _retention(settings: Mapping[str, str | None]) -> timedelta | None:
+    milliseconds = int(settings.get("retention.ms") or -1)
+    if milliseconds < 0 or "delete" not in (settings["cleanup.policy"] or ""):
+        return None
+    return timedelta(milliseconds=min(milliseconds, _AGES))
 
 
 def _offsets(

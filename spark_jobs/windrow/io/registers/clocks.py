@@ -21,6 +21,8 @@ from windrow.semantics.landing.gaps import AcceptedGap, gaps_of
 from windrow.semantics.records import Gap
 
 APP_ID = "windrow.clock"
+STEPS = tuple(2**n for n in range(9))
+"""How many observations before the newest `earlier` looks: 1, 2, 4, … 256."""
 
 
 class ClockBehind(NotReady):
@@ -108,6 +110,13 @@ def observed(home: Home, clock: lookup.Lookup | None) -> Observation:
         rows = clock.read(clock.schema.names, lookup.equal("observation", number), [here])
     kept = (row for row in map(_complete, rows) if row["topic"] in home.pipeline.topics)
     return Observation(number, home.pipeline.topics, _ordered(kept))
+
+
+def earlier(home: Home, number: int) -> tuple[ClockRow, ...]:
+    """Return the rows of a few observations before that with this number, newest first: the nearer, the denser."""
+    wanted = [number - step for step in STEPS if number >= step]
+    rows = tables.read(home.table(Table.CLOCK), filters=[("observation", "in", wanted)])
+    return tuple(sorted(map(_complete, rows), key=lambda row: -row["observation"]))
 
 
 def history(home: Home, topic: str) -> tuple[ClockRow, ...]:

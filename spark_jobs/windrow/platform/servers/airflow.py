@@ -234,6 +234,7 @@ class Airflow:
             "WINDROW_POSTGRES": places.postgres or "",
             "WINDROW_SPARK_MASTER": places.spark_master,
             "WINDROW_SPARK_SECRETS": str(places.spark_secrets or ""),
+            "WINDROW_NOTIFIERS": str(places.notifiers or ""),
             "WINDROW_PIPELINES": ":".join(str(path) for path in places.pipelines if path not in usual),
             "WINDROW_AIRFLOW_PORT": str(self.address.port),
             "PATH": os.pathsep.join([str(_bin()), self._inherited.get("PATH", os.defpath)]),

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from windrow.semantics.clock import Progress
 from windrow.semantics.landing.gaps import AcceptedGap
@@ -50,6 +50,8 @@ class Topic:
     """whether its cleanup policy contains `compact`: the broker removes records whose key has a newer one"""
     is_stamped: bool = False
     """whether the broker stamps its records with its own time (LogAppendTime)"""
+    retention: timedelta | None = None
+    """how long the broker keeps records at least, by its setting; None where it deletes none by age"""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 from windrow.semantics.balance import BalanceBroken
 from windrow.semantics.clock import ClockRow, IdlePolicy, PartitionClock, advance, topic_clock
-from windrow.semantics.landing.batch import Batch
+from windrow.semantics.landing.batch import Batch, Topic
 from windrow.semantics.landing.gaps import AcceptedGap, gaps_of, gaps_text
 from windrow.semantics.landing.replaced import LastRecord, last_record_of
 from windrow.semantics.landing.undelivered import Account
@@ -145,6 +145,18 @@ def clock_rows(
             }
         )
     return tuple(rows)
+
+
+def with_retention(rows: Sequence[ClockRow], topic: Topic) -> list[ClockRow]:
+    """Return rows of a topic with what the broker still has of it: columns `oldest_offset` and `retention_s`.
+
+    Args:
+        rows: the topic's rows of the clock.
+        topic: the topic as the broker knows it now.
+    """
+    oldest = {one.number: one.begin for one in topic.partitions}
+    seconds = topic.retention.total_seconds() if topic.retention is not None else None
+    return [{**row, "oldest_offset": oldest.get(row["partition"]), "retention_s": seconds} for row in rows]
 
 
 def _totals(batch: Batch, partition: int, count: Counts, account: Account, last: ClockRow | None) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""Commands about the state of all pipelines."""

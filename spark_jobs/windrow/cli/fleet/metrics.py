@@ -1,0 +1,44 @@
+"""metrics: figures of every pipeline as the text that Prometheus reads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from windrow.config import discover
+from windrow.files import write_whole
+from windrow.io.registers.recent import Recent
+from windrow.jobs.upkeep.health import look
+from windrow.jobs.upkeep.metrics import samples, text
+from windrow.places import Places
+
+
+def metrics(
+    pipelines: Annotated[list[str] | None, typer.Argument(help="Names of pipelines; all without any.")] = None,
+    to: Annotated[
+        Path | None, typer.Option("--to", metavar="FILE", help="Write a file, whole or not at all, instead.")
+    ] = None,
+) -> None:
+    """Print figures of every pipeline as Prometheus reads them: the same text as Airflow's page /windrow/metrics.
+
+    docs/METRICS.md lists them. Only the tables are read: that a DAG is paused is known to Airflow alone.
+
+    \b
+    windrow metrics
+    windrow metrics --to /var/lib/node_exporter/textfile/windrow.prom
+    """
+    places, now, known = Places.from_env(os.environ), datetime.now(UTC), Recent()
+    names = pipelines or sorted(filter(str.isidentifier, discover(places.pipelines)))
+    written = text(samples(look(names, places, now, known=known), places, now, known))
+    if to is None:
+        print(written, end="")
+    else:
+        write_whole(to, written)
+
+
+COMMANDS: dict[str, Callable[..., None]] = {"metrics": metrics}

@@ -1,0 +1,53 @@
+"""A web server on this machine that keeps what was posted to it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+class WebServer(ThreadingHTTPServer):
+    """Keeps path and JSON of what was posted; answers with `status`, and keeps nothing if that is no success."""
+
+    status = 200
+
+    def __init__(self) -> None:
+        self.posted: list[tuple[str, Any]] = []
+        super().__init__(("127.0.0.1", 0), _Handler)
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: WebServer
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        if self.server.status == 200:
+            self.server.posted.append((self.path, json.loads(body)))
+        self.send_response(self.server.status)
+        self.end_headers()
+        self.wfile.write(b"ok")
+
+    def log_message(self, *words: Any) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def web_server() -> Iterator[WebServer]:
+    """Run one for the body."""
+    server = WebServer()
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
