@@ -9,6 +9,7 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 
+import psutil
 import pytest
 
 from support.running_airflow import INTERVAL, Running
@@ -162,3 +163,13 @@ def _good_forms(running: Running) -> dict[str, dict[str, Any]]:
 
 def _text(at: datetime) -> str:
     return f"{at:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def test_nothing_of_the_platform_listens_beyond_the_loopback(running: Running, broker: Any) -> None:
+    parts = [part.process() for part in running.airflow.processes.values()]
+    parts += [node.process.process() for node in broker.nodes]
+    trees = [tree for part in parts if part is not None for tree in (part, *part.children(recursive=True))]
+    ports = {each.pid: each.net_connections() for each in trees if each.is_running()}
+    listening = {one.laddr.ip for each in ports.values() for one in each if one.status == psutil.CONN_LISTEN}
+    assert listening  # at least Airflow's and the broker's
+    assert listening <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}

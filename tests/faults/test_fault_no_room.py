@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import shutil
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from support.broken.small_disk import full, small_disk
@@ -18,6 +21,7 @@ from support.world import World
 from windrow.home import Table
 from windrow.io.delta import tables
 from windrow.io.registers import clocks, publications
+from windrow.jobs.causes import DiskFull, known_cause
 from windrow.jobs.check import check
 from windrow.jobs.join import make_candidates
 from windrow.jobs.plan.planning import plan_interval
@@ -85,6 +89,45 @@ def test_a_full_disk_fails_loudly_and_the_next_try_goes_on(world: World, tmp_pat
         rows = world.training(ctx)
         assert [row["id"] for row in rows] == [_large(n) for n in range(ROWS)]
         assert [row["k"] for row in rows if row["liked"]] == [7]
+
+
+def test_a_quota_fails_loudly_and_the_next_try_goes_on(world: World, spark: Any) -> None:
+    """A limit of file sizes needs no right to mount, and stops data files in the JVM as a full disk does."""
+    jvm = psutil.Process(int(spark._jvm.java.lang.ProcessHandle.current().pid()))
+    ctx = made(world, PIPELINE, {"served": 1, "likes": 1})
+    world.produce([event("likes", 0, 20, key=7), event("likes", 0, 600, key=-2)])
+    world.land(ctx)  # what the JVM unpacks once is larger than the quota
+    world.produce(event("served", 0, 10 + n / ROWS, key=n, name=_large(n)) for n in range(ROWS))
+    world.produce([event("served", 0, 600, key=-1)])
+
+    with quota(jvm, 64 * KILOBYTE), pytest.raises(Exception, match="File too large") as refused:
+        world.land(ctx)
+    assert isinstance(known_cause(refused.value), DiskFull)
+    assert clocks.observe(ctx.home).number == 0
+    assert world.land(ctx).number == 1
+    _landed_once(world, ctx, served=ROWS + 1, likes=2)
+
+    planned = plan_interval(ctx, "again", at(0), "publish", 1)
+    with quota(jvm, 64 * KILOBYTE), pytest.raises(Exception, match="File too large"):
+        make_candidates(ctx, planned)
+    make_candidates(ctx, planned)
+    assert check(ctx, planned) == {}
+    with quota(psutil.Process(), 1), pytest.raises(OSError, match="File too large"):
+        publish(ctx, planned)
+    assert publications.registered(ctx.home) == []
+    assert [row["number"] for row in publish(ctx, planned)] == [1]
+    assert [row["k"] for row in world.training(ctx) if row["liked"]] == [7]
+
+
+@contextmanager
+def quota(process: psutil.Process, size: int) -> Iterator[None]:
+    """Let a process write no file beyond this many bytes."""
+    before = process.rlimit(psutil.RLIMIT_FSIZE)
+    process.rlimit(psutil.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        process.rlimit(psutil.RLIMIT_FSIZE, before)
 
 
 def _large(n: int) -> str:

@@ -25,7 +25,8 @@ _UNREADABLE = re.compile(
 _RACE = re.compile(
     r"\[DELTA_(CONCURRENT_\w+|METADATA_CHANGED|PROTOCOL_CHANGED)\]|Concurrent(Transaction|Append|Write)Exception"
 )
-_NO_SPACE = "No space left on device"
+_NO_SPACE = ("No space left on device", "Disk quota exceeded", "File too large")
+"""A disk, a quota or a limit of file sizes; Linux has the same words for all programs."""
 
 
 class DiskFull(NotReady):
@@ -60,7 +61,8 @@ def _is_out_of_space(error: BaseException) -> bool:
         if one is None or id(one) in seen:
             continue
         seen.add(id(one))
-        if _NO_SPACE in f"{one} {getattr(one, '_stackTrace', '')}":  # of Spark's errors, the causes are text only
+        text = f"{one} {getattr(one, '_stackTrace', '')}"  # of Spark's errors, the causes are text only
+        if any(words in text for words in _NO_SPACE):
             return True
         chain += [one.__cause__, one.__context__]
     return False
