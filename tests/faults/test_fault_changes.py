@@ -12,6 +12,7 @@ import pytest
 from support.small_pipeline import PIPELINE, at, event, made
 from support.world import World
 from windrow.config import Pipeline
+from windrow.io.landing.joined import ColumnJoinedLater
 from windrow.io.registers import configs
 from windrow.jobs.check import check
 from windrow.jobs.join import make_candidates
@@ -74,3 +75,45 @@ def test_each_interval_is_made_under_one_pipeline_file_that_is_on_record(world: 
     with pytest.raises(WindowStillOpen, match="waiting helps"):
         plan_interval(patient, "patient", at(300), "publish", 1)
     assert plan_interval(before, "at once", at(300), "publish", 1)
+
+
+def test_a_column_that_joined_later_decides_about_no_row_that_landed_before_it(world: World) -> None:
+    """
+    file        A        A + column   uses it        A + column   uses it
+    batch       1        2
+    interval 0                        0 ┄ refused    0            2, of rows that landed with the column
+    """
+    plain = PIPELINE.replace(
+        "{id: string, k: bigint, t: timestamp}", "{id: string, k: bigint, t: timestamp, v: string}"
+    )
+    using = plain.replace(
+        "event_time: t\n    out_of_orderness: 5s", "where: \"v = 'x'\"\n    event_time: t\n    out_of_orderness: 5s"
+    )
+    assert using != plain
+    ctx = made(world, PIPELINE, {"served": 1, "likes": 1})
+
+    def produce(*seconds: int) -> None:
+        values = [(topic, 0, f'{{"id": "x", "k": {s}, "t": "{at(s):%Y-%m-%dT%H:%M:%SZ}", "v": "x"}}'.encode(), at(s))
+                  for s in seconds for topic in ("served", "likes")]  # fmt: skip
+        world.produce(values)
+        world.land(ctx)
+
+    produce(10)
+    ctx = world.pipeline(using, now=at(10_000))
+    produce(300)
+    with pytest.raises(ColumnJoinedLater, match=r"before its column v \(batch 2\)"):
+        plan_interval(ctx, "too early", at(0), "publish", 1)
+    ctx = world.pipeline(plain, now=at(10_000))
+    produce(700)
+    train_one(ctx, "first", at(0), "publish")
+    ctx = world.pipeline(using, now=at(10_000))
+    train_one(ctx, "later", at(300), "publish")
+    assert [(row["k"], len(row["likes"])) for row in world.training(ctx)] == [(10, 1), (300, 1)]
+
+    # a file without the column lands rows that lack it again
+    ctx = world.pipeline(PIPELINE, now=at(10_000))
+    produce(1100)
+    ctx = world.pipeline(using, now=at(10_000))
+    produce(2000)
+    with pytest.raises(ColumnJoinedLater, match=r"before its column v \(batch 5\)"):
+        plan_interval(ctx, "between", at(1080), "publish", 1)

@@ -22,6 +22,7 @@ from support.generated import (
     READERS,
     SPAN,
     START,
+    KafkaRecord,
     Reader,
     history,
     is_click,
@@ -155,21 +156,45 @@ def test_several_streams_inner_and_take_agree_with_the_reference_join(world: Wor
         assert {name: measures[name] for name in wanted} == wanted
 
 
+EXACT = {"note": "string", "paid": "decimal(38,2)"}
+NUMBERS = ("1.10", "-0", "1e5", '"1.10"', "12.345", "99.5", "1e999999999", "[1.50]", "true", '"1,5"', "12.3400", "null")
+"""Values that Spark's JSON reader would change, or take long to read, and others that look like them."""
+
+
 def test_landing_quarantines_what_the_reference_decoder_does(world: World) -> None:
-    ctx, records = prepared(world, seed=4)
+    exact = ", ".join(f'{name}: "{kind}"' for name, kind in EXACT.items())
+    pipeline = PIPELINE.replace("engaged_at: timestamp}", f"engaged_at: timestamp, {exact}}}")
+    ctx, records = prepared(world, 4, pipeline)
+    texts = [
+        f'{{"user_id": 1, "item_id": 1, "action": "click", "engaged_at": "{START:%Y-%m-%dT%H:%M:%SZ}", {value}}}'
+        for number in NUMBERS
+        for value in (f'"note": {number}', f'"paid": {number}')
+    ]
+    first = sum((record.topic, record.partition) == (ENGAGEMENTS, 0) for record in records)
+    records += [KafkaRecord(ENGAGEMENTS, 0, first + n, text.encode(), START) for n, text in enumerate(texts)]
     world.produce(sent(records))
     world.land(ctx)
     found = {
-        (topic, row["_partition"], row["_offset"]): (row["_quarantined"], json.loads(row["_unreadable"] or "{}"))
+        (topic, row["_partition"], row["_offset"]): (
+            row["_quarantined"],
+            json.loads(row["_unreadable"] or "{}"),
+            [row.get(name) for name in EXACT],
+        )
         for topic in ("served", "engagements")
         for row in world.table(ctx, f"landing/{world.name}.{topic}")
     }
-    reasons = {
-        (r.row_id.topic.removeprefix("t."), r.row_id.partition, r.row_id.offset): (r.quarantined, r.unreadable)
-        for r in oracle_records(records, landed_at=LANDED_AT)
+    clicks = Reader({**COLUMNS[ENGAGEMENTS], **EXACT}, is_click, KEY)
+    expected_of = {
+        (r.row_id.topic.removeprefix("t."), r.row_id.partition, r.row_id.offset): (
+            r.quarantined,
+            r.unreadable,
+            [r.values.get(name) for name in EXACT],
+        )
+        for r in oracle_records(records, landed_at=LANDED_AT, readers={**READERS, ENGAGEMENTS: (clicks,)})
     }
-    assert found == reasons
-    assert len({reason for reason, _ in reasons.values()}) > 4
+    assert found == expected_of
+    assert len({reason for reason, _, _ in found.values()}) > 4
+    assert len({str(values) for _, _, values in found.values()}) > 12
 
 
 def test_how_landing_was_sliced_makes_no_difference_to_published_rows(world: World, tmp_path: Path) -> None:

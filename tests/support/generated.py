@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from support.slow_values import Unreadable, parsed, value_of
+from windrow.config.column_types import parse_type
 from windrow.semantics.intervals import utc
 from windrow.semantics.records import JoinSpec, Left, Record, Right, RowId
 from windrow.semantics.reference import event_clocks
@@ -210,7 +212,7 @@ def decode(
     row_id = RowId(record.topic, 0, record.partition, record.offset)
     streams = readers[record.topic]
     raw, reason = _json_object(record.value)
-    read = {name: _READ[kind](raw.get(name)) for stream in streams for name, kind in stream.columns.items()}
+    read = {name: _read(raw.get(name), kind) for stream in streams for name, kind in stream.columns.items()}
     values = {name: None if value is WRONG else value for name, value in read.items()}
     unreadable = {name: "wrong_type" for name, value in read.items() if value is WRONG}
     event_at = values[EVENT_TIME[record.topic]]
@@ -244,7 +246,7 @@ def _json_object(value: bytes | None) -> tuple[dict[str, Any], str | None]:
     except UnicodeDecodeError:
         return {}, "bad_utf8"
     try:
-        read = json.loads(text, object_pairs_hook=_without_repeats)
+        read = parsed(text, _without_repeats)
     except ValueError:
         return {}, "malformed"
     return (read, None) if isinstance(read, dict) else ({}, "malformed")
@@ -261,16 +263,14 @@ WRONG: Any = object()
 """Stands for a value that is not of its column's type."""
 
 
-def _read_bigint(value: Any) -> Any:
-    return value if value is None or type(value) is int else WRONG
-
-
-def _read_number(value: Any) -> Any:
-    return None if value is None else float(value) if type(value) in (int, float) else WRONG
-
-
-def _read_string(value: Any) -> Any:
-    return value if value is None or isinstance(value, str) else WRONG
+def _read(value: Any, kind: str) -> Any:
+    if kind == "timestamp":
+        return _read_instant(value)
+    try:
+        read = value_of(value, parse_type(kind))
+    except Unreadable:
+        return WRONG
+    return tuple(read) if isinstance(read, list) else read
 
 
 def _read_instant(value: Any) -> Any:
@@ -281,22 +281,6 @@ def _read_instant(value: Any) -> Any:
     except (AttributeError, ValueError):
         return WRONG
     return utc(read if read.tzinfo else read.replace(tzinfo=UTC))
-
-
-def _read_floats(value: Any) -> Any:
-    if value is None:
-        return None
-    read = tuple(_read_number(v) for v in value) if isinstance(value, list) else (WRONG,)
-    return WRONG if any(v is WRONG for v in read) else read
-
-
-_READ: Mapping[str, Callable[[Any], Any]] = {
-    "bigint": _read_bigint,
-    "double": _read_number,
-    "string": _read_string,
-    "timestamp": _read_instant,
-    "array<float>": _read_floats,
-}
 
 
 def _served(rng: random.Random, count: int) -> list[_Sent]:

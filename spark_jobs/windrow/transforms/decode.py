@@ -37,6 +37,7 @@ from windrow.columns import (
 from windrow.config import Pipeline, Stream
 from windrow.config.column_types import ColumnType, parse_type
 from windrow.semantics.landing.batch import Batch
+from windrow.transforms import exact
 from windrow.transforms.conditions import any_of
 from windrow.transforms.expressions import value_of
 from windrow.transforms.streams import is_keyless, overlaps
@@ -45,7 +46,7 @@ _KAFKA = ("value", "topic", "partition", "offset", "timestamp", "timestampType")
 _CREATE_TIME, _LOG_APPEND_TIME = 0, 1
 """Kinds of `timestampType`: set by the producer, set by the broker. A record without a timestamp has -1."""
 _ISO = r"^[+-]?\d{4,6}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?\s*(Z|UTC|[+-]\d{2}(:?\d{2})?)?$"
-_SECONDS = r"^-?\d{1,12}(\.\d+)?(E[+-]?\d{1,2})?$"
+_SECONDS = r"^-?\d{1,12}(\.\d{1,99})?(E[+-]?\d{1,2})?$"
 _YEARS_1_TO_9999 = (-62_135_596_800_000_000, 253_402_300_799_999_999)
 """Microseconds since 1970 of the instants that every reader of the tables can represent."""
 _JSON = {
@@ -78,8 +79,12 @@ def decode(records: DataFrame, pipeline: Pipeline, batch: Batch) -> DataFrame:
     renamed = records.select(*[F.col(n).alias(f"_kafka_{n}") for n in _KAFKA], original.alias("_kafka_reconsidered"))
     parsed = _parse(renamed, types, pipeline.max_record_bytes)
     row = F.get("_parsed.row", F.lit(0))
-    typed = parsed.select("*", *[_typed(row.getField(name), kind).alias(name) for name, kind in types.items()])
-    typed = typed.select("*", _wrong(row, types).alias("_wrong"), _not_finite(types).alias("_not_finite"))
+    values = {name: _typed(row.getField(name), name, kind) for name, kind in types.items()}
+    strings = {name: kind for name, kind in types.items() if exact.has_strings(kind)}
+    differs = exact.may_differ({name: row.getField(name) for name in strings}, strings) if strings else F.lit(False)
+    typed = parsed.select("*", *[value.alias(name) for name, value in values.items()], differs.alias("_differs"))
+    written = {name: _as_written(name, kind) for name, kind in strings.items()}
+    typed = typed.withColumns({**written, "_wrong": _wrong(row, types, written), "_not_finite": _not_finite(types)})
 
     is_stamped = F.col("_kafka_timestampType") == _LOG_APPEND_TIME
     stamp = F.col("_kafka_timestamp")
@@ -134,19 +139,31 @@ def _parse(records: DataFrame, declared: Mapping[str, ColumnType], max_bytes: in
     `_texts` holds the values of a record as text, where the JSON reader found one that is not of its column's type.
     Instants are read as text and converted by `_instant`: Spark's JSON reader would take "12:30" for today.
     """
-    fields = ", ".join(f"`{name}`: {_read_as(kind)}" for name, kind in declared.items())
-    schema = f"row array<struct<{fields}>>, end int, _corrupt string"
+    read_as = {name: _read_as(kind) for name, kind in declared.items()}
     text = F.col("_kafka_value").cast("string")
     unusable = (
         F.when(F.col("_kafka_value").isNull(), "tombstone")
         .when(F.octet_length("_kafka_value") > max_bytes, "too_large")
         .when(~F.is_valid_utf8(text), "bad_utf8")
     )
-    parsed = F.from_json(F.when(F.col("_unusable").isNull(), _wrapped(text)), schema, _JSON)
+    records = _decimals(records.withColumn("_unusable", unusable), text, declared)
+    whole = F.when(F.col("_unusable").isNull(), _wrapped(text))
+    parsed = F.from_json(F.when(~F.col("_is_slow"), whole), _schema(read_as), _JSON)
+    if any(map(exact.decimals_of, read_as.values())):
+        # A number is no boolean, so it is found to be of a wrong type without being read.
+        undecimal = {name: _with(kind, "decimal", "boolean") for name, kind in read_as.items()}
+        others = F.from_json(F.when(F.col("_is_slow"), whole), _schema(undecimal), _JSON)
+        parsed = F.coalesce(parsed, others.try_cast(_schema(read_as)))
     is_corrupt = F.col("_parsed._corrupt").isNotNull()
     as_text = ", ".join(f"`{name}` string" for name in declared)
     texts = F.from_json(F.when(is_corrupt, text), as_text, _JSON)
-    return records.withColumn("_unusable", unusable).withColumn("_parsed", parsed).withColumn("_texts", texts)
+    return records.withColumn("_parsed", parsed).withColumn("_texts", texts)
+
+
+def _schema(read_as: Mapping[str, ColumnType]) -> str:
+    """Schema of the JSON reader's result for a record that is `_wrapped`."""
+    fields = ", ".join(f"`{name}`: {kind}" for name, kind in read_as.items())
+    return f"struct<row: array<struct<{fields}>>, end: int, _corrupt: string>"
 
 
 def _wrapped(text: Column) -> Column:
@@ -170,6 +187,34 @@ def _wrapped(text: Column) -> Column:
     return F.concat(F.lit('{"row":['), text, F.lit('],"end":1}'))
 
 
+def _decimals(records: DataFrame, text: Column, declared: Mapping[str, ColumnType]) -> DataFrame:
+    """Add `_is_slow`, whether a decimal of the record takes too long to read, and `_is_rounded`: column → whether the
+    reader would round a decimal in it, null for a record whose decimals are all read as they are."""
+    decimals = {name: of for name, kind in declared.items() if (of := exact.decimals_of(kind))}
+    if not decimals:
+        return records.withColumn("_is_slow", F.lit(False))
+    may_round = F.col("_unusable").isNull() & exact.may_round(text, [_read_as(declared[name]) for name in decimals])
+    kinds = {kind: f"_written_{n}" for n, kind in enumerate(sorted(set().union(*decimals.values()), key=str))}
+    written = F.when(F.col("_may_round"), exact.marked(text, ""))
+    records = records.withColumn("_may_round", may_round).withColumn("_written", written)
+    for kind, of_kind in kinds.items():
+        records = records.withColumn(of_kind, exact.leaves(F.col("_written"), declared, kind))
+    values = {name: [(F.col(kinds[kind]).getField(name), kind) for kind in of] for name, of in decimals.items()}
+    is_slow = any_of(exact.is_slow(value) for of in values.values() for value, _ in of)
+    is_rounded = F.struct(
+        *[any_of(exact.is_rounded(value, kind.arguments[1]) for value, kind in of).alias(n) for n, of in values.items()]
+    )
+    return records.withColumn("_is_slow", F.col("_may_round") & is_slow).withColumn(
+        "_is_rounded", F.when(F.col("_may_round") & ~F.col("_is_slow"), is_rounded)
+    )
+
+
+def _as_written(name: str, kind: ColumnType) -> Column:
+    """A column that holds strings, with their text as it stands in the record; null where that is not possible."""
+    written = exact.as_written(F.col(name), F.col("_kafka_value").cast("string"), name, kind)
+    return F.when(F.col("_differs"), written).otherwise(F.col(name))
+
+
 def _read_as(kind: ColumnType) -> ColumnType:
     """The type as which the JSON reader reads a value, so that it need not change one to make it fit.
 
@@ -179,20 +224,25 @@ def _read_as(kind: ColumnType) -> ColumnType:
     >>> str(_read_as(parse_type("array<struct<a:tinyint>>"))), str(_read_as(parse_type("decimal(10,2)")))
     ('array<struct<a:smallint>>', 'decimal(38,30)')
     """
-    if kind.name == "timestamp":
-        return ColumnType("string")
-    if kind.name == "decimal":
-        precision, scale = kind.arguments
-        return replace(kind, arguments=(38, scale + 38 - precision))
-    return _widened(kind)
+    return ColumnType("string") if kind.name == "timestamp" else _widened(kind)
 
 
 def _widened(kind: ColumnType) -> ColumnType:
+    if kind.name == "decimal":
+        precision, scale = kind.arguments
+        return replace(kind, arguments=(38, scale + 38 - precision))
     name = "smallint" if kind.name == "tinyint" else kind.name
     return replace(kind, name=name, inner=tuple(map(_widened, kind.inner)))
 
 
-def _typed(read: Column, kind: ColumnType) -> Column:
+def _with(kind: ColumnType, old: str, new: str) -> ColumnType:
+    """A type with another simple type in place of one."""
+    if kind.name == old:
+        return ColumnType(new)
+    return replace(kind, inner=tuple(_with(part, old, new) for part in kind.inner))
+
+
+def _typed(read: Column, name: str, kind: ColumnType) -> Column:
     """A value of its column's type; null where it would be another value then.
 
     Args:
@@ -200,11 +250,14 @@ def _typed(read: Column, kind: ColumnType) -> Column:
     """
     if kind.name == "timestamp":
         return _instant(read)
+    if exact.decimals_of(kind):
+        read = F.when(~F.col("_is_slow") & F.coalesce(~F.col("_is_rounded").getField(name), F.lit(True)), read)
     if _read_as(kind) == kind:
         return read
     typed = read.try_cast(str(kind))
-    if kind.inner:  # a map has no equality
-        return F.when(F.to_json(F.struct(read.alias("of"))) == F.to_json(F.struct(typed.alias("of"))), typed)
+    if kind.inner:  # a map has no equality, and 1.5 has as many zeros in JSON as its type has digits
+        again = typed.try_cast(str(_read_as(kind)))
+        return F.when(F.to_json(F.struct(read.alias("of"))) == F.to_json(F.struct(again.alias("of"))), typed)
     return F.when(read == typed, typed)
 
 
@@ -235,7 +288,7 @@ def _instant(text: Column) -> Column:
     return F.when(F.unix_micros(at).between(*_YEARS_1_TO_9999), at)
 
 
-def _wrong(row: Column, declared: Mapping[str, ColumnType]) -> Column:
+def _wrong(row: Column, declared: Mapping[str, ColumnType], written: Mapping[str, Column]) -> Column:
     """Names of the columns whose value is not of their type; null if there is none.
 
     The JSON reader says that there is one, but not which: the text of each value is compared with what was read of it.
@@ -243,11 +296,18 @@ def _wrong(row: Column, declared: Mapping[str, ColumnType]) -> Column:
 
     Args:
         row: the record as the JSON reader read it (`_read_as`); the declared columns hold its values converted.
+        written: the final values of the columns that hold strings.
     """
-    unfit = {n: row.getField(n).isNotNull() & F.col(n).isNull() for n, k in declared.items() if _read_as(k) != k}
+    values = {name: written.get(name, F.col(name)) for name, kind in declared.items() if _may_be_unfit(kind)}
+    unfit = {name: row.getField(name).isNotNull() & value.isNull() for name, value in values.items()}
     names = _named({name: unfit.get(name, F.lit(False)) | _is_wrong(name, kind) for name, kind in declared.items()})
     found = F.when(F.size(names) > 0, names).otherwise(F.array(*[F.lit(name) for name in declared]))
     return F.when(F.col("_parsed._corrupt").isNotNull() | any_of(unfit.values()), found)
+
+
+def _may_be_unfit(kind: ColumnType) -> bool:
+    """Whether `_typed` may refuse what the JSON reader read."""
+    return _read_as(kind) != kind or exact.has_strings(kind) or bool(exact.decimals_of(kind))
 
 
 def _is_wrong(name: str, kind: ColumnType) -> Column:
@@ -258,8 +318,10 @@ def _is_wrong(name: str, kind: ColumnType) -> Column:
     text = F.col("_texts").getField(name)
     if not kind.inner:
         return text.isNotNull() & F.col(name).isNull()
-    alone = F.from_json(F.concat(F.lit('{"value":'), text, F.lit("}")), f"value {kind}, _corrupt string", _JSON)
-    return text.isNotNull() & alone.getField("_corrupt").isNotNull()
+    is_unread = F.col("_is_slow") if exact.decimals_of(kind) else F.lit(False)
+    value = F.when(~is_unread, F.concat(F.lit('{"value":'), text, F.lit("}")))
+    alone = F.from_json(value, f"value {kind}, _corrupt string", _JSON)
+    return text.isNotNull() & (is_unread | alone.getField("_corrupt").isNotNull())
 
 
 def _not_finite(declared: Mapping[str, ColumnType]) -> Column:

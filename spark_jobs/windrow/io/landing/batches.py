@@ -29,6 +29,7 @@ from windrow.columns import (
 from windrow.home import Home
 from windrow.io.delta import damage, scan, tables
 from windrow.io.delta.lookup import Has, Range
+from windrow.io.landing import joined
 from windrow.outcomes import NeedsPerson
 from windrow.semantics.clock import ClockRow
 from windrow.semantics.landing.batch import Batch
@@ -66,6 +67,7 @@ def append(rows: DataFrame, path: str, batch: Batch) -> None:
     """
     if (present := tables.opened(path)) is not None:
         tables.keep_statistics(present, LANDING_META)
+        joined.keep(present, [name for name in rows.columns if not name.startswith("_")], batch.number)
     (
         rows.coalesce(max(1, -(-batch.size // RECORDS_PER_FILE)))
         .write.format("delta")

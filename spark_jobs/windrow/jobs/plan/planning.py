@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from windrow.io.delta import crash_points
+from windrow.io.landing import joined
 from windrow.io.registers import clocks, judgements, plans, publications
 from windrow.io.registers.clocks import Observation
 from windrow.io.registers.plans import Request
@@ -168,7 +169,11 @@ def record(
         register: the publications; a plan names the one that it will supersede.
         drained: whether the plans declare the end of the stream.
         request: why a person wants the plans, and who it is.
+
+    Raises:
+        ColumnJoinedLater: rows of an interval landed before a column that decides about them.
     """
+    joined.require_whole(ctx.home, chosen[0].start, chosen[-1].end, clock.pins)
     standing = publications.standing(register)
     made = (
         Plan(
