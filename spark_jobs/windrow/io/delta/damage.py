@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
@@ -157,12 +157,21 @@ def wrong_files(path: str, files: pa.Table) -> Iterator[str]:
         path: location of the table.
         files: its data files (`tables.data_files`).
     """
-    for name, size in zip(files["path"].to_pylist(), files["size_bytes"].to_pylist(), strict=True):
-        found = store.stat(f"{path}/{name}")
-        if found is None:
+    yield from wrong_sizes(path, dict(zip(files["path"].to_pylist(), files["size_bytes"].to_pylist(), strict=True)))
+
+
+def wrong_sizes(path: str, written: Mapping[str, int]) -> Iterator[str]:
+    """Yield a sentence for each file of a table that is missing or has another size. A store is asked once.
+
+    Args:
+        written: name relative to the table → bytes.
+    """
+    found = store.sizes(path, list(written)) if written else {}
+    for name, size in written.items():
+        if name not in found:
             yield f"{path}/{name} is missing"
-        elif found.size != size:
-            yield f"{path}/{name} has {found.size:,} bytes, and {size:,} were written"
+        elif found[name] != size:
+            yield f"{path}/{name} has {found[name]:,} bytes, and {size:,} were written"
 
 
 def _commit(version: int) -> str:
