@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from windrow.io.delta import damage, tables
+from support.broken.damage import without
+from windrow.io.delta import damage, files, tables
 from windrow.io.delta.damage import TableDamaged
+from windrow.io.delta.files import DataFile
+from windrow.io.delta.lookup import Range
+from windrow.io.registers.recent import Recent
+from windrow.places import Places
 
 NEWEST = 12
 
@@ -102,6 +108,63 @@ def test_what_cannot_be_read_is_named(name: str, table: Path) -> None:
 def test_what_readers_can_do_without_changes_nothing(name: str, table: Path) -> None:
     HARMLESS[name](table)
     assert sorted(row["x"] for row in tables.read(str(table))) == list(range(NEWEST + 1))
+
+
+CUT: dict[str, tuple[tuple[str, ...], str]] = {
+    "its transaction": (("txn",), "does not name its transaction"),
+    "its files": (("add",), "and it names 0"),
+    "both": (("add", "txn"), "and it names 0"),
+    "what it did": (("commitInfo",), "does not say what it did"),
+}
+SCHEMA = pa.schema([("x", pa.int64())])
+
+
+@pytest.mark.parametrize("name", CUT)
+@pytest.mark.parametrize("after", ["nothing", "compaction", "a write"])
+def test_a_commit_without_some_of_its_lines_is_no_older_view(name: str, after: str, tmp_path: Path) -> None:
+    """A reader would see fewer rows, or the number of the write before, without a word."""
+    kinds, words = CUT[name]
+    path = str(tmp_path / "table")
+    for number in (1, 2):
+        tables.append_once(path, SCHEMA, [{"x": number}], app_id="rows", version=number)
+    assert tables.version_of(path, "rows") == 2  # the whole commit is known to this process
+    known = Recent()
+    assert len(known.rows(path, ["x"], Range("x", 0))) == 2
+    tables.append_once(path, SCHEMA, [{"x": 3}], app_id="rows", version=3)
+    damaged = commit(tmp_path / "table", 2)
+    without(*kinds)(tmp_path / "table")
+    if after == "compaction":
+        DeltaTable(path).optimize.compact()
+    elif after == "a write":
+        write_deltalake(path, pa.table({"x": [4]}), mode="append")
+    with pytest.raises(TableDamaged, match=f"{damaged.name} was cut: .*({words})"):
+        tables.opened(path)
+    for _ in range(2):
+        known.look_again(Places(tmp_path, tmp_path))
+        with pytest.raises(TableDamaged, match=damaged.name):
+            known.rows(path, ["x"], Range("x", 0))
+
+
+@pytest.mark.parametrize("kind", ["add", "remove", "txn"])
+def test_a_commit_of_files_that_were_there_says_how_many_lines_it_has(kind: str, tmp_path: Path) -> None:
+    path = str(tmp_path / "table")
+    tables.append_once(path, SCHEMA, [{"x": 1}], app_id="rows", version=1)
+    table = DeltaTable(path)
+    (old,) = tables.data_files(table)["path"].to_pylist()
+    shutil.copyfile(tmp_path / "table" / old, tmp_path / "table" / "new.parquet")
+    new = files.add_action(path, "new.parquet", DataFile.read(f"{path}/new.parquet"), ["x"], None, data_change=False)
+    gone = files.remove_action(old, 1, None, datetime(2026, 11, 1, tzinfo=UTC), data_change=False)
+    tables.commit_files(path, table, [new, gone], identity="swap", transaction=("swap", 1))
+    assert tables.read(path) == [{"x": 1}]
+    without(kind)(tmp_path / "table")
+    with pytest.raises(TableDamaged, match="it had 3 actions, and it has 2"):
+        tables.read(path)
+
+
+def test_a_write_without_rows_names_no_file_and_is_whole(tmp_path: Path) -> None:
+    path = str(tmp_path / "table")
+    tables.append_once(path, SCHEMA, [], app_id="rows", version=1)
+    assert tables.version_of(path, "rows") == 1
 
 
 def test_a_table_without_its_cut_checkpoint_has_all_its_rows(table: Path) -> None:

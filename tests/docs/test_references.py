@@ -34,10 +34,9 @@ TEST = re.compile(r"(tests/[\w/]+\.py)::(\w+)")
 DOTTED = re.compile(r"(?<![\w./-])windrow(?:\.[a-z_]\w*)+(?!\w|/)")
 APP_IDS = {"landing", "account", "clock", "publish", "late", "join", "snapshots"} | {
     *("configs", "lag_impact", "measures", "plans", "quality", "reconciled"),
-    "digest",
-    "alerts",
+    *("digest", "actions", "alerts"),
 }
-"""`windrow.landing` and the like are app ids of Delta commits, `windrow.digest` is a key in them."""
+"""`windrow.landing` and the like are app ids of Delta commits, `windrow.digest` and `windrow.actions` keys in them."""
 IN_LAYER = re.compile(r"`((?:semantics|config|transforms|io|quality|jobs|cli|simulate|scenarios|platform)(?:\.\w+)+)`")
 
 

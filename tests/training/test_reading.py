@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -23,7 +23,9 @@ from support.training.table import Writer, empty_places, paper_home, seen
 from windrow import training
 from windrow.config import PipelineUnknown
 from windrow.home import Home, Table
+from windrow.io.delta import tables
 from windrow.places import Places
+from windrow.semantics.intervals import grid_around
 from windrow.semantics.paper.model import Model
 from windrow.semantics.reference import JoinedRow
 from windrow.training import Pin
@@ -289,3 +291,23 @@ def test_a_publication_that_is_not_registered_yet_is_read(places: Places) -> Non
     home = written(places, lived(OUTAGE, rows=20).model)
     DeltaTable(home.table(Table.PUBLICATIONS)).delete("number >= 11")
     assert training.read("paper", places=places).pin.publications[-2:] == (11, 12)
+
+
+def cut_file(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-1])
+
+
+@pytest.mark.parametrize("act", [cut_file, Path.unlink])
+def test_a_damaged_data_file_is_named_before_an_engine_meets_it(act: Callable[[Path], object], places: Places) -> None:
+    home = written(places, lived(OUTAGE, rows=20).model)
+    pin = training.read("paper", places=places).pin
+    table = Path(home.table(Table.TRAINING))
+    times = tables.data_files(DeltaTable(str(table))).select(["path", "min._event_time"]).sort_by("min._event_time")
+    file, earliest = table / times["path"][-1].as_py(), times["min._event_time"][-1].as_py()
+    act(file)
+    for read in (lambda: training.read("paper", places=places), lambda: training.read_pinned(pin, places=places)):
+        with pytest.raises(training.TableDamaged, match=r"from a backup; or, .*`windrow rebuild paper`") as found:
+            read()
+        assert str(file) in str(found.value)
+    before = grid_around(earliest, home.pipeline.interval)[0]
+    assert training.read("paper", end=before, places=places).rows.collect().height  # which does not need the file

@@ -16,6 +16,7 @@ from typing import NamedTuple, Unpack
 
 import polars as pl
 
+from windrow.io.delta.damage import TableDamaged
 from windrow.places import Places
 from windrow.training import splits
 from windrow.training.maturity import LabelLeftOut
@@ -36,6 +37,7 @@ __all__ = [
     "Read",
     "RowsGone",
     "SharedLabels",
+    "TableDamaged",
     "WrongRequest",
     "read",
     "read_pinned",
@@ -93,6 +95,7 @@ def read(
         NotPublished: an interval of the range is not published; the message lists them.
         WrongRequest: an argument cannot be carried out.
         RowsGone: `at` names a state whose rows were vacuumed.
+        TableDamaged: a data file with rows of the range is missing or cut.
     """
     return _read(opened(pipeline, start, end, at, places, options))
 
@@ -107,6 +110,7 @@ def read_pinned(pin: Pin | str, *, places: Places | None = None) -> Read:
     Raises:
         RowsGone: its rows were replaced since and vacuumed, and no snapshot keeps them.
         AnotherTable: it was made from another training table.
+        TableDamaged: a data file with its rows is missing or cut.
     """
     return _read(opened_again(pin, places))
 

@@ -14,6 +14,7 @@ from typing import Any, TypedDict
 
 from windrow.config import find
 from windrow.home import Home
+from windrow.io.training import states
 from windrow.io.training.states import Rows
 from windrow.places import Places
 from windrow.training import credit, maturity, splits, survival
@@ -128,6 +129,7 @@ def _opened(home: Home, state: State, request: Request) -> Opened:
 
 def _with_plans(home: Home, pin: Pin, rows: Rows) -> Opened:
     request = pin.request
+    states.require_whole(home, rows, pin.span)  # an engine that meets a damaged file does not say what to do
     observed = observed_of(home, pin) if request.needs_plans else []
     if request.matured is not None:
         maturity.refuse_what_rows_lack(observed, request.matured)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from deltalake import DeltaTable
@@ -30,6 +31,20 @@ def cut_lines(table: Path) -> None:
     *kept, last = commit.read_text().splitlines(keepends=True)
     assert '"add"' in last
     commit.write_text("".join(kept))
+
+
+def without(*kinds: str) -> Callable[[Path], None]:
+    """Take the lines of these kinds (`add`, `txn`, …) out of the newest commit."""
+
+    def act(table: Path) -> None:
+        commit = newest_commit(table)
+        lines = commit.read_text().splitlines(keepends=True)
+        left = [line for line in lines if not any(line.startswith(f'{{"{kind}"') for kind in kinds)]
+        assert len(left) < len(lines)
+        commit.write_text("".join(left))
+
+    act.__name__ = f"without {', '.join(kinds)}"
+    return act
 
 
 def data_file(table: Path) -> Path:

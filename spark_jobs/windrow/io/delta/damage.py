@@ -5,14 +5,18 @@
         └ cut or lost      └ emptied
 
 A checkpoint only repeats the commits before it. Where they are all there, the way out is to put the checkpoint aside.
+
+A commit says itself how much it did (rows or files written, actions, a transaction), so one that lacks lines is known.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -22,7 +26,15 @@ from windrow.io.delta import store
 from windrow.outcomes import NeedsPerson
 from windrow.text import counted
 
+DIGEST = "windrow.digest"
+"""Key in the metadata of a commit by delta-rs: the digest of its rows, or of its identity."""
+ACTIONS = "windrow.actions"
+"""Key in the metadata of a commit of files that were there already: how many lines it has for files and transaction."""
+
 _LAST_CHECKPOINT = "_last_checkpoint"
+_LOOKED_AT = 100
+"""Newest commits that are looked at for missing lines, where no checkpoint is pointed to that has the others."""
+_AT_ONCE = 8
 _FILE = re.compile(r"^(?P<version>\d{20})\.(?P<kind>json|checkpoint\b.*)$")
 
 
@@ -31,7 +43,7 @@ class TableDamaged(NeedsPerson):
 
 
 def refuse_lost_commits(path: str, version: int) -> None:
-    """Fail where a commit after the newest checkpoint is an empty file, or one after `version` has left its checksums.
+    """Fail where a commit after the newest checkpoint is empty or lacks lines, or one after `version` left its sums.
 
     Args:
         path: location of the table.
@@ -43,13 +55,15 @@ def refuse_lost_commits(path: str, version: int) -> None:
     log = f"{path}/_delta_log"
     first = _checkpointed(log) + 1
     lost = _commit(version + 1)
-    there = store.sizes(log, [*(_commit(number) for number in range(first, version + 1)), lost, *_sums(lost)])
-    for number in range(first, version + 1):  # one that is gone was cleaned: a checkpoint has it, pointed to or not
-        if there.get(_commit(number)) == 0:
+    commits = [_commit(number) for number in range(first, version + 1)]
+    there = store.sizes(log, [*commits, lost, *_sums(lost)])
+    present = [name for name in commits if name in there]  # one that is gone was cleaned: a checkpoint has it
+    for name in present:
+        if not there[name]:
             raise TableDamaged(
-                f"{log}/{_commit(number)} is empty: what version {number} of the table held cannot be read, and "
+                f"{log}/{name} is empty: what version {int(name.split('.')[0])} of the table held cannot be read, and "
                 "readers would not notice. Restore the file from a backup, then run again; nothing was written."
-                f"{_without_backup(log, _commit(number))}"
+                f"{_without_backup(log, name)}"
             )
     # a writer makes checksums after the commit; it may have made both since the commit was looked for, so look again
     if lost not in there and any(name in there for name in _sums(lost)) and not store.stat(f"{log}/{lost}"):
@@ -57,28 +71,48 @@ def refuse_lost_commits(path: str, version: int) -> None:
             f"{log}/{lost} is missing, and its checksums are there: it was lost. Restore the file from a backup, then "
             f"run again; nothing was written.{_without_backup(log, lost)}"
         )
+    _refuse_cut_commits(log, {name: there[name] for name in present[-_LOOKED_AT:]})
 
 
-def refuse_cut_commit(path: str, version: int) -> None:
-    """Fail where the data files of a commit that Spark wrote hold fewer rows than it wrote: whole lines are gone.
+def _refuse_cut_commits(log: str, sizes: dict[str, int]) -> None:
+    """Fail where a commit lacks lines. One of a size that was found whole is not read again by this process."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:  # a folder answers faster than a thread starts
+        lacks = (pool.map if store.is_remote(log) else map)(lambda one: _missing(log, *one), sizes.items())
+        for name, lack in zip(sizes, lacks, strict=True):
+            if lack:
+                raise TableDamaged(
+                    f"{log}/{name} was cut: {lack}. Restore it from a backup, then run again; nothing was written."
+                    f"{_without_backup(log, name)}"
+                )
 
-    A commit that a checkpoint has replaced is not looked at.
 
-    Raises:
-        TableDamaged: names the commit.
+@lru_cache(100_000)
+def _missing(log: str, name: str, size: int) -> str:
+    """Return what a commit lacks of what it says of itself; empty where it is whole.
+
+    Args:
+        size: bytes; a commit never changes, so another size is another file.
     """
-    log, name = f"{path}/_delta_log", _commit(version)
-    if store.stat(f"{log}/{name}") is None:
-        return
-    actions = [json.loads(line) for line in store.read(f"{log}/{name}").decode().splitlines()]
-    info: dict[str, Any] = next((one["commitInfo"] for one in actions if "commitInfo" in one), {})
-    written = int(info.get("operationMetrics", {}).get("numOutputRows", 0))
-    named = sum(json.loads(one["add"]["stats"])["numRecords"] for one in actions if "add" in one)
-    if named < written:
-        raise TableDamaged(
-            f"{log}/{name} was cut: {counted(written, 'row')} were written, and it names files with {named:,}. Restore "
-            f"it from a backup, then run again; nothing was written.{_without_backup(log, name)}"
-        )
+    try:
+        actions = [json.loads(line) for line in store.read(f"{log}/{name}").decode().splitlines()]
+    except FileNotFoundError:  # cleaned since it was listed
+        return ""
+    info: dict[str, Any] | None = next((one["commitInfo"] for one in actions if "commitInfo" in one), None)
+    if info is None:
+        return "it does not say what it did"
+    metrics = info.get("operationMetrics") or {}
+    added = [one["add"] for one in actions if "add" in one]
+    rows, files = int(metrics.get("numOutputRows", 0)), int(metrics.get("num_added_files", 0))
+    named = sum(json.loads(one["stats"])["numRecords"] for one in added if one.get("stats"))
+    if named < rows:  # Spark
+        return f"{counted(rows, 'row')} were written, and it names files with {named:,}"
+    if len(added) < files:  # delta-rs
+        return f"{counted(files, 'file')} were written, and it names {len(added):,}"
+    if ACTIONS in info:
+        listed = sum(kind in one for one in actions for kind in ("add", "remove", "txn"))
+        return f"it had {info[ACTIONS]} actions, and it has {listed}" if listed < int(info[ACTIONS]) else ""
+    is_ours = '"windrow"' in info.get("userMetadata", "") or (DIGEST in info and "num_added_files" in metrics)
+    return "it does not name its transaction" if is_ours and not any("txn" in one for one in actions) else ""
 
 
 def of_log(path: str, error: Exception) -> TableDamaged:
@@ -131,12 +165,21 @@ def wrong_files(path: str, files: pa.Table) -> Iterator[str]:
         path: location of the table.
         files: its data files (`tables.data_files`).
     """
-    for name, size in zip(files["path"].to_pylist(), files["size_bytes"].to_pylist(), strict=True):
-        found = store.stat(f"{path}/{name}")
-        if found is None:
+    yield from wrong_sizes(path, dict(zip(files["path"].to_pylist(), files["size_bytes"].to_pylist(), strict=True)))
+
+
+def wrong_sizes(path: str, written: Mapping[str, int]) -> Iterator[str]:
+    """Yield a sentence for each file of a table that is missing or has another size. A store is asked once.
+
+    Args:
+        written: name relative to the table → bytes.
+    """
+    found = store.sizes(path, list(written)) if written else {}
+    for name, size in written.items():
+        if name not in found:
             yield f"{path}/{name} is missing"
-        elif found.size != size:
-            yield f"{path}/{name} has {found.size:,} bytes, and {size:,} were written"
+        elif found[name] != size:
+            yield f"{path}/{name} has {found[name]:,} bytes, and {size:,} were written"
 
 
 def _commit(version: int) -> str:

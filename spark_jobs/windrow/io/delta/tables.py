@@ -29,8 +29,6 @@ COMPACT_EVERY = 50
 """Commits between two compactions; many one-row files make a table slow to read."""
 _PARTS = WriterProperties(max_row_group_size=8192)
 """Rows of a row group of a merged file: a reader of the newest rows passes over the others."""
-_DIGEST = "windrow.digest"
-"""Key of the digest in a commit's own metadata."""
 _TRIES = 20
 """Tries of a write that may come at any version; each is lost only to a writer that has committed."""
 _CHECKPOINTS = {"delta.checkpointInterval": "10"}
@@ -197,7 +195,7 @@ def append_once(
     data = pa.Table.from_pylist([{name: row.get(name) for name in schema.names} for row in rows], schema)
     digest = _digest(data)
     properties = CommitProperties(
-        custom_metadata={_DIGEST: digest} | ({"userMetadata": message} if message else {}),
+        custom_metadata={damage.DIGEST: digest} | ({"userMetadata": message} if message else {}),
         app_transactions=[Transaction(app_id, version)],
     )
     try:
@@ -295,6 +293,7 @@ def commit_files(
         WriteSkipped: another writer has taken the version, or has removed one of the files.
     """
     digest, before = hashlib.sha256(identity.encode()).hexdigest(), table.version()
+    lines = len(actions) + (transaction is not None)
     try:
         table.create_write_transaction(
             list(actions),
@@ -302,7 +301,8 @@ def commit_files(
             schema=table.schema(),
             partition_by=list(partition_by) or None,
             commit_properties=CommitProperties(
-                custom_metadata={_DIGEST: digest} | ({"userMetadata": message} if message else {}),
+                custom_metadata={damage.DIGEST: digest, damage.ACTIONS: str(lines)}
+                | ({"userMetadata": message} if message else {}),
                 app_transactions=[Transaction(*transaction)] if transaction else None,
             ),
         )
@@ -329,7 +329,7 @@ def _require_commit(path: str, digest: str, before: int, error: Exception) -> No
     """
     table = opened(path)
     newer = 0 if table is None else table.version() - before
-    if table is not None and newer and any(one.get(_DIGEST) == digest for one in table.history(limit=newer)):
+    if table is not None and newer and any(one.get(damage.DIGEST) == digest for one in table.history(limit=newer)):
         return
     if isinstance(error, CommitFailedError) or (before < 0 and newer):
         raise WriteSkipped(

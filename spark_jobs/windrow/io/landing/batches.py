@@ -27,7 +27,7 @@ from windrow.columns import (
     UNREADABLE_VALUES,
 )
 from windrow.home import Home
-from windrow.io.delta import damage, scan, tables
+from windrow.io.delta import scan, tables
 from windrow.io.delta.lookup import Has, Range
 from windrow.io.landing import joined
 from windrow.outcomes import NeedsPerson
@@ -148,7 +148,7 @@ def held(path: str) -> Held:
     where the log has no landing commit any more.
 
     Raises:
-        TableDamaged: the newest landing commit was cut.
+        TableDamaged: a commit was emptied or cut.
     """
     table = tables.opened(path)
     if table is None:
@@ -156,7 +156,6 @@ def held(path: str) -> Held:
     newest = next((commit for commit, fields in _messages(table) if fields["windrow"] == "landing"), None)
     if newest is None:
         return Held(max(0, table.transaction_version(APP_ID) or 0))
-    damage.refuse_cut_commit(path, newest.version)
     last = Batch.from_json(newest.message)
     return Held(last.number, last.topic_id, {p: until for p, (_, until, _) in last.ranges.items()})
 

@@ -119,11 +119,12 @@ class Recent:
     def _current(self, path: str) -> _Known | None:
         known = self._known.get(path)
         if known is not None and known.seen_in != self._look:
+            del self._known[path]  # what is found damaged is not known any more, also at the next look
             with suppress(DeltaError, OSError):
                 known.see_newest(path)
                 known.seen_in = self._look
+                self._known[path] = known
         if known is None or known.seen_in != self._look:
-            self._known.pop(path, None)
             table = tables.opened(path)
             if table is None:
                 return None

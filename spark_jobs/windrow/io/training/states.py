@@ -17,12 +17,13 @@ from deltalake.exceptions import DeltaError
 from windrow.columns import DATE, EVENT_TIME
 from windrow.config import Pipeline, Window
 from windrow.home import Home, Table
-from windrow.io.delta import lookup, store, tables
+from windrow.io.delta import damage, lookup, store, tables
 from windrow.io.delta.lookup import Range
 from windrow.io.registers import configs, snapshots
 from windrow.io.registers.snapshots import KeptFiles, Snapshot
 from windrow.outcomes import BadInput
 from windrow.semantics.intervals import Interval, shifted
+from windrow.text import counted
 
 Row = Mapping[str, Any]
 """A row of the register, by column."""
@@ -102,6 +103,22 @@ def snapshot_with(
             if not files.missing:
                 return one, files
     return None
+
+
+def require_whole(home: Home, rows: Rows, span: Interval) -> None:
+    """Fail where a file that can hold rows of a span is missing or cut. No file is opened.
+
+    Raises:
+        TableDamaged: names the first such file.
+    """
+    kept = files_in(home, rows, span) if isinstance(rows, DeltaTable) else rows.within(span)
+    wrong = list(damage.wrong_sizes(kept.path, {file.path: file.size for file in kept.files}))
+    if wrong:
+        more = f", and {counted(len(wrong) - 1, 'other file')}" if wrong[1:] else ""
+        raise damage.TableDamaged(
+            f"{wrong[0]}{more}: rows of {span} cannot be read. Restore it from a backup; or, where what stands now is "
+            f"wanted, `windrow rebuild {home.pipeline.name}` makes the intervals again."
+        )
 
 
 def files_in(home: Home, table: DeltaTable, span: Interval) -> KeptFiles:
