@@ -29,7 +29,7 @@ def miss_words(verdict: Verdict, right: RightStream) -> str:
     """Return why one right row is not among the row's matches.
 
     Args:
-        verdict: of the row, which is no match.
+        verdict: of a right row that is not a match.
         right: its stream.
     """
     by = shown_duration(verdict.missed_by or timedelta(), exact=True)
