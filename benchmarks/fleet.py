@@ -29,6 +29,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from common.pipelines import pipeline_text
 from common.side_by_side import commit, keep, machine
 
 from windrow.config import find
@@ -50,29 +51,6 @@ MEASURED, JUDGED = 12, 20
 """Rows of one plan in the tables of measures and judgements."""
 PARTITIONS = 4
 TOPICS = ("served", "clicks")
-_PIPELINE = """\
-name: {name}
-start: {start}
-interval: 10m
-left:
-  name: served
-  topic: served
-  columns: {{request_id: string, user_id: bigint, item_id: bigint, served_at: timestamp}}
-  key: [user_id, item_id]
-  event_time: served_at
-  out_of_orderness: 30s
-right:
-  - name: clicks
-    role: label
-    topic: clicks
-    columns: {{event_id: string, user_id: bigint, item_id: bigint, engaged_at: timestamp}}
-    key: [user_id, item_id]
-    event_time: engaged_at
-    out_of_orderness: 1m
-    window: {{before: 0s, after: 5m}}
-grace: 1m
-labels: {{clicked: "size(clicks) > 0"}}
-"""
 
 
 @dataclass(frozen=True)
@@ -159,7 +137,7 @@ def made(base: Path, pipelines: int, days: int, now: datetime) -> tuple[Places, 
     folder = base / "pipelines"
     folder.mkdir(parents=True)
     for name in names:
-        (folder / f"{name}.yaml").write_text(_PIPELINE.format(name=name, start=short_instant_text(past.start)))
+        (folder / f"{name}.yaml").write_text(pipeline_text(name, short_instant_text(past.start), "10m", "5m"))
     places = Places(home=base / "home", cache=base, pipelines=(folder,))
     homes = [Home(find(name, places.pipelines), places) for name in names]
     old = max(past.intervals - SINGLE, 1)

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from common.pipelines import pipeline_text
 from common.side_by_side import RESULTS, commit, machine
 
 from windrow.places import PROJECT, Places
@@ -34,29 +35,6 @@ from windrow.platform.processes import free_port
 from windrow.platform.servers.airflow import Airflow
 from windrow.platform.servers.airflow_api import AirflowDoesNotAnswer, AirflowRefused
 
-PIPELINE = """\
-name: {name}
-start: {start}
-interval: {interval}
-left:
-  name: served
-  topic: {name}.served
-  columns: {{request_id: string, user_id: bigint, served_at: timestamp}}
-  key: [user_id]
-  event_time: served_at
-  out_of_orderness: 10s
-right:
-  - name: clicks
-    role: label
-    topic: {name}.clicks
-    columns: {{user_id: bigint, clicked_at: timestamp}}
-    key: [user_id]
-    event_time: clicked_at
-    out_of_orderness: 10s
-    window: {{before: 0s, after: 1m}}
-land_every: {land_every}
-labels: {{clicked: "size(clicks) > 0"}}
-"""
 SUBMIT = """#!/bin/sh
 while [ "${{1#--}}" != "$1" ]; do shift 2; done
 exec {python} "$@"
@@ -75,8 +53,16 @@ def home_of(options: argparse.Namespace) -> Path:
     start = now.replace(minute=0, second=0, microsecond=0)
     for number in range(options.pipelines):
         name = f"p{number:03}"
-        text = PIPELINE.format(
-            name=name, start=f"{start:%Y-%m-%dT%H:%M:%SZ}", interval=options.interval, land_every=options.land_every
+        text = pipeline_text(
+            name,
+            f"{start:%Y-%m-%dT%H:%M:%SZ}",
+            options.interval,
+            "1m",
+            topics=f"{name}.",
+            served_disorder="10s",
+            clicks_disorder="10s",
+            grace="0s",
+            more=f"land_every: {options.land_every}\n",
         )
         (home / "pipelines" / f"{name}.yaml").write_text(text)
     side = {

@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from common.pipelines import SERVED, pipeline_text
 from windrow.columns import LANDING_TYPES
 from windrow.config import Pipeline, load
 from windrow.home import Home, Table
@@ -25,33 +26,10 @@ from windrow.io.registers import clocks
 from windrow.jobs.run import Context
 from windrow.jobs.spark import remember_size, spark_for
 from windrow.places import Places
+from windrow.text import instant_text
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
-_PIPELINE = """\
-name: {name}
-start: 2026-11-01T00:00:00Z
-interval: {minutes}m
-left:
-  name: served
-  topic: served
-  columns: {{request_id: string, user_id: bigint, item_id: bigint, served_at: timestamp, {features}}}
-  key: [user_id, item_id]
-  event_time: served_at
-  out_of_orderness: 30s
-right:
-  - name: clicks
-    role: label
-    topic: clicks
-    columns: {{event_id: string, user_id: bigint, item_id: bigint, engaged_at: timestamp}}
-    key: [user_id, item_id]
-    event_time: engaged_at
-    out_of_orderness: 1m
-    window: {{before: 0s, after: {after}m}}
-grace: 1m
-idle: {{mode: wait}}
-labels: {{clicked: "size(clicks) > 0"}}
-"""
 
 
 @dataclass(frozen=True)
@@ -102,8 +80,15 @@ def pipeline_of(home: str, shape: Shape) -> Context:
         Places.from_env({**os.environ, "WINDROW_HOME": str(folder)}), pipelines=(pipelines,), spark_master="local[*]"
     )
     file = pipelines / f"{shape.name}.yaml"
-    features = ", ".join(f'{name}: "{kind}"' for name, kind in shape.feature_columns.items())
-    file.write_text(_PIPELINE.format(name=shape.name, minutes=shape.minutes, after=shape.after, features=features))
+    text = pipeline_text(
+        shape.name,
+        instant_text(START),
+        f"{shape.minutes}m",
+        f"{shape.after}m",
+        served={**SERVED, **shape.feature_columns},
+        more="idle: {mode: wait}\n",
+    )
+    file.write_text(text)
     pipeline = load(file, places.expectations)
     remember_size(Home(pipeline, places), round(shape.rows * (pipeline.interval / shape.span)))
     return Context(pipeline, places)

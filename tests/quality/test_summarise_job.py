@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from support.small_pipeline import PIPELINE as SMALL
+from support.small_pipeline import START
 from windrow.config import load
 from windrow.io.delta import tables
 from windrow.io.registers import judgements, publications
@@ -16,29 +18,8 @@ from windrow.jobs.summarise import figures, main, read, summarise
 from windrow.places import Places
 from windrow.schemas import LATE, MEASURES, PUBLICATIONS
 
-START = datetime(2026, 11, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
-PIPELINE = """
-name: feed
-start: 2026-11-01T00:00:00Z
-interval: 1h
-left:
-  name: served
-  topic: feed.served
-  columns: {id: string, k: bigint, t: timestamp}
-  key: [k]
-  event_time: t
-  out_of_orderness: 10s
-right:
-  - name: likes
-    role: label
-    topic: feed.likes
-    columns: {id: string, k: bigint, t: timestamp}
-    key: [k]
-    event_time: t
-    out_of_orderness: 5s
-    window: {before: 0s, after: 2m}
-"""
+PIPELINE = SMALL.replace("name: small", "name: feed").replace("interval: 1m", "interval: 1h").replace("{t}", "feed")
 
 
 @pytest.fixture

@@ -146,7 +146,7 @@ def test_a_column_outside_of_the_key_is_compared_and_refused_where_parts_share_a
         ({"parts": {"a": 0.5, "b": 0.4}, "by": "user_id"}, "add up to 1"),
         ({"parts": {"a": 1.5, "b": -0.5}, "by": "user_id"}, "above 0"),
         ({"parts": {"a": 0.5, "b": 0.5}, "by": "features"}, "'features' is array<float>; .* request_id, user_id"),
-        ({"parts": {"a": 0.5, "b": 0.5}, "by": "clicks"}, "is no column of the left stream"),
+        ({"parts": {"a": 0.5, "b": 0.5}, "by": "clicks"}, "is not a column of the left stream"),
         ({"parts": ["a", "b"], "cuts": ["noon"]}, "cuts: 'noon' is not an instant"),
     ],
 )

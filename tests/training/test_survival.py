@@ -162,7 +162,7 @@ def test_a_label_before_its_row_took_no_time(places: Places) -> None:
 
 
 def test_survival_of_what_is_no_label_stream_or_lacks_its_first_label_is_refused(feed: Home, places: Places) -> None:
-    with pytest.raises(training.WrongRequest, match=r"'buys' is no label stream .* these are: clicks"):
+    with pytest.raises(training.WrongRequest, match=r"'buys' is not a label stream .* these are: clicks"):
         training.read("feed", survival="buys", places=feed.places)
     model = Model(rules("last", "left", "unknown", IdlePolicy("wait")))
     for topic, count in model.partitions.items():

@@ -43,7 +43,7 @@ _CHANGING = _BARE | {
     *("input_file_name", "input_file_block_start", "input_file_block_length"),
     *("reflect", "java_method", "try_reflect", "ai_query"),
 }
-"""Functions whose value changes from call to call; their message says so. Others are refused as not allowed."""
+"""Functions whose value changes from call to call; their message states it. Others are refused as not allowed."""
 _CLOCK_WHEN_EMPTY = frozenset({"unix_timestamp", "to_unix_timestamp"})
 """Functions that return the current time if they are called without an argument."""
 CLOCK_TEXT = re.compile(r"\s*((now|today|yesterday|tomorrow)(?![a-z])|T?\d{1,2}:\d)", re.IGNORECASE)

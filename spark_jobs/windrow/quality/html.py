@@ -20,7 +20,15 @@ from windrow.text import instant_of, shown_duration, shown_instant
 
 
 def render(template: str, **values: Any) -> str:
-    """Return the page of a template; pages need a `title`, and a value that a template misses is an error."""
+    """Return the page of a template; pages need a `title`, and a value that a template misses is an error.
+
+    Args:
+        template: name of a file in the folder `templates`.
+        values: what the template names; text is escaped.
+
+    Raises:
+        jinja2.UndefinedError: the template names a value that is not given.
+    """
     return _environment().get_template(template).render(**values)
 
 

@@ -79,7 +79,12 @@ def line(title: str, values: Sequence[float | None], shown: Callable[[float], st
 
 
 def line_words(values: Sequence[float | None], shown: Callable[[float], str]) -> str:
-    """Return what a line shows: its newest, lowest and highest value; empty without any value."""
+    """Return what a line shows: its newest, lowest and highest value; empty without any value.
+
+    Args:
+        values: oldest first; None where there is no value.
+        shown: a value as text.
+    """
     known = [value for value in values if value is not None]
     return f"newest {shown(known[-1])}, lowest {shown(min(known))}, highest {shown(max(known))}" if known else ""
 

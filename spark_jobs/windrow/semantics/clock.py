@@ -94,7 +94,7 @@ class PartitionClock:
 
     @property
     def caught_up(self) -> bool:
-        """Whether position and end offset are equal. A position beyond the end is no proof that all has landed."""
+        """Whether position and end offset are equal. A position beyond the end does not prove that all has landed."""
         return self.next_offset == self.end_offset
 
     def event_clock(self, out_of_orderness: timedelta) -> datetime | None:

@@ -29,10 +29,13 @@ from typing import Literal
 
 from windrow.semantics.intervals import utc
 
-DOUBTS = ("null_key", "offset_gap", "forced", "label_quarantined", "side_silent")
+NULL_KEY, OFFSET_GAP, FORCED = "null_key", "offset_gap", "forced"
+LABEL_QUARANTINED, SIDE_SILENT, DRAINED = "label_quarantined", "side_silent", "drained"
+
+DOUBTS = (NULL_KEY, OFFSET_GAP, FORCED, LABEL_QUARANTINED, SIDE_SILENT)
 """Why a list of labels may be incomplete, in order of precedence: the first that applies is the reason."""
 
-REASONS = (*DOUBTS, "drained")
+REASONS = (*DOUBTS, DRAINED)
 
 
 @dataclass(frozen=True)
@@ -61,8 +64,8 @@ def label_state(*, has_label: bool, doubts: Collection[str] = (), drained: bool 
     """
     if unknown := set(doubts) - set(DOUBTS):
         raise ValueError(f"{sorted(unknown)} are not doubts; these are: {', '.join(DOUBTS)}")
-    applying = [d for d in DOUBTS if d in doubts and not (drained and d == "side_silent")]
+    applying = [d for d in DOUBTS if d in doubts and not (drained and d == SIDE_SILENT)]
     if applying:
         return LabelState("positive" if has_label else "unknown", applying[0])
-    reason = "drained" if "side_silent" in doubts else None
+    reason = DRAINED if SIDE_SILENT in doubts else None
     return LabelState("positive" if has_label else "negative", reason)

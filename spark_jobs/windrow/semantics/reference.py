@@ -23,7 +23,15 @@ from typing import Any
 
 from windrow.semantics.balance import Balance, LeftBalance, RightBalance
 from windrow.semantics.intervals import Interval, interval_of, shifted, utc
-from windrow.semantics.labels import is_side_silent, label_state
+from windrow.semantics.labels import (
+    FORCED,
+    LABEL_QUARANTINED,
+    NULL_KEY,
+    OFFSET_GAP,
+    SIDE_SILENT,
+    is_side_silent,
+    label_state,
+)
 from windrow.semantics.match import key_of, matches
 from windrow.semantics.records import Gap, JoinSpec, Left, Predicate, Record, Right, RowId, event_of, unreadable_for
 
@@ -216,19 +224,19 @@ def _doubts(row: Record, landed: list[Record], spec: JoinSpec) -> set[str]:
     at, doubts = row.order[0], set()
     key = key_of(row.values, spec.left.key)
     if key is None:
-        doubts.add("null_key")
+        doubts.add(NULL_KEY)
     if spec.forced and spec.labels:
-        doubts.add("forced")
+        doubts.add(FORCED)
     for right in spec.labels:
         if any(_overlaps(gap, at, right) for gap in spec.gaps if gap.topic in right.topics):
-            doubts.add("offset_gap")
+            doubts.add(OFFSET_GAP)
         bad = [r for r in landed if r.row_id.topic in right.topics and unreadable_for(r, right)]
         same = [r for r in bad if key is not None and key == key_of(r.values, right.key)]
         if any(could_have_matched(at, r, right, spec.max_skew) for r in same):
-            doubts.add("label_quarantined")
+            doubts.add(LABEL_QUARANTINED)
         silent = (is_side_silent(at, right.after, spec.event_clocks.get(topic, ())) for topic in right.topics)
         if right.silence == "unknown" and any(silent):
-            doubts.add("side_silent")
+            doubts.add(SIDE_SILENT)
     return doubts
 
 

@@ -25,6 +25,7 @@ from operator import itemgetter
 from typing import Literal, NamedTuple
 
 from windrow.semantics.intervals import MICROSECOND, at_micros, micros
+from windrow.semantics.labels import LABEL_QUARANTINED, NULL_KEY, SIDE_SILENT
 from windrow.simulate.record import SimulatedRecord
 
 State = Literal["positive", "negative", "unknown"]
@@ -172,7 +173,7 @@ class Truth:
     def _state(self, left: SimulatedRecord) -> tuple[tuple[str, ...], State, str | None]:
         assert left.event_us is not None
         if left.key is None:
-            return (), "unknown", "null_key"
+            return (), "unknown", NULL_KEY
         facts = self._labels
         begin = left.event_us - self.rules.before // MICROSECOND
         end = left.event_us + self.rules.after // MICROSECOND
@@ -181,7 +182,7 @@ class Truth:
         labels = tuple(name for _, _, name in takewhile(lambda label: label[0] <= end, islice(of_key, first, None)))
         silent = self.rules.silence == "unknown" and (facts.clock_us is None or end >= facts.clock_us)
         damaged = any(at is None or begin <= at <= end for at in facts.damaged.get(left.key, ()))
-        reason = "label_quarantined" if damaged else "side_silent" if silent else None
+        reason = LABEL_QUARANTINED if damaged else SIDE_SILENT if silent else None
         if labels:
             return labels, "positive", reason
         return labels, "unknown" if reason else "negative", reason

@@ -22,6 +22,7 @@ import polars as pl
 
 from windrow.columns import ARRIVED_AT, EVENT_TIME, PUBLICATION, REASON, STATE
 from windrow.semantics.intervals import micros
+from windrow.semantics.labels import DRAINED, SIDE_SILENT
 from windrow.text import duration_text
 from windrow.training.observed import Observed, label_streams, numbers_by, of_publication
 from windrow.training.request import WrongRequest
@@ -73,11 +74,11 @@ def matured(rows: pl.LazyFrame, observed: Sequence[Observed], after: timedelta) 
     streams = label_streams(observed)
     cut = rows.with_columns(pl.col(name).list.head(_how_many_within(name, after)) for name in streams)
     has_label = pl.any_horizontal(pl.col(name).list.len() > 0 for name in streams).fill_null(False)
-    closed_by_idling = pl.col(REASON).is_in(["side_silent", "drained"])
+    closed_by_idling = pl.col(REASON).is_in([SIDE_SILENT, DRAINED])
     silent_from = of_publication({one.number: one.silent_from(after) for one in observed}, _INSTANT)
     heard = closed_by_idling & (pl.col(EVENT_TIME) < silent_from)
     known = cut.with_columns(pl.when(~heard.fill_null(False)).then(REASON).alias(REASON))
-    doubted = pl.col(REASON).is_not_null() & (pl.col(REASON) != "drained")
+    doubted = pl.col(REASON).is_not_null() & (pl.col(REASON) != DRAINED)
     state = pl.when(has_label).then(pl.lit("positive")).when(doubted).then(pl.lit("unknown"))
     return _paired(known.with_columns(state.otherwise(pl.lit("negative")).alias(STATE)), observed)
 
@@ -121,9 +122,9 @@ def seen(name: str, observed: Sequence[Observed], after: timedelta | None) -> pl
     ignores_silence = of_publication({one.number: _ignores_silence(one, name) for one in observed}, pl.Boolean)
     beyond, never = window(name, observed, after) + 1, pl.lit(-(2**62), pl.Int64)
     return (
-        pl.when(pl.col(REASON).is_null() | (pl.col(REASON) == "drained"))
+        pl.when(pl.col(REASON).is_null() | (pl.col(REASON) == DRAINED))
         .then(beyond)
-        .when(pl.col(REASON) != "side_silent")
+        .when(pl.col(REASON) != SIDE_SILENT)
         .then(never)
         .when(ignores_silence)
         .then(beyond)

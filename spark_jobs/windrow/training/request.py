@@ -42,7 +42,7 @@ class Share:
 
     def __post_init__(self) -> None:
         if not 0 <= self.low < self.high <= 1:
-            raise WrongRequest(f"share of {self.column}: [{self.low}, {self.high}) is no part of [0, 1)")
+            raise WrongRequest(f"share of {self.column}: [{self.low}, {self.high}) is not part of [0, 1)")
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def instant(name: str, value: datetime | str) -> datetime:
     """Return an argument as an instant in UTC.
 
     Raises:
-        WrongRequest: the text is no instant, or the value has no time zone.
+        WrongRequest: the text is not an instant, or the value has no time zone.
     """
     try:
         return parse_instant(value) if isinstance(value, str) else utc(value)

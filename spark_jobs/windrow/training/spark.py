@@ -28,6 +28,7 @@ from windrow.io.registers.snapshots import KeptFiles
 from windrow.io.training.states import Rows
 from windrow.places import Places
 from windrow.semantics.intervals import Interval, micros
+from windrow.semantics.labels import DRAINED, SIDE_SILENT
 from windrow.training import credit, sample, splits, survival
 from windrow.training.hashing import SIZE, threshold
 from windrow.training.maturity import MICROSECOND_IN_SECONDS
@@ -185,9 +186,9 @@ def _matured(rows: DataFrame, observed: Sequence[Observed], after: timedelta) ->
     for name in streams:
         has_label = has_label | (F.coalesce(F.size(name), F.lit(0)) > 0)
         rows = rows.where(~_fact(f"inner_{name}") | (F.size(name) > 0))
-    heard = F.col(REASON).isin("side_silent", "drained") & (at < _fact("silent_from"))
+    heard = F.col(REASON).isin(SIDE_SILENT, DRAINED) & (at < _fact("silent_from"))
     rows = rows.withColumn(REASON, F.when(F.coalesce(heard, F.lit(False)), None).otherwise(F.col(REASON)))
-    doubted = F.col(REASON).isNotNull() & (F.col(REASON) != "drained")
+    doubted = F.col(REASON).isNotNull() & (F.col(REASON) != DRAINED)
     state = F.when(has_label, "positive").when(doubted, "unknown").otherwise("negative")
     return rows.withColumn(STATE, state)
 
@@ -244,8 +245,8 @@ def _seen(name: str) -> Column:
     """Microseconds after serving before which the labels of a stream were heard (`maturity.seen`)."""
     beyond = _fact(f"after_{name}") + 1
     return (
-        F.when(F.col(REASON).isNull() | (F.col(REASON) == "drained"), beyond)
-        .when(F.col(REASON) != "side_silent", F.lit(_NEVER))
+        F.when(F.col(REASON).isNull() | (F.col(REASON) == DRAINED), beyond)
+        .when(F.col(REASON) != SIDE_SILENT, F.lit(_NEVER))
         .when(_fact(f"ignores_{name}"), beyond)
         .when(_fact(f"heard_{name}") == _NEVER, F.lit(_NEVER))
         .otherwise(_fact(f"heard_{name}") - F.unix_micros(EVENT_TIME))

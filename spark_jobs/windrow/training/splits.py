@@ -129,7 +129,7 @@ def _shares(parts: Sequence[str] | Mapping[str, float], by: str, pipeline: Pipel
     kind = pipeline.left.columns.get(by)
     if kind not in _HASHED:
         fit = ", ".join(name for name, one in pipeline.left.columns.items() if one in _HASHED)
-        what = f"is {kind}" if kind else "is no column of the left stream"
+        what = f"is {kind}" if kind else "is not a column of the left stream"
         raise WrongRequest(f"by: {short(by)} {what}; columns to split by: {fit}")
     bounds = [0.0, *accumulate(parts.values())]
     bounds[-1] = 1.0

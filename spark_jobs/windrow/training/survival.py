@@ -31,15 +31,15 @@ def refuse_what_rows_lack(observed: Sequence[Observed], name: str) -> None:
     """Check that rows carry the first label of a stream.
 
     Raises:
-        WrongRequest: it is no label stream, or `take: last`.
+        WrongRequest: it is not a label stream, or `take: last`.
     """
     for one in observed:
         stream = one.stream(name)
         if stream is None:
             known = ", ".join(stream.name for stream in one.pipeline.label_streams) or "none"
             raise WrongRequest(
-                f"survival: {name!r} is no label stream of {one.pipeline.name} in publication {one.number}; these are: "
-                f"{known}"
+                f"survival: {name!r} is not a label stream of {one.pipeline.name} in publication {one.number}; these "
+                f"are: {known}"
             )
         if stream.take == "last":
             raise WrongRequest(

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from windrow.columns import EVENT_TIME, INTERVAL, REASON, STATE
 from windrow.config import Pipeline, RightStream
+from windrow.semantics.labels import DRAINED, FORCED, LABEL_QUARANTINED, NULL_KEY, OFFSET_GAP, SIDE_SILENT
 from windrow.semantics.records import Gap
 from windrow.transforms.conditions import any_of
 from windrow.transforms.facts import Facts
@@ -30,15 +31,13 @@ def with_state(rows: DataFrame, pipeline: Pipeline, facts: Facts) -> DataFrame:
     forced = sorted(facts.forced) if labels else []  # without a label stream no label can be missing
     # in order of precedence: the first reason that applies is the one that the row gets
     doubt = (
-        F.when(keyless, "null_key")
-        .when(lost, "offset_gap")
-        .when(any_of([F.col(INTERVAL) == F.lit(start) for start in forced]), "forced")
-        .when(quarantined, "label_quarantined")
-        .when(silent, "drained" if facts.drained else "side_silent")
+        F.when(keyless, NULL_KEY)
+        .when(lost, OFFSET_GAP)
+        .when(any_of([F.col(INTERVAL) == F.lit(start) for start in forced]), FORCED)
+        .when(quarantined, LABEL_QUARANTINED)
+        .when(silent, DRAINED if facts.drained else SIDE_SILENT)
     )
-    state = (
-        F.when(has_label, "positive").when(doubt.isNotNull() & (doubt != "drained"), "unknown").otherwise("negative")
-    )
+    state = F.when(has_label, "positive").when(doubt.isNotNull() & (doubt != DRAINED), "unknown").otherwise("negative")
     return rows.withColumn(STATE, state).withColumn(REASON, doubt)
 
 

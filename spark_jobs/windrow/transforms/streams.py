@@ -146,7 +146,7 @@ def is_unreadable(stream: Stream) -> Column:
 
 
 def is_keyless(stream: Stream) -> Column:
-    """Whether a row lacks a part of the key without which it is no label; false for other streams.
+    """Whether a row lacks a part of the key without which it is not a label; false for other streams.
 
     >>> rows = spark.sql("select * from values (1, 'x'), (1, null), (null, null) as r(user, item)")
     >>> label, feature = (RightStream.model_construct(role=role, key=("user", "item")) for role in ("label", "feature"))

@@ -84,6 +84,12 @@ class DataFile:
         """Return Delta's statistics of these columns, as a log entry holds them.
 
         A column is left out where a row group has no statistics of it.
+
+        Args:
+            columns: names; one that the file lacks is left out.
+
+        Returns:
+            `numRecords`, and by column `minValues`, `maxValues` and `nullCount`.
         """
         leaves = {self.footer.schema.column(i).path: i for i in range(self.footer.num_columns)}
         least: dict[str, Any] = {}

@@ -25,7 +25,7 @@ from windrow.outcomes import BadInput
 NO_ERROR_OF_DATA = {
     "spark.sql.ansi.enabled": "false",  # a division by zero, a failed cast or an index beyond the end is null
     "spark.sql.legacy.sizeOfNull": "false",
-    "spark.sql.legacy.codingErrorAction": "true",  # bytes that are no text in a character set are replaced
+    "spark.sql.legacy.codingErrorAction": "true",  # bytes that are not text in a character set are replaced
     "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
     "spark.sql.legacy.allowNullComparisonResultInArraySort": "true",  # equal
 }

@@ -125,7 +125,12 @@ def of_plans(column: str, plans: Sequence[Plan]) -> list[Filter]:
 
 
 def version_of(path: str, app_id: str) -> int:
-    """Return the last committed transaction version of an app id; -1 before its first, or without a table."""
+    """Return the last committed transaction version of an app id; -1 before its first, or without a table.
+
+    Args:
+        path: location of the table.
+        app_id: id of a writer in the commits, such as `windrow.publish`.
+    """
     table = opened(path)
     last = table.transaction_version(app_id) if table is not None else None
     return -1 if last is None else int(last)

@@ -232,6 +232,13 @@ def reconsidered(spark: SparkSession, path: str, pin: int) -> DataFrame | None:
     """Return the row ids of the reconsidered rows up to a batch; None where no file can hold one, as the log shows.
 
     A quarantined row with one of these ids does not count any more.
+
+    Args:
+        path: location of the landing table.
+        pin: last batch that counts.
+
+    Returns:
+        The columns of the row id, one row per reconsidered record.
     """
     files = (Has(RECONSIDERED, value=True), Range(BATCH, most=pin))
     if not scan.can_hold(path, files):

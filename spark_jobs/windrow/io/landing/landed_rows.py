@@ -123,7 +123,14 @@ class LandedRows:
         return _standing(rows)
 
     def retries(self, stream: Stream, rows: Iterable[Row]) -> list[Row]:
-        """Return the rows, of any key, whose event id and event time are those of one of `rows`; these are included."""
+        """Return the rows, of any key, whose event id and event time are those of one of `rows`; these are included.
+
+        Args:
+            rows: landed rows of the stream; those without event id or event time are left out.
+
+        Returns:
+            All rows of such events, also of other keys; empty where the stream names no event id.
+        """
         with_id = [r for r in rows if stream.event_id and r.get(stream.event_id) is not None and r[EVENT_TIME]]
         if not with_id or stream.event_id is None:
             return []

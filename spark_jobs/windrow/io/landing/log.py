@@ -106,7 +106,14 @@ def _around(
 
 
 def batches_in(chunk: Chunk) -> Iterator[LogBatch]:
-    """Yield the whole batches of a chunk. A format older than 2 has no transactions, so it explains nothing."""
+    """Yield the whole batches of a chunk. A format older than 2 has no transactions, so it explains nothing.
+
+    Args:
+        chunk: bytes as a fetch returned them; the last batch may be cut.
+
+    Yields:
+        Batches in the order of their offsets; markers and aborted ones are marked as left out.
+    """
     announced, aborted, at = deque(chunk.aborted), set[int](), 0
     while at + _HEADER.size <= len(chunk.data):
         base, length, _, magic, _, attributes, delta, _, _, producer, _, _, records = _HEADER.unpack_from(

@@ -55,7 +55,11 @@ def _words(row: Mapping[str, Any]) -> str:
 
 
 def blocked_intervals(home: Home, among: Sequence[Interval]) -> set[datetime]:
-    """Return the starts of those intervals whose newest judgement blocked them."""
+    """Return the starts of those intervals whose newest judgement blocked them.
+
+    Args:
+        among: intervals in question; others are not looked at.
+    """
     return set(blocked(lookup.opened(home.table(Table.QUALITY)), among))
 
 

@@ -54,7 +54,11 @@ def landing_files(home: Home, topic: str) -> list[LandingFile]:
 
 
 def training_files(home: Home) -> list[TrainingFile]:
-    """Return the data files of the training table."""
+    """Return the data files of the training table.
+
+    Returns:
+        One per file; bounds that the log does not have are None.
+    """
     table = tables.opened(home.table(Table.TRAINING))
     rows = [] if table is None else tables.data_files(table).to_pylist()
     columns = ("path", "num_records", f"partition.{DATE}", f"min.{INTERVAL}")

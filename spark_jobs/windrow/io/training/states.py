@@ -122,7 +122,12 @@ def require_whole(home: Home, rows: Rows, span: Interval) -> None:
 
 
 def files_in(home: Home, table: DeltaTable, span: Interval) -> KeptFiles:
-    """Return the files of the table, at its version, that can hold rows of a span."""
+    """Return the files of the table, at its version, that can hold rows of a span.
+
+    Args:
+        table: the training table, opened at a version.
+        span: half-open, of served times.
+    """
     near = set(_near(table, span))
     rows = [row for row in tables.data_files(table).to_pylist() if row["path"] in near]
     files = tuple(snapshots.kept_files(rows))

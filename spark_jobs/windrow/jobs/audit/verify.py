@@ -208,7 +208,11 @@ def _row_ids(both: DataFrame, interval: datetime) -> tuple[str, ...]:
 
 
 def described(outcome: Verification) -> str:
-    """Return an outcome as a line of text for people."""
+    """Return an outcome as a line of text for people.
+
+    Args:
+        outcome: with at most a few row ids.
+    """
     head = f"publication {outcome.number}, {shown_instant(outcome.interval)}, version {outcome.version}: "
     if outcome.is_same:
         return head + f"{counted(outcome.rows, 'row')}, the same to the byte ({outcome.content[:16] or 'empty'})"

@@ -28,7 +28,11 @@ class Matches(NamedTuple):
 
 
 def matches_of(case: Case, stream: RightStream) -> Matches:
-    """Return the stream's right rows as matches and near misses; for a published row, the published array decides."""
+    """Return the stream's right rows as matches and near misses; for a published row, the published array decides.
+
+    Returns:
+        Matches in row order, and all other right rows of the case, each with the reason why it is none of them.
+    """
     right = _rules(case, stream)
     in_training = {row_id_of(element) for element in case.training_row[stream.name]} if case.training_row else None
     matched, missed = [], []

@@ -10,6 +10,7 @@ from windrow.jobs.explain.case import Case
 from windrow.semantics.clock import PartitionClock, holder
 from windrow.semantics.explain import Verdict
 from windrow.semantics.intervals import shifted
+from windrow.semantics.labels import DRAINED, FORCED, LABEL_QUARANTINED, NULL_KEY, OFFSET_GAP, SIDE_SILENT
 from windrow.semantics.records import RowId
 from windrow.text import counted, shown_duration, shown_instant
 
@@ -28,7 +29,7 @@ def miss_words(verdict: Verdict, right: RightStream) -> str:
     """Return why one right row is not among the row's matches.
 
     Args:
-        verdict: of the row, which is no match.
+        verdict: of a right row that is not a match.
         right: its stream.
     """
     by = shown_duration(verdict.missed_by or timedelta(), exact=True)
@@ -80,9 +81,9 @@ def state_words(case: Case, outcome: str, state: str | None, reason: str | None,
     now = "" if outcome == "published" else "as the landed rows give it, not published: "
     lines = [now + head]
     if reason is not None:
-        may = "; the list may be incomplete" if state == "positive" and reason != "drained" else ""
+        may = "; the list may be incomplete" if state == "positive" and reason != DRAINED else ""
         lines.append(f"{reason}: {_reason_words(reason, case)}{may}")
-    return lines + (_progress_lines(case) if reason in (None, "side_silent", "drained") else [])
+    return lines + (_progress_lines(case) if reason in (None, SIDE_SILENT, DRAINED) else [])
 
 
 def clock_words(watermark: datetime | None, clocks: Sequence[PartitionClock], needed: datetime) -> str:
@@ -105,17 +106,17 @@ def clock_words(watermark: datetime | None, clocks: Sequence[PartitionClock], ne
 
 def _reason_words(reason: str, case: Case) -> str:
     """Return what a label reason (rule 10) means for this row."""
-    if reason == "null_key":
+    if reason == NULL_KEY:
         missing = [name for name in case.pipeline.left.key if case.left.values.get(name) is None]
         return f"a key column is null ({', '.join(missing)})"
     return {
-        "offset_gap": "offsets of a label topic were deleted before they were landed, or compacted away; the gap is on "
+        OFFSET_GAP: "offsets of a label topic were deleted before they were landed, or compacted away; the gap is on "
         "record (`windrow clock`), and its time touches this window",
-        "label_quarantined": "a label of this key that could have matched could not be read",
-        "side_silent": "a label topic has no event later than this window's end, on any partition, so silence looks "
+        LABEL_QUARANTINED: "a label of this key that could have matched could not be read",
+        SIDE_SILENT: "a label topic has no event later than this window's end, on any partition, so silence looks "
         "like an outage",
-        "drained": "the end of the stream was declared, so its silence is an answer",
-        "forced": "the interval was published by force before its window was complete",
+        DRAINED: "the end of the stream was declared, so its silence is an answer",
+        FORCED: "the interval was published by force before its window was complete",
     }.get(reason, "see docs/SEMANTICS.md, rule 10")
 
 

@@ -27,6 +27,7 @@ from windrow.io.training.states import FileUnknown, Rows, files_in
 from windrow.meaning import meaning_of, meaning_of_row
 from windrow.places import Places
 from windrow.semantics.intervals import Interval, grid_around, intervals_between
+from windrow.semantics.labels import DRAINED, FORCED, LABEL_QUARANTINED, NULL_KEY, OFFSET_GAP, SIDE_SILENT
 from windrow.text import counted, duration_text, shown_instant
 from windrow.training.card import croissant, pages
 from windrow.training.card.delays import DelayCurve, curve_of
@@ -157,12 +158,12 @@ def _ddl(kind: Any) -> str:
 
 
 _REASONS: Mapping[str, str] = {
-    "side_silent": "the label side was silent in their windows",
-    "offset_gap": "records of a label topic were lost",
-    "forced": "their interval was published before it was closed",
-    "label_quarantined": "a label that could be theirs could not be read",
-    "null_key": "they have no key, so no label can be found",
-    "drained": "that nothing more comes was declared by a person",
+    SIDE_SILENT: "the label side was silent in their windows",
+    OFFSET_GAP: "records of a label topic were lost",
+    FORCED: "their interval was published before it was closed",
+    LABEL_QUARANTINED: "a label that could be theirs could not be read",
+    NULL_KEY: "they have no key, so no label can be found",
+    DRAINED: "that nothing more comes was declared by a person",
 }
 
 

@@ -99,7 +99,7 @@ class Manifest:
         """Return the manifest of a target, or None.
 
         Raises:
-            ExportDamaged: the file is no manifest.
+            ExportDamaged: the file is not a manifest.
         """
         try:
             raw = json.loads(store.read(f"{target}/{NAME}"))
@@ -108,7 +108,7 @@ class Manifest:
         except FileNotFoundError:
             return None
         except (ValueError, KeyError, TypeError) as error:
-            raise ExportDamaged(f"{target}/{NAME} is no manifest of an export: {error}") from error
+            raise ExportDamaged(f"{target}/{NAME} is not the manifest of an export: {error}") from error
 
 
 class Work:

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from windrow.columns import BATCH, EVENT_TIME, INTERVAL, QUARANTINED, REASON
 from windrow.config import Pipeline, RightStream, Stream
 from windrow.semantics.intervals import MICROSECOND
+from windrow.semantics.labels import DRAINED, SIDE_SILENT
 from windrow.transforms.conditions import all_of, any_of
 from windrow.transforms.facts import Facts
 from windrow.transforms.join import interval_of, is_doubtful, join
@@ -189,7 +190,7 @@ def in_stretches(published: DataFrame, stretches: Sequence[Stretch]) -> Iterator
     for stretch in stretches:
         inside = (at >= F.lit(stretch.begin)) & (at <= F.lit(stretch.end))
         # silence is the last doubt in the order of precedence: a row with another reason keeps it
-        about_silence = reason.isNull() | reason.isin("side_silent", "drained")
+        about_silence = reason.isNull() | reason.isin(SIDE_SILENT, DRAINED)
         yield published.where(inside & about_silence if stretch.silent else inside)
 
 
