@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from polars.testing import assert_frame_equal
 
+from support.guide import blocks
 from support.training.feed import CLICKED, feed_home, life
 from support.training.likes_and_buys import likes_and_buys
 from support.training.outages import MINUTE, START
@@ -127,6 +128,19 @@ def _same(ours: pl.LazyFrame, theirs: DataFrame) -> None:
     missing = [name for name in other.columns if name not in frame.columns]
     assert all(name.startswith("derived_") for name in missing)
     assert_frame_equal(other.drop(missing).sort(ROW_ID), frame, check_exact=True)
+
+
+@pytest.mark.spark
+def test_the_blocks_of_the_guide_run(
+    feed: Home, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WINDROW_HOME", str(feed.places.home))
+    monkeypatch.setenv("WINDROW_TABLES", "")
+    found = [block for block in blocks() if block.kind.endswith("spark")]
+    for block in found:
+        block.run({}, tmp_path)
+    assert len(found) == 2
+    assert verify(str(tmp_path / "november")).asked["spark"]
 
 
 # ---- export
