@@ -15,7 +15,7 @@ UV_HOME := $(WINDROW_CACHE)/uv-$(UV_VERSION)
 UV := $(UV_HOME)/bin/uv
 BIN := .venv/bin
 
-.PHONY: help setup demo cluster failover test fast faults breaks roots check docs bench soak dist images clean preflight
+.PHONY: help setup demo cluster failover test fast faults breaks roots check docs torch bench soak dist images clean preflight
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1|/' | awk -F'|' '{printf "make %-8s %s\n", $$1, $$2}'
@@ -61,6 +61,9 @@ check: .venv/.synced ## check style, types and the direction of imports
 roots: SETS := s3 store
 roots: setup ## run the tests of faults and upkeep with tables in a folder and in an object store
 	@WINDROW_BOTH_ROOTS=1 $(BIN)/pytest -n 3 --dist loadscope -m both_roots tests
+
+torch: $(UV) ## fetch torch for CPUs into the cache (150 MB, Debian 12), for the PyTorch recipe of docs/TRAINING.md
+	@tests/docs/torch_python.sh "$(WINDROW_CACHE)/torch" "$(PYTHON)" "$(UV)"
 
 docs: setup ## check that references in the documents resolve, and that examples in docstrings are right
 	@$(BIN)/pytest tests/docs

@@ -5,8 +5,9 @@
 
 Wall seconds, CPU-seconds of the whole process tree (driver, JVM, Python workers), and the bytes that read calls gave
 it: Linux's `rchar`, so files whether or not they were cached, and in a cold pass also the jars and modules that are
-loaded, which is the same for every variant that does the same work. Ratios are computed per round against the
-first variant; median, minimum and maximum are printed. Absolute figures say nothing about another machine.
+loaded, which is the same for every variant that does the same work. Of the cold pass also the peak memory. Ratios are
+computed per round against the first variant; median, minimum and maximum are printed. Absolute figures say nothing
+about another machine.
 """
 
 from __future__ import annotations
@@ -28,7 +29,14 @@ import psutil
 
 RESULTS = Path(__file__).parents[1] / "results"
 _MARK = "BENCHMARK_PASSES "
-_UNITS = ("wall", "cpu", "read")
+_UNITS = {
+    "wall": ("wall s", "wall ratio"),
+    "cpu": ("CPU s", "CPU ratio"),
+    "read": ("MB read", "read ratio"),
+    "peak": ("peak MB", "peak ratio"),
+}
+"""What is measured, with the heads of its columns; results from before a unit was measured lack it."""
+_BYTES = ("read", "peak")
 
 
 @dataclass(frozen=True)
@@ -57,6 +65,20 @@ def spent() -> Cost:
     return Cost(time.time() - me.create_time(), cpu, read)
 
 
+def peak() -> int:
+    """Peak memory of this process and its living descendants, in bytes: Linux's `VmHWM`, summed; 0 elsewhere."""
+    me = psutil.Process()
+    return sum(_peak(process.pid) for process in (me, *me.children(recursive=True)))
+
+
+def _peak(pid: int) -> int:
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
+
+
 class Steps:
     """Where a pass spends: the cost from one mark to the next. The first pass begins with its process."""
 
@@ -73,23 +95,24 @@ class Steps:
 def work_twice(work: Callable[[int], Steps | None]) -> None:
     """In a worker: the cold pass and the warm one; the last line printed tells both to `compare`."""
     first = work(0)
-    cold = spent()
+    cold, most = spent(), peak()
     second = work(1)
     warm = spent() - cold
-    _report(cold=(cold, first), warm=(warm, second))
+    _report(most, cold=(cold, first), warm=(warm, second))
 
 
 def work_once(work: Callable[[], Steps | None]) -> None:
     """In a worker whose second pass would not be the same work: the cold pass only."""
     steps = work()
-    _report(cold=(spent(), steps))
+    _report(peak(), cold=(spent(), steps))
 
 
-def _report(**passes: tuple[Cost, Steps | None]) -> None:
-    figures = {
+def _report(most: int, **passes: tuple[Cost, Steps | None]) -> None:
+    figures: dict[str, dict[str, Any]] = {
         kind: {**asdict(cost), **({"steps": {n: asdict(c) for n, c in steps.costs.items()}} if steps else {})}
         for kind, (cost, steps) in passes.items()
     }
+    figures["cold"]["peak"] = most
     print(_MARK + json.dumps(figures), flush=True)
 
 
@@ -158,17 +181,16 @@ def _git(*arguments: str) -> str:
 
 def table(result: Mapping[str, object]) -> str:
     """Markdown: one line per variant and pass, seconds as medians, ratios as `median (least to most)`."""
-    lines = [
-        "| | pass | wall s | CPU s | MB read | wall ratio | CPU ratio | read ratio |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
-    ]
     passes, ratios = result["passes"], result["ratios"]
     assert isinstance(passes, dict)
     assert isinstance(ratios, dict)
+    units = [unit for unit in _UNITS if any(unit in run["cold"] for runs in passes.values() for run in runs)]
+    heads = [_UNITS[unit][n] for n in range(2) for unit in units]
+    lines = [f"| | pass | {' | '.join(heads)} |", "| --- " * (2 + len(heads)) + "|"]
     for variant, runs in passes.items():
         for kind in runs[0]:
-            ratio_texts = [_ratio_text(ratios[variant].get(kind, {}).get(unit)) for unit in _UNITS]
-            lines.append(f"| {variant} | {kind} | {_medians(runs, kind, ' | ')} | {' | '.join(ratio_texts)} |")
+            ratio_texts = [_ratio_text(ratios[variant].get(kind, {}).get(unit)) for unit in units]
+            lines.append(f"| {variant} | {kind} | {_medians(runs, kind, units, ' | ')} | {' | '.join(ratio_texts)} |")
     return "\n".join(lines)
 
 
@@ -186,14 +208,20 @@ def steps_table(passes: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
             "| --- " * (len(steps) + 1) + "|",
         ]
         for name in names:
-            cells = [_medians(runs, name, " / ") if name in runs[0] else "-" for runs in steps.values()]
+            cells = [
+                _medians(runs, name, ("wall", "cpu", "read"), " / ") if name in runs[0] else "-"
+                for runs in steps.values()
+            ]
             lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def _medians(runs: Sequence[Mapping[str, Any]], name: str, between: str) -> str:
-    wall, cpu, read = (statistics.median(run[name][unit] for run in runs) for unit in _UNITS)
-    return between.join([f"{wall:.1f}", f"{cpu:.1f}", f"{read / 1e6:.1f}"])
+def _medians(runs: Sequence[Mapping[str, Any]], name: str, units: Sequence[str], between: str) -> str:
+    return between.join(_median([run[name][unit] for run in runs if unit in run[name]], unit) for unit in units)
+
+
+def _median(values: Sequence[float], unit: str) -> str:
+    return f"{statistics.median(values) / (1e6 if unit in _BYTES else 1):.1f}" if values else "-"
 
 
 def arguments(about: str, variants: Sequence[str], **defaults: int) -> argparse.Namespace:
@@ -228,7 +256,7 @@ def _ratios(
                     mine[kind][unit] / base[kind][unit] for mine, base in zip(passes[variant], yardstick, strict=True)
                 ]
                 for unit in _UNITS
-                if all(base[kind][unit] for base in yardstick)
+                if all(base[kind].get(unit) for base in yardstick)
             }
             for kind in passes[variant][0]
             if kind in yardstick[0]

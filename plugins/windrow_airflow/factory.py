@@ -4,7 +4,7 @@
     <name>.training     per interval: wait for its window → join → check → publish
     <name>.rebuild      a form: plan → (not in a dry run) join → check → publish
     <name>.override     a form: publish a blocked interval by a person's decision
-    <name>.reconcile    daily: late ledger → live result plus ledger = rebuild; the day's summary
+    <name>.reconcile    daily: late ledger → live result plus ledger = rebuild; the day's summary; the data card
     <name>.lag_impact   daily, and a form: what lag would have cost, and which window would be right
     <name>.maintenance  daily: compaction, vacuum, old reports
 
@@ -195,6 +195,7 @@ def reconcile_dag(pipeline: Pipeline) -> DAG:
         reconcile = _spark(pipeline, "reconcile")
         summarise = _python(pipeline, "summarise", trigger_rule="all_done")
         late >> [reconcile, summarise]
+        _python(pipeline, "card")
     return dag
 
 

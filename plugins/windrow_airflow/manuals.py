@@ -104,6 +104,7 @@ without touching the published table. The published rows plus the late ledger mu
 | `late` | adds newly landed rows to the ledger (Spark) | a retry continues where it stopped |
 | `reconcile` | compares, and names holes (Spark) | **a difference that the ledger does not explain**: read its log |
 | `summarise` | the day's page of trends (no Spark) | a retry helps |
+| `card` | the data card of the newest seven days (no Spark) | a retry helps |
 
 * **Many late lines are not a failure.** They say what a rebuild would change: `windrow late {name}`, `{name}.rebuild`.
 * **A hole** is a closed interval without a publication: look at its run in `{name}.training`.

@@ -233,8 +233,9 @@ def test_the_daily_dags_run_side_by_side_and_their_reports_are_a_click_away(runn
         running.finished(f"good.{kind}", run, "success")
 
     assert running.rows("good") == before
-    for kind, task in (("reconcile", "summarise"), ("lag_impact", "lag_impact")):
+    for kind, task in (("reconcile", "summarise"), ("reconcile", "card"), ("lag_impact", "lag_impact")):
         link = api.links(f"good.{kind}", runs[kind], task)["Report"]
         assert "good" in api.page(urlsplit(link or "").path), kind
     shown = api.page("/windrow/pipelines/good")
-    assert all(title in shown for title in ("every judgement", "daily summary", "lag impact", "rebuild plans"))
+    titles = ("every judgement", "daily summary", "data card", "lag impact", "rebuild plans")
+    assert all(title in shown for title in titles)

@@ -23,12 +23,16 @@ from support.training.table import Writer, empty_places
 from windrow import training
 from windrow.config import load
 from windrow.home import Home
+from windrow.jobs.run import Context
+from windrow.jobs.upkeep import card as upkeep
+from windrow.outcomes import NothingToDo
 from windrow.places import Places
 from windrow.semantics.intervals import micros
 from windrow.semantics.reference import JoinedRow
 from windrow.training.card import Card, card_of, write
 from windrow.training.card.delays import STEPS, product_limit
 from windrow.training.card.pages import plain
+from windrow_airflow.pages import overview, web
 
 LIFE = life()
 ROWS = [row for one in LIFE.publications for row in one.joined.rows]
@@ -224,6 +228,26 @@ def test_the_command_writes_a_card(feed: Home, tmp_path: Path) -> None:
     wrong = subprocess.run([windrow, *wanted, "--at", "999"], env=env, capture_output=True, text=True, timeout=120)
     assert wrong.returncode == 2
     assert "no publication 999" in wrong.stderr
+
+
+def test_the_daily_card_is_a_click_from_the_page_of_the_pipeline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The newest days alone are on it, as a change of the span shows; values of rows are in no part of it."""
+    home = feed_home(empty_places(tmp_path / "feed"))
+    monkeypatch.setattr(upkeep, "SPAN", 12 * INTERVAL)
+    made, page = upkeep.card(Context(home.pipeline, home.places))
+    last = LIFE.publications[-1].plan.interval.end
+    assert 0 < made.figures.rows == sum(row.event_at >= last - 12 * INTERVAL for row in ROWS) < len(ROWS)
+    reports = home.places.home / "reports"
+    shown = overview.pipeline_page("feed", home.places)
+    (link,) = re.findall(r'href="\.\./reports/feed/([^"]*)"[^>]*>data card<', shown)
+    assert web.report_file(reports, "feed", link) == page
+    assert web.report_file(reports, "feed", "../../tables") is None
+
+    empty = replace(home.places, home=tmp_path / "empty", tables=None)
+    with pytest.raises(NothingToDo, match="nothing is published"):
+        upkeep.card(Context(home.pipeline, empty))
 
 
 def test_an_interval_that_is_missing_is_a_limit(tmp_path: Path) -> None:

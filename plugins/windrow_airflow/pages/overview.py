@@ -33,6 +33,7 @@ NEWEST = 100
 FEW = 5
 """Most pages linked per kind of report that has no front page."""
 TITLES = {
+    "card": "data card",
     "data_docs": "every judgement",
     "lag_impact": "lag impact",
     "late": "late ledger",

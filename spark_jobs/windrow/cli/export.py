@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any, cast
 
 import typer
@@ -46,6 +47,9 @@ def export(
     shard_rows: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Rows of each file; default: 100000.")
     ] = None,
+    spark: Annotated[
+        bool, typer.Option("--spark", help="Write by Spark, for ranges that are larger than this machine.")
+    ] = False,
     verify: Annotated[str | None, _option("PATH", "Compare the files of an export with its manifest.")] = None,
     json: AsJson = False,
 ) -> None:
@@ -57,6 +61,7 @@ def export(
     \b
     windrow export feed --to /data/ranker-7 --at snapshot:ranker-7 --shuffle 7
     windrow export feed --to /data/tf --format tfrecord --from 2026-11-01T00:00:00Z --until 2026-11-08T00:00:00Z
+    windrow export feed --to s3://bucket/november --spark
     windrow export --verify /data/ranker-7
     """
     from windrow.training import export as way_out
@@ -73,7 +78,8 @@ def export(
         options: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
         state = int(at) if at is not None and at.isdecimal() else at
         names = None if columns is None else [name.strip() for name in columns.split(",")]
-        manifest = way_out.export(
+        write = _by_spark(pipeline) if spark else way_out.export
+        manifest = write(
             pipeline,
             to,
             cast(way_out.Format, format),
@@ -91,6 +97,15 @@ def export(
         return
     size = size_text(sum(shard.bytes for shard in manifest.shards))
     console.print(f"{what}: {counted(manifest.rows, 'row')} in {counted(len(manifest.shards), 'file')}, {size}")
+
+
+def _by_spark(pipeline: str) -> Callable[..., Manifest]:
+    """Return the export of the session that is started here."""
+    from windrow.jobs.spark import spark_for
+    from windrow.training.export.spark import export
+
+    ctx = context(pipeline)
+    return partial(export, spark_for(f"export {pipeline}", ctx.places, ctx.pipeline))
 
 
 def _brief(manifest: Manifest) -> dict[str, Any]:

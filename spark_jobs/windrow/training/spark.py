@@ -265,8 +265,12 @@ def _seconds(micros: Column) -> Column:
 # ---- samples, parts, credits
 
 
-def _hash(numbers: Sequence[int], columns: Sequence[tuple[str, str]]) -> Column:
-    """The hash of `hashing`, which is Spark's own over bigint columns."""
+def hash_of(numbers: Sequence[int], columns: Sequence[tuple[str, str]]) -> Column:
+    """Return the hash of `hashing.hash_of`, which is Spark's own over bigint columns.
+
+    Args:
+        columns: names with their types, as `DataFrame.dtypes` has them.
+    """
     first = [F.lit(number).cast("bigint") for number in numbers]
     values = [
         F.crc32(F.encode(F.col(name), "UTF-8")) if kind == "string" else F.col(name).cast("bigint")
@@ -279,7 +283,7 @@ def _in_share(rows: DataFrame, request: Request) -> DataFrame:
     if request.share is None:
         return rows
     column = request.share.column
-    hashed = _hash((request.seed, splits.PURPOSE), [(column, dict(rows.dtypes)[column])])
+    hashed = hash_of((request.seed, splits.PURPOSE), [(column, dict(rows.dtypes)[column])])
     return rows.where((hashed >= threshold(request.share.low)) & (hashed < threshold(request.share.high)))
 
 
@@ -287,7 +291,7 @@ def _sampled(rows: DataFrame, request: Request) -> DataFrame:
     if request.negatives is None:
         return rows
     share, is_negative, types = request.negatives, F.col(STATE) == "negative", dict(rows.dtypes)
-    chosen = _hash((request.seed, sample.PURPOSE), [(name, types[name]) for name in ROW_ID]) < threshold(share)
+    chosen = hash_of((request.seed, sample.PURPOSE), [(name, types[name]) for name in ROW_ID]) < threshold(share)
     return (
         rows.where(~is_negative | chosen)
         .withColumn(sample.WEIGHT, F.when(is_negative, 1 / share).otherwise(1.0))

@@ -6,14 +6,14 @@
     verify("/data/ranker-7")
 
 Memory is bounded: the range is read in pieces. A killed export goes on where it was, with the rows that it was begun
-with; what comes out is the same to the byte. No Spark.
+with; what comes out is the same to the byte. No Spark: its twin for large ranges is `windrow.training.export.spark`.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from math import ceil
@@ -99,35 +99,38 @@ def export(
         WrongRequest: an argument cannot be carried out; and what `read` raises.
     """
     places = places or Places.from_env(os.environ)
-    if format not in KINDS:
-        raise WrongRequest(f"format is {short(format)}; it may be {', '.join(get_args(Format))}")
-    if shard_rows < 1 or rows_at_once < 1:
-        raise WrongRequest("shard_rows and rows_at_once are numbers of rows, 1 or more")
-    work = Work(_location(to), places)
+    require_possible(format, shard_rows, rows_at_once)
+    work = Work(location(to), places)
     given = {"start": start, "end": end, "at": at, "columns": columns, "shuffle": shuffle, "shard_rows": shard_rows}
-    asked = _plain({"pipeline": pipeline, "format": format, **given, **options})
+    asked = plain({"pipeline": pipeline, "format": format, **given, **options})
     with work.alone():
         begun = work.begun(asked)
         one = opened_again(begun.pin, places) if begun else opened(pipeline, start, end, at, places, options)
-        schema = _schema(one, columns)
+        schema = schema_of(dict(_rows(one, one.pin.request.range).collect_schema()), columns)
         if begun is None:
             begun = Begun(one.pin.to_json(), rows_at_once)
             work.begin(asked, begun)
         rows = _order(one, home_of(pipeline, places), schema.names, shuffle, begun.rows_at_once, work)
         shards = tuple(_write(rows, work, format, shard_rows))
-        types = {field.name: str(field.type) for field in schema}
-        manifest = Manifest(asked, json.loads(begun.pin), types, shards)
-        work.complete(manifest)
-    return manifest
+        return work.complete(Manifest(asked, json.loads(begun.pin), types_of(schema), shards))
 
 
-def _location(to: str | os.PathLike[str]) -> str:
+def require_possible(format: str, *numbers_of_rows: int) -> None:
+    """Raise `WrongRequest` for a format that is none, and for a number of rows that is not positive."""
+    if format not in KINDS:
+        raise WrongRequest(f"format is {short(format)}; it may be {', '.join(get_args(Format))}")
+    if any(number < 1 for number in numbers_of_rows):
+        raise WrongRequest("shard_rows and rows_at_once are numbers of rows, 1 or more")
+
+
+def location(to: str | os.PathLike[str]) -> str:
+    """Return where an export goes: an absolute folder, or a URL."""
     text = os.fspath(to).rstrip("/")
     return text if store.is_remote(text) else os.path.abspath(text)
 
 
-def _plain(asked: dict[str, Any]) -> dict[str, Any]:
-    """Arguments as the manifest has them; what was not given is left out."""
+def plain(asked: dict[str, Any]) -> dict[str, Any]:
+    """Return arguments as the manifest has them; what was not given is left out."""
 
     def text(value: Any) -> Any:
         if isinstance(value, datetime):
@@ -139,17 +142,25 @@ def _plain(asked: dict[str, Any]) -> dict[str, Any]:
     return {name: text(value) for name, value in asked.items() if value is not None}
 
 
-def _schema(one: Opened, columns: Sequence[str] | None) -> pa.Schema:
-    """Return the wanted columns of the rows, with their types."""
-    types = _rows(one, one.pin.request.range).collect_schema()
+def schema_of(types: Mapping[str, pl.DataType], columns: Sequence[str] | None) -> pa.Schema:
+    """Return the wanted columns with their types in files.
+
+    Raises:
+        WrongRequest: the rows do not have one of them.
+    """
     if unknown := [name for name in columns or () if name not in types]:
         raise WrongRequest(f"columns: no {', '.join(map(short, unknown))} in the rows; they have {', '.join(types)}")
     return order.arrow(pl.DataFrame(schema={name: types[name] for name in columns or types})).schema
 
 
+def types_of(schema: pa.Schema) -> dict[str, str]:
+    """Return column → type, as the manifest has them."""
+    return {field.name: str(field.type) for field in schema}
+
+
 def _order(one: Opened, home: Home, columns: Sequence[str], seed: int | None, most: int, work: Work) -> Order:
     """Return the rows of a read in their order, part by part."""
-    counts = _counts(home, one.pin)
+    counts = rows_by_interval(home, one.pin)
     parts = order.pieces(counts, one.pin.request.range, most)
 
     def read(piece: Interval) -> pl.LazyFrame:
@@ -170,7 +181,7 @@ def _rows(one: Opened, piece: Interval) -> pl.LazyFrame:
     return rows_of(one.rows, part, one.observed)
 
 
-def _counts(home: Home, pin: Pin) -> list[tuple[Interval, int]]:
+def rows_by_interval(home: Home, pin: Pin) -> list[tuple[Interval, int]]:
     """Return the intervals of a pin's publications with their rows, by time."""
     wanted = set(pin.publications)
     register = publications.complete(home, ("number", "interval", "interval_end", "rows"))

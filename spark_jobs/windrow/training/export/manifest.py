@@ -3,9 +3,10 @@
     <target>/part-000000.parquet …     shards, each whole
     <target>/manifest.json             written last: pin, arguments, schema, and rows and hash of each shard
     <work>/begun.json, journal         arguments and pin; one line per finished shard, with where the next one begins
+    <target>/.windrow-export-shards/   of an export by Spark instead of the journal: one object per finished shard
 
 The work folder is in the target, or below `WINDROW_HOME` for a target in an object store, where an object of its name
-keeps other machines away; both go with the manifest.
+keeps other machines away; all of it goes with the manifest.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from windrow.training.export.formats import KINDS
 
 NAME = "manifest.json"
 WORK = ".windrow-export"
+"""Names of what an export needs on its way begin with this."""
 _CHUNK = 1 << 20
 
 
@@ -119,6 +121,7 @@ class Work:
         remote = places.home / "exports" / digest
         self.target, self.folder = target, remote if store.is_remote(target) else Path(target) / WORK
         self._begun, self._journal = self.folder / "begun.json", self.folder / "journal"
+        self.records = f"{target}/{WORK}-shards"
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -190,11 +193,7 @@ class Work:
 
     def finish(self, file: Path, rows: int, following: Next) -> Shard:
         """Move a whole file to the target, and record it."""
-        with file.open("rb") as content:
-            os.fsync(content.fileno())
-            sha256 = hashlib.file_digest(content, "sha256").hexdigest()
-        shard = Shard(file.name, rows, file.stat().st_size, sha256)
-        store.put(str(file), f"{self.target}/{file.name}")
+        shard = moved(file, self.target, rows)
         known = self._journal.read_bytes() if self._journal.exists() else b""
         with self._journal.open("r+b" if known else "wb") as journal:
             journal.truncate(known.rfind(b"\n") + 1)  # what a kill has cut
@@ -204,15 +203,48 @@ class Work:
             os.fsync(journal.fileno())
         return shard
 
-    def complete(self, manifest: Manifest) -> None:
-        """Write the manifest, and remove what the export needed on its way."""
+    def recorded(self) -> dict[int, Shard]:
+        """Return number → shard of those that `record` has on record."""
+        found = store.listed(self.records)
+        return {int(one.name.removesuffix(".json")): _recorded(f"{self.records}/{one.name}") for one in found}
+
+    def complete(self, manifest: Manifest) -> Manifest:
+        """Write the manifest, remove what the export needed on its way, and return the manifest."""
         file = self.folder / NAME
         file.write_text(manifest.to_json())
         store.put(str(file), f"{self.target}/{NAME}")
         if store.is_remote(self.target):
             store.remove(self.target, [WORK])
+        store.remove_all(self.records)
         self._begun.unlink()
         shutil.rmtree(self.folder, ignore_errors=True)
+        return manifest
+
+
+def moved(file: Path, target: str, rows: int) -> Shard:
+    """Move a whole file of this machine to the target, and return it as a shard."""
+    with file.open("rb") as content:
+        os.fsync(content.fileno())
+        sha256 = hashlib.file_digest(content, "sha256").hexdigest()
+    shard = Shard(file.name, rows, file.stat().st_size, sha256)
+    store.put(str(file), f"{target}/{file.name}")
+    return shard
+
+
+def record(shard: Shard, number: int, records: str, folder: Path) -> None:
+    """Put a shard that is in its place on record, from any machine.
+
+    Args:
+        records: `Work.records`.
+        folder: of this machine, for the file on its way.
+    """
+    file = folder / f"{number:06d}.json"
+    file.write_text(json.dumps(shard))
+    store.put(str(file), f"{records}/{file.name}")
+
+
+def _recorded(location: str) -> Shard:
+    return Shard(*json.loads(store.read(location)))
 
 
 def verify(target: str) -> Manifest:
@@ -226,7 +258,9 @@ def verify(target: str) -> Manifest:
     manifest = Manifest.read(target)
     if manifest is None:
         raise ExportDamaged(f"{target} has no {NAME}: the export is not finished, and the same command goes on with it")
-    there = {file.name: file.size for file in store.listed(target) if file.name != NAME}
+    there = {
+        file.name: file.size for file in store.listed(target) if file.name != NAME and not file.name.startswith(WORK)
+    }
     known = {shard.name for shard in manifest.shards}
     faults = [f"{name} is not in the manifest" for name in sorted(there.keys() - known)]
     for shard in manifest.shards:
