@@ -117,3 +117,31 @@ def test_a_column_that_joined_later_decides_about_no_row_that_landed_before_it(w
     produce(2000)
     with pytest.raises(ColumnJoinedLater, match=r"before its column v \(batch 5\)"):
         plan_interval(ctx, "between", at(1080), "publish", 1)
+
+
+def test_columns_that_are_renamed_reordered_and_dropped_are_each_read_as_declared(world: World) -> None:
+    """A record has both names of a column; a row has the values of the columns that its file declared."""
+    served = "columns: {id: string, k: bigint, t: timestamp"
+    files = [
+        PIPELINE.replace(served, f"{served}, v: string", 1),
+        PIPELINE.replace(served, f"{served}, w: string", 1),
+        PIPELINE.replace(served, "columns: {w: string, t: timestamp, k: bigint, id: string", 1),
+        PIPELINE,
+    ]
+    assert len(set(files)) == len(files)
+    made(world, files[0], {"served": 1, "likes": 1})
+    for n, text in enumerate(files):
+        ctx = world.pipeline(text, now=at(10_000))
+        seconds = 600 * n + 10
+        value = f'{{"id": "x", "k": {n}, "t": "{at(seconds):%Y-%m-%dT%H:%M:%SZ}", "v": "v{n}", "w": "w{n}"}}'
+        world.produce([("served", 0, value.encode(), at(seconds)), event("likes", 0, seconds + 5, key=n, name="x")])
+        world.produce([event("served", 0, seconds + 500, key=-1), event("likes", 0, seconds + 500, key=-2)])
+        world.land(ctx)
+        train_one(ctx, f"train {n}", at(600 * n), "publish")
+    rows = [row for row in world.training(ctx) if row["k"] >= 0]
+    assert [(row["k"], row.get("v"), row.get("w"), row["liked"]) for row in rows] == [
+        (0, "v0", None, True),
+        (1, None, "w1", True),
+        (2, None, "w2", True),
+        (3, None, None, True),
+    ]
