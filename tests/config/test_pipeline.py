@@ -49,7 +49,7 @@ def test_what_is_not_written_has_its_default(files: Any) -> None:
     assert (clicks.silence, clicks.join, clicks.take) == ("unknown", "left", "all")
     assert clicks.window.before == timedelta(0)
     assert (pipeline.land_every, pipeline.catch_up) == (timedelta(minutes=2), 24)
-    assert pipeline.max_record_bytes == 8_388_608
+    assert (pipeline.max_record_bytes, pipeline.max_labels_per_key) == (8_388_608, 1_000_000)
 
 
 def test_text_in_the_file_is_never_taken_for_something_else(files: Any) -> None:
@@ -99,6 +99,7 @@ def test_the_left_topic_may_be_read_by_a_right_stream_too(files: Any) -> None:
         ("before: 0s, ", ""),
         ("grace: 1m", "grace: 1m\nland_every: 30s"),
         ("grace: 1m", "grace: 1m\ncatch_up: 5"),
+        ("grace: 1m", "grace: 1m\nmax_labels_per_key: 5"),
         ("role: label", "role: label\n    compacted: accept"),
         ("max_skew: 10m\n", ""),
         (": training_rows", ": other_rows"),

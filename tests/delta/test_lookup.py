@@ -10,8 +10,10 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from windrow.columns import BATCH, EPOCH, RECONSIDERED
 from windrow.io.delta import lookup
 from windrow.io.delta.lookup import Condition, Has, Lookup, Range, equal
+from windrow.io.landing import batches
 
 AT = datetime(2026, 11, 1, tzinfo=UTC)
 MILLISECOND, MICROSECOND = timedelta(milliseconds=1), timedelta(microseconds=1)
@@ -91,3 +93,30 @@ def test_rows_of_a_stretch_are_those_of_its_part_of_each_file(tmp_path: Path, be
     table = Lookup(DeltaTable(path), pa.table({"path": ["a", "b"], "num_records": [700, 200], **bounds}))
     span = Range("at", AT + timedelta(seconds=begin), AT + timedelta(seconds=end))
     assert table.rows_within(span) == rows
+
+
+def test_rows_of_a_landing_table_are_counted_by_the_log_and_mixed_files_by_their_columns(tmp_path: Path) -> None:
+    """Epoch 1 up to batch 4: two rows of batch 3, one of batch 4; the reconsidered one stands for a quarantined one."""
+    path = str(tmp_path / "landing")
+
+    def land(epoch: int, batch: int, *reconsidered: int | None) -> None:
+        columns = {EPOCH: pa.int32(), BATCH: pa.int64()} | ({RECONSIDERED: pa.int64()} if batch > 2 else {})
+        rows = [{EPOCH: epoch, BATCH: batch, RECONSIDERED: value} for value in reconsidered]
+        write_deltalake(path, pa.Table.from_pylist(rows, pa.schema(columns)), mode="append", schema_mode="merge")
+
+    def held() -> tuple[int, int]:
+        table = lookup.opened(path)
+        assert table is not None
+        return batches.rows_held(table, 1, 4), len(table.opened)
+
+    land(0, 1, None)
+    land(0, 2, None, None)
+    assert held() == (0, 0)
+    land(1, 3, None, None)
+    land(1, 4, None, 3)
+    land(1, 5, None, None, None)
+    assert held() == (3, 0)
+    DeltaTable(path).optimize.compact()
+    assert held() == (3, 1)
+    DeltaTable(path).delete(f"{BATCH} = 3")
+    assert held()[0] == 1

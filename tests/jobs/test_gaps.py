@@ -173,3 +173,11 @@ def test_labels_that_compaction_removed_are_a_gap_and_no_row_is_negative_for_the
     (again,) = world.land(other).gaps
     assert (again.lost, again.newest_before, again.next_after) == (gap.lost, gap.newest_before, gap.next_after)
     assert "neither a record nor a transaction marker" in again.why
+
+    alter(kafka, ResourceType.TOPIC, likes, "cleanup.policy", "compact")  # the policy is asked at each landing
+    landed = clocks.observe(other.home)
+    with pytest.raises(TopicCompacted, match=rf"topic {likes} is compacted"):
+        world.land(other)
+    assert clocks.observe(other.home) == landed
+    alter(kafka, ResourceType.TOPIC, likes, "cleanup.policy", "delete")
+    assert world.land(other).number == landed.number + 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -11,7 +12,10 @@ import pytest
 from support.scenario import START, at
 from windrow.semantics.balance import Balance, BalanceBroken, LeftBalance, RightBalance, landing_measures
 from windrow.semantics.clock import PartitionClock
+from windrow.semantics.intact import Landed, offset_faults, pin_faults, row_faults
 from windrow.semantics.intervals import Interval
+from windrow.semantics.landing.batch import Batch, Reconsidered
+from windrow.semantics.landing.undelivered import Account
 from windrow.semantics.plan import Plan
 
 PLAN = Plan(
@@ -119,3 +123,52 @@ def test_a_landing_must_account_for_every_offset() -> None:
     assert (both["landing_imbalance"], both["landing_duplicate_row_ids"]) == (2, 1)  # one does not hide the other
     assert doubled["landing_quarantine_rate"] == 4 / 19
     assert landing_measures([])["landing_quarantine_rate"] is None
+
+
+def batch_of(number: int, *ranges: tuple[int, int], again: bool = False) -> Batch:
+    offsets = {partition: (start, until, until) for partition, (start, until) in enumerate(ranges)}
+    decided = Reconsidered("ann", "mended") if again else None
+    return Batch("t", "id", 0, number, at(0), offsets, reconsidered=decided)
+
+
+def clock_of(**counts: int) -> dict[str, Any]:
+    return {**dict.fromkeys(("read", "landed", "quarantined", "skipped", "unexplained"), 0), **counts}
+
+
+COMMITTED = [
+    Landed(batch_of(4, (9, 9), again=True), 3, None),  # rows of earlier offsets
+    Landed(batch_of(3, (6, 9)), 1, None),  # by an earlier version: what was not delivered was skipped
+    Landed(batch_of(2, (4, 6)), 0, Account(2, {0: 1}, {0: 1})),
+]
+LATER = clock_of(read=9, landed=5, skipped=3, unexplained=1)
+BEFORE = clock_of(read=4, landed=4)
+
+
+@pytest.mark.parametrize(
+    ("forged", "words"),
+    [
+        ({}, []),
+        ({"skipped": 4}, ["do not add up by 1", "4 offsets of t as skipped, its landing commits 3"]),
+        ({"read": 10, "skipped": 4}, ["10 offsets of t as read, its landing commits 9", "4 offsets of t as skipped"]),
+        ({"skipped": 4, "unexplained": 0}, ["as skipped", "0 offsets of t as unexplained, its landing commits 1"]),
+        ({"landed": 6, "skipped": 2}, ["2 offsets of t as skipped"]),
+    ],
+)
+def test_what_the_clock_counts_is_what_the_landing_commits_say(forged: dict[str, int], words: list[str]) -> None:
+    faults = offset_faults("t", [{**LATER, **forged}], COMMITTED, [BEFORE])
+    assert len(faults) == len(words)
+    assert all(word in fault for word, fault in zip(words, faults, strict=True))
+
+
+def test_rows_of_a_landing_table_are_those_that_were_landed_less_those_that_were_erased_on_record() -> None:
+    clock = [clock_of(landed=5, quarantined=1), clock_of(landed=2)]
+    assert row_faults("t", clock, 8) == []
+    assert row_faults("t", clock, 7, erased={1: 1}) == []
+    assert row_faults("t", clock, 7) == ["the landing table of t holds 7 rows, and 8 were landed"]
+    assert row_faults("t", clock, 9) == ["the landing table of t holds 9 rows, and 8 were landed"]
+
+
+def test_a_clock_behind_a_plan_is_named() -> None:
+    plan = replace(PLAN, pins={"t": 3, "u": 1, "left the pipeline": 9})
+    assert pin_faults({"t": 3, "u": 2}, [plan]) == []
+    assert pin_faults({"t": 2, "u": 1}, [plan]) == ["the clock of t is at batch 2, and a plan was made at batch 3"]

@@ -18,7 +18,10 @@ from windrow.config.problems import Inconsistent
 from windrow.config.streams import PipelineFields, Stream
 from windrow.semantics.intervals import micros
 
-_WITHOUT_MEANING = {"land_every", "catch_up", "expectations", "describe", "license", "owner"}
+_WITHOUT_MEANING = {
+    *("land_every", "catch_up", "max_labels_per_key"),
+    *("expectations", "describe", "license", "owner"),
+}
 
 
 class Pipeline(PipelineFields):
@@ -76,10 +79,10 @@ class Pipeline(PipelineFields):
     def config_hash(self) -> str:
         """SHA-256 (hex) over the fields that give rows their meaning: two files with one hash make the same rows.
 
-        These make no difference: how often and how much at once a run works (`land_every`, `catch_up`), the suite that
-        judges (`expectations`), words for people (`describe`, `license`, `owner`), whether a compacted topic is
-        accepted (`compacted`: landing records the gaps), the order in which streams, columns and topics are written,
-        and spellings (`90s`, `1m30s`).
+        These make no difference: how often and how much at once a run works (`land_every`, `catch_up`), what a join
+        refuses (`max_labels_per_key`), the suite that judges (`expectations`), words for people (`describe`, `license`,
+        `owner`), whether a compacted topic is accepted (`compacted`: landing records the gaps), the order in which
+        streams, columns and topics are written, and spellings (`90s`, `1m30s`).
         """
         meaning = self.model_dump(exclude=_WITHOUT_MEANING)
         for stream in (meaning["left"], *meaning["right"]):

@@ -1,8 +1,11 @@
 """Do the tables of a pipeline agree with each other? What each of them says of the others is compared, row by row.
 
-    landing   ◀── clock                batches and positions (`semantics.landing.held`); erased rows are the ledger's
+    landing   ◀── clock                batches and positions (`semantics.landing.held`), rows
+    clock     ◀── landing commits      offsets read, skipped and unexplained; the landing balance (rule 18)
+    clock     ◀── plans                no plan was made at a pin that the clock has not seen
     training  ◀── publications         one number after the other; the rows of each day; the plan of each publication
     candidates ◀── measures, plans     a plan that can still be published has the rows that were measured
+    late      ◀── its passes           the lines that each of them wrote
 
 Every function returns sentences for people; none where all is well.
 """
@@ -10,12 +13,101 @@ Every function returns sentences for people; none where all is well.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
+from windrow.semantics.balance import landing_measures
+from windrow.semantics.clock import ClockRow
+from windrow.semantics.landing.batch import Batch
+from windrow.semantics.landing.undelivered import Account
 from windrow.semantics.plan import Plan
 from windrow.text import counted
+
+NONE_ERASED: Mapping[int, int] = MappingProxyType({})
+OFFSETS = ("read", "skipped", "unexplained")
+"""Columns of the clock that follow from the landing commits without a look at their rows."""
+
+
+class Landed(NamedTuple):
+    """What a landing commit and its account say of a batch."""
+
+    batch: Batch
+    rows: int | None
+    """rows that it wrote; None where the commit does not say so"""
+    account: Account | None
+
+
+def row_faults(topic: str, clock: Sequence[ClockRow], held: int, erased: Mapping[int, int] = NONE_ERASED) -> list[str]:
+    """Whether a landing table holds as many rows as the clock says.
+
+    >>> row_faults("feed.clicks", [{"landed": 8, "quarantined": 1}], 7)
+    ['the landing table of feed.clicks holds 7 rows, and 9 were landed']
+
+    Args:
+        clock: the topic's rows of one observation.
+        held: rows of the clock's epoch up to its batch; a reconsidered row counts with the quarantined one.
+        erased: batch → rows of it that recorded erasures have taken out of the table.
+    """
+    landed = sum(row["landed"] + row["quarantined"] for row in clock) - sum(erased.values())
+    if held == landed:
+        return []
+    return [f"the landing table of {topic} holds {counted(held, 'row')}, and {landed:,} were landed"]
+
+
+def offset_faults(
+    topic: str, clock: Sequence[ClockRow], committed: Iterable[Landed], before: Sequence[ClockRow] = ()
+) -> list[str]:
+    """Whether the clock counts the offsets of a topic as its landing commits do, and whether they add up.
+
+    Args:
+        clock: the topic's rows of one observation.
+        committed: its batches of the clock's epoch, up to that of the clock, without those up to `before`.
+        before: the topic's rows of an earlier observation of the epoch; empty where `committed` is the whole epoch.
+    """
+    faults = []
+    if imbalance := landing_measures(clock)["landing_imbalance"]:
+        faults.append(
+            f"the clock's counts of {topic} do not add up by {imbalance:,}: read is not landed + quarantined + skipped "
+            "+ unexplained"
+        )
+    total = Counter({name: sum(row[name] for row in before) for name in OFFSETS})
+    for batch, rows, account in committed:
+        total["read"] += batch.size
+        if account is not None:
+            total["skipped"] += sum(account.skipped.values())
+            total["unexplained"] += sum(account.unexplained.values())
+        elif batch.reconsidered is None and rows is not None:  # an earlier version skipped what was not delivered
+            total["skipped"] += batch.size - rows
+    for name in OFFSETS:
+        if (says := sum(row[name] for row in clock)) != total[name]:
+            faults.append(
+                f"the clock counts {says:,} offsets of {topic} as {name}, its landing commits {total[name]:,}"
+            )
+    return faults
+
+
+def pin_faults(pins: Mapping[str, int], plans: Iterable[Plan]) -> list[str]:
+    """Topics whose clock is behind a plan that was made from it.
+
+    Args:
+        pins: topic → batch of the newest observation, 0 without one; other topics are not looked at.
+        plans: plans that were published, measured or looked at by the ledger.
+    """
+    planned: Counter[str] = Counter()
+    for plan in plans:
+        planned |= Counter(plan.pins)
+    return [
+        f"the clock of {topic} is at batch {pins[topic]}, and a plan was made at batch {planned[topic]}"
+        for topic in sorted(pins)
+        if pins[topic] < planned[topic]
+    ]
+
+
+def line_faults(written: int, held: int) -> list[str]:
+    """Whether the late ledger holds the lines that its passes wrote, as far as its log goes back."""
+    return [] if written == held else [f"the late ledger holds {counted(held, 'line')}, and {written:,} were written"]
 
 
 def register_faults(register: Iterable[Mapping[str, Any]], committed: Iterable[Mapping[str, Any]]) -> list[str]:

@@ -162,7 +162,8 @@ def commits_of(table: DeltaTable) -> Iterator[Commit]:
         log = table.history(limit=step)
         for entry in log[seen:]:
             if message := entry.get("userMetadata"):
-                rows = entry.get("operationMetrics", {}).get("numOutputRows")
+                metrics = entry.get("operationMetrics", {})
+                rows = metrics.get("numOutputRows", metrics.get("num_added_rows"))  # Spark, delta-rs
                 yield Commit(int(entry["version"]), message, None if rows is None else int(rows))
         if len(log) < step:
             return

@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+import pyarrow.compute as pc
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -28,7 +29,7 @@ from windrow.columns import (
 )
 from windrow.home import Home
 from windrow.io.delta import scan, tables
-from windrow.io.delta.lookup import Has, Range
+from windrow.io.delta.lookup import Has, Lookup, Range
 from windrow.io.landing import joined
 from windrow.outcomes import NeedsPerson
 from windrow.semantics.clock import ClockRow
@@ -104,6 +105,40 @@ def committed(path: str, number: int) -> Committed | None:
                 Committed(Batch.from_json(commit.message), commit.rows, account) if fields["number"] == number else None
             )
     return None
+
+
+def committed_up_to(table: DeltaTable, number: int) -> Iterator[Committed]:
+    """Yield the landing commits up to a batch number, newest first, as far as the log goes back."""
+    accounts: dict[int, Account] = {}
+    for commit, fields in _messages(table):
+        if fields["windrow"] == "account":
+            accounts[fields["batch"]] = Account.from_fields(fields)
+        elif fields["number"] <= number:
+            yield Committed(Batch.from_json(commit.message), commit.rows, accounts.get(fields["number"]))
+
+
+def rows_held(table: Lookup, epoch: int, batch: int) -> int:
+    """Return how many rows of an epoch a landing table holds up to a batch, without reconsidered ones.
+
+    The log tells it of a file without other rows. Of the others three columns are read.
+    """
+    total, others = 0, []
+    for file in table.files.to_pylist():
+        least, most = file.get(f"min.{EPOCH}"), file.get(f"max.{EPOCH}")
+        first, last = file.get(f"min.{BATCH}"), file.get(f"max.{BATCH}")
+        if None in (least, most, first, last):
+            others.append(file["path"])
+        elif least <= epoch <= most and first <= batch:
+            if least == most and last <= batch:
+                plain = file.get(f"null_count.{RECONSIDERED}")
+                total += file["num_records"] if plain is None else plain  # a file from before the column was added
+            else:
+                others.append(file["path"])
+    wanted = (pc.field(EPOCH) == epoch) & (pc.field(BATCH) <= batch)
+    if RECONSIDERED in table.schema.names:
+        wanted = wanted & pc.field(RECONSIDERED).is_null()
+    read = table.read_files(others, [BATCH], wanted)
+    return total + sum(rows.num_rows for rows in read.values())
 
 
 def _messages(table: DeltaTable) -> Iterator[tuple[tables.Commit, dict[str, Any]]]:

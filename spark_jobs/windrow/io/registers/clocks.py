@@ -119,6 +119,23 @@ def earlier(home: Home, number: int) -> tuple[ClockRow, ...]:
     return tuple(sorted(map(_complete, rows), key=lambda row: -row["observation"]))
 
 
+def at_batch(home: Home, topic: str, topic_id: str, batch: int) -> tuple[ClockRow, ...] | None:
+    """Return a topic's rows of the newest observation after a batch; empty if it is before the first of its topic id.
+
+    None where the batch was clocked together with a later one.
+    """
+    if batch <= 0:
+        return ()
+    clock = lookup.opened(home.table(Table.CLOCK))
+    wanted = lookup.all_of([lookup.equal("topic", topic), lookup.equal("batch", batch)])
+    found = clock.read(clock.schema.names, wanted, [lookup.Range("batch", batch, batch)]) if clock is not None else []
+    last = max((row["observation"] for row in found), default=None)
+    rows = [_complete(row) for row in found if row["observation"] == last]
+    if not rows:
+        return None
+    return _ordered(rows) if rows[0]["topic_id"] == topic_id else ()
+
+
 def history(home: Home, topic: str) -> tuple[ClockRow, ...]:
     """Return the rows of a topic of every observation, oldest first.
 

@@ -42,7 +42,8 @@ def of_hash(home: Home, config_hash: str) -> Pipeline | None:
         except ValidationError:  # recorded by a version of the code whose pipeline files this one cannot read
             continue
         if found.config_hash == config_hash:
-            return found
+            # what a join holds in memory is a matter of the present driver
+            return found.model_copy(update={"max_labels_per_key": home.pipeline.max_labels_per_key})
     return None
 
 

@@ -19,11 +19,18 @@ from windrow.io.delta.lookup import Condition, Has, Range
 from windrow.io.delta.session import schema_of
 from windrow.io.landing import batches
 from windrow.io.registers.clocks import Observation
+from windrow.outcomes import BadInput
 from windrow.semantics.intervals import Interval, stretches
 from windrow.semantics.plan import Plan
+from windrow.text import counted
 from windrow.transforms.conditions import any_of
 from windrow.transforms.join import doubtful_rows
 from windrow.transforms.streams import Inputs, StreamRows, divided_by, rows_of, without_repeats
+
+
+class TooManyLabels(BadInput):
+    """One key has more right rows than a join may hold as one array. A retry needs another pipeline file."""
+
 
 _META_DDL = ", ".join(f"{name} {kind}" for name, kind in LANDING_TYPES.items())
 
@@ -71,6 +78,7 @@ def read_range(
     Raises:
         CommitsLost: a landing table lacks what the clock says was landed.
         ClockBehind: the clock has not seen the pins.
+        TooManyLabels: a key has more than `max_labels_per_key` rows of a right stream.
     """
     pipeline = home.pipeline
     batches.refuse_lost(home, clock.rows)
@@ -85,7 +93,10 @@ def read_range(
             if rows is not None:
                 doubtful[stream.name] = rows
     left, *rights = _divided_once(sides)
-    return Inputs(left, {side.stream.name: side for side in rights}, doubtful, lost)
+    read = Inputs(left, {side.stream.name: side for side in rights}, doubtful, lost)
+    for stream in pipeline.right:
+        _refuse_too_many(home, stream, read, pins, lo, hi)
+    return read
 
 
 def release(read: Inputs) -> None:
@@ -94,6 +105,47 @@ def release(read: Inputs) -> None:
         if side.repeated is not None:
             side.repeated.unpersist()
             side.duplicates.unpersist()
+
+
+def _refuse_too_many(
+    home: Home, stream: RightStream, read: Inputs, pins: Mapping[str, int], lo: datetime, hi: datetime
+) -> None:
+    """Fail where one key has so many rows of a stream that its array may not fit into memory.
+
+    Keys are counted only where the log does not exclude it: files that can hold rows of the windows have more rows.
+
+    Raises:
+        TooManyLabels: names topic, count and limit; never the key, which may be a person.
+    """
+    most, doubts = home.pipeline.max_labels_per_key, read.doubtful.get(stream.name)
+    begin, end = lo - stream.window.before, hi + stream.window.after
+    if doubts is None and _most_rows(home, stream, pins, begin, end) <= most:
+        return
+    rows = read.rights[stream.name].kept.select(*stream.key)
+    grouped = rows if doubts is None else rows.unionByName(doubts.select(*stream.key))  # they share a group in the join
+    (largest,) = grouped.groupBy(*stream.key).count().agg(F.max("count")).collect()[0]
+    if (largest or 0) <= most:
+        return
+    release(read)
+    raise TooManyLabels(
+        f"{', '.join(stream.topics)}: one key has {counted(largest, 'row')} of the stream {stream.name} in "
+        f"{Interval(begin, end)}, and `max_labels_per_key` is {most:,}: a join holds them as one array in memory. "
+        "Nothing was joined or published. Raise `max_labels_per_key` and give the driver more memory; or take fewer "
+        "intervals at once (`catch_up: 1`, a shorter range); or shorten `interval` or `window`; or leave out with "
+        "`where` what no model needs."
+    )
+
+
+def _most_rows(home: Home, stream: RightStream, pins: Mapping[str, int], begin: datetime, end: datetime) -> int:
+    """Return how many rows the files have, at most, that can hold rows of a stream in a stretch; from the log."""
+    total = 0
+    for topic in stream.topics:
+        table = lookup.opened(home.landing(topic))
+        if table is not None:
+            paths = set(table.paths([*within(begin, end), Range(BATCH, most=pins.get(topic, 0))]))
+            files = table.files.select(["path", "num_records"]).to_pylist()
+            total += sum(file["num_records"] for file in files if file["path"] in paths)
+    return total
 
 
 def estimated_rows(home: Home, plans: Sequence[Plan]) -> int:

@@ -3,24 +3,43 @@
     read      logs and registers; sizes of the files that they name
     compute   what one table says of another, compared             (`semantics.intact`)
 
-No row of a large table is read. What is found is for a person: nothing is repaired here.
+No payload is read, and rows only where the log does not tell how many there are. What is found is for a person: nothing
+is repaired here but the register, which is derived (rule 20).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice, takewhile
+
+import pyarrow.compute as pc
 
 from windrow.columns import DATE, PLAN
 from windrow.home import Home, Table
-from windrow.io.delta import damage, tables
+from windrow.io.delta import damage, lookup, tables
 from windrow.io.landing import batches
+from windrow.io.landing.batches import Committed
 from windrow.io.registers import clocks, measures, plans, publications, snapshots
+from windrow.io.registers.clocks import Observation
 from windrow.outcomes import NeedsPerson
-from windrow.semantics.intact import candidate_faults, register_faults, training_faults
+from windrow.semantics.intact import (
+    Landed,
+    candidate_faults,
+    line_faults,
+    offset_faults,
+    pin_faults,
+    register_faults,
+    row_faults,
+    training_faults,
+)
 from windrow.semantics.maintenance import outdated
+from windrow.semantics.plan import Plan
+from windrow.transforms.ledger.passes import Pass
 
 SHOWN = 20
 """Faults that a message lists."""
+BATCHES = 1_000
+"""Newest landing commits of a topic whose offsets are compared with the clock."""
 
 
 class TablesDisagree(NeedsPerson):
@@ -36,8 +55,10 @@ def require_intact(home: Home) -> None:
         CommitsLost: a landing table is behind the clock.
         TrainingBehind: the training table lacks publications.
     """
-    batches.refuse_lost(home, clocks.observe(home).rows)
-    faults = [*_files(home), *_published(home), *_candidates(home)]
+    seen = clocks.observe(home)
+    batches.refuse_lost(home, seen.rows)
+    # tables are compared once all of their files are there: some of them are read
+    faults = [*_files(home)] or [*_landed(home, seen), *_published(home), *_candidates(home), *_late(home)]
     if faults:
         more = f"\n    … and {len(faults) - SHOWN} more" if len(faults) > SHOWN else ""
         raise TablesDisagree(
@@ -60,17 +81,40 @@ def _files(home: Home) -> Iterator[str]:
             yield f"{location} of the snapshot {one.name} is missing"
 
 
+def _landed(home: Home, seen: Observation) -> Iterator[str]:
+    """What landing tables and their commits say of the clock's counts, in the epoch of the clock."""
+    for topic in home.pipeline.topics:
+        rows, table = seen.of_topic(topic), lookup.opened(home.landing(topic))
+        if rows and table is not None:
+            number = rows[0]["batch"]
+            yield from row_faults(topic, rows, batches.rows_held(table, rows[0]["epoch"], number))
+            committed = _of_epoch(batches.committed_up_to(table.table, number), rows[0]["topic_id"])
+            first = committed[-1].batch.number if committed else number + 1
+            before = clocks.at_batch(home, topic, rows[0]["topic_id"], first - 1)
+            if before is None:  # what came since is not known: only whether the counts add up
+                committed, before = [], rows
+            yield from offset_faults(topic, rows, committed, before)
+
+
+def _of_epoch(found: Iterable[Committed], topic_id: str) -> list[Landed]:
+    """The newest batches of a topic id that say what was undelivered, as far as all of them do."""
+    own = takewhile(lambda one: one.batch.topic_id == topic_id and (one.rows is not None or one.account), found)
+    return [Landed(*one) for one in islice(own, BATCHES)]
+
+
 def _published(home: Home) -> list[str]:
-    table = tables.opened(home.table(Table.TRAINING))
     register = publications.repaired(home)
+    table = tables.opened(home.table(Table.TRAINING))
     if table is None:
         return []
     # what others publish after the table was opened is not in it
     known = [row for row in register if row["training_version"] <= table.version()]
     held = tables.rows_by(table, DATE)
+    planned = [Plan.from_json(row["plan"]) for row in register]
     return [
         *register_faults(register, publications.committed(home)),
         *training_faults(publications.standing(known).values(), held),
+        *_behind(home, planned),
     ]
 
 
@@ -86,6 +130,26 @@ def _candidates(home: Home) -> list[str]:
     unpublished = plans.of_ids(home, measured - {row["plan_id"] for row in register})
     gone = set(outdated(unpublished, standing))
     numbers = measures.by_plan(home, [plan for plan in unpublished if plan.id not in gone])
-    return candidate_faults(
-        {plan: int(found["rows"] or 0) + int(found["left_unpaired"] or 0) for plan, found in numbers.items()}, held
-    )
+    rows = {plan: int(found["rows"] or 0) + int(found["left_unpaired"] or 0) for plan, found in numbers.items()}
+    return [*candidate_faults(rows, held), *_behind(home, unpublished)]
+
+
+def _late(home: Home) -> list[str]:
+    """Lines of the late ledger, compared with what its passes wrote."""
+    table = lookup.opened(home.table(Table.LATE))
+    if table is None:
+        return []
+    counted = takewhile(lambda commit: commit.rows is not None, tables.commits_of(table.table))
+    passes = [(Pass.from_json(commit.message), commit.rows or 0) for commit in counted]
+    if not passes:
+        return []
+    oldest = passes[-1][0].number
+    lines = table.read(["pass"], pc.field("pass") >= oldest, [lookup.Range("pass", oldest)])
+    return [*line_faults(sum(rows for _, rows in passes), len(lines)), *_behind(home, [passes[0][0].known])]
+
+
+def _behind(home: Home, planned: Iterable[Plan]) -> list[str]:
+    """Topics with a landing table whose clock is behind a plan. It is read after the plans, which are made from it."""
+    pins = clocks.observe(home).pins
+    landed = [topic for topic in home.pipeline.topics if tables.opened(home.landing(topic)) is not None]
+    return pin_faults({topic: pins.get(topic, 0) for topic in landed}, planned)

@@ -33,8 +33,8 @@ def lacks(held: Held, clock: Sequence[ClockRow]) -> str | None:
     'holds batches up to 3, and batch 4 was landed'
 
     Args:
-        clock: the topic's rows of one observation, at least one. Rows are not counted: a person may have erased some
-            (rule 17), which the late ledger says.
+        clock: the topic's rows of one observation, at least one. Rows are not counted here: a person may have erased
+            some, which the late ledger says (rule 17). `verify` and `reconcile` count them (`semantics.intact`).
     """
     batch = max(row["batch"] for row in clock)
     if held.batch < batch:
