@@ -101,7 +101,7 @@ def load(file: Path) -> dict[str, Notifier]:
         except (NotifiersInvalid, ValidationError, TemplateError) as wrong:
             problems.append(f"{file}:{document.line((name,))}: {name}: {_words(wrong)}")
     if problems:
-        raise NotifiersInvalid("\n".join(["nobody is told of alerts until this is mended:", *problems]))
+        raise NotifiersInvalid("\n".join(["nobody is told of alerts until this is fixed:", *problems]))
     return found
 
 

@@ -1,4 +1,4 @@
-"""Known causes of unexpected errors: what a person can act on, said in one line in front of the trace.
+"""Known causes of unexpected errors: what a person can act on, in one line in front of the trace.
 
 Spark passes the errors of its tasks on as text, so the cause is found in the text.
 """

@@ -94,7 +94,7 @@ def clock(
 ) -> Markup:
     """Return the clocks of partitions in event time: the newest event, the clock, the watermark and the frontier.
 
-    The table beside it has the same instants in words.
+    The table next to it has the same instants in words.
 
     Args:
         landed_at: end of the newest landing; the right end, unless an event is newer.

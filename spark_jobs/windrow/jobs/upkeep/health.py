@@ -36,7 +36,7 @@ class Runs:
 
 @dataclass(frozen=True)
 class Health:
-    """What is seen of a pipeline, what is to be said about it, and its newest intervals."""
+    """What is seen of a pipeline, what follows from it for a person, and its newest intervals."""
 
     seen: Seen
     findings: Sequence[Finding]

@@ -146,7 +146,7 @@ def of_quarantine(name: str, newest: Sequence[ClockRow], before: Sequence[ClockR
             topic,
             f"{quarantined:,} of the newest {counted(read, 'record')} of {topic} cannot be read "
             f"({quarantined / read:.1%} > {BURST_RATE:.0%})",
-            f"Ask its producer what changed; `_quarantined` in its landing table says why. Then mend the pipeline file "
+            f"Ask its producer what changed; `_quarantined` in its landing table says why. Then fix the pipeline file "
             f"or the producer, and `windrow land {name} --reconsider …` judges these records again",
         )
         for topic, (read, quarantined) in sorted(counts.items())
