@@ -35,6 +35,9 @@ from windrow.home import Home, Table
 from windrow.places import Places
 from windrow.semantics.judgement import may_publish
 
+DONE = "done"
+"""`outcome` of a job that has not failed (`windrow.jobs.run`)."""
+
 
 @attr.define
 class PublicationsRunFacet(RunFacet):
@@ -53,7 +56,7 @@ def of_job(job: str, pipeline: str, result: Mapping[str, Any]) -> OperatorLineag
     if job not in _OF:
         return OperatorLineage()
     found = _OF[job](Home(find(pipeline, places.pipelines, places.expectations), places), result)
-    if not result or "outcome" in result:  # it failed
+    if result.get("outcome") != DONE:
         found.outputs = []
     return found
 

@@ -59,7 +59,7 @@ def emitted(tmp_path, home):
     run = SimpleNamespace(run_id="r")
 
     def emit(task: Any, result: dict[str, Any], state: str = "success") -> dict[str, Any]:
-        task.result = result
+        task.result = {"outcome": "done", **result}  # as `windrow.jobs.run` reports it
         found = ExtractorManager().extract_metadata(run, task, TaskInstanceState(state), SimpleNamespace())
         unset: dict[str, Any] = dict.fromkeys(("nominal_start_time", "nominal_end_time", "owners", "tags"))
         unset["job_description"] = None

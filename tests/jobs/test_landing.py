@@ -24,7 +24,7 @@ from windrow.jobs.landing.batch import account_for, counts_in
 from windrow.outcomes import ExitCode, exit_code
 from windrow.semantics.balance import BalanceBroken
 from windrow.semantics.clock import NotCaughtUp
-from windrow.semantics.landing.clock_rows import undelivered
+from windrow.semantics.landing.clock_rows import undelivered, with_retention
 from windrow.semantics.landing.host_clock import ClockAhead, ClockWentBack
 from windrow.semantics.landing.offsets import OffsetsGone
 from windrow.semantics.landing.replaced import A_MARKER
@@ -40,9 +40,24 @@ def test_every_partition_is_on_the_clock_also_those_that_never_had_a_record(worl
     seen = world.land(ctx)
     assert len(seen.clocks) == 4
     assert seen.watermark is None  # partition 2 is empty and `wait` holds
-    assert {(row["oldest_offset"], row["retention_s"]) for row in seen.rows} == {(0, 7 * 86_400.0)}  # Kafka's default
+    assert {(row["oldest_offset"], row["retention_s"]) for row in seen.rows} == {(0, None)}  # it keeps everything
     world.produce([event("served", 2, 500)])
     assert world.land(ctx).watermark == at(50 - 10)  # the slowest partition of the slowest side
+
+
+def test_the_retention_of_a_topic_is_known_where_it_deletes_by_age(world: World) -> None:
+    world.topics({"an_hour": 1}, retention_ms="3600000")
+    world.topics({"for_ever": 1}, retention_ms=str(2**63 - 1))
+    world.topics({"compacted": 1}, retention_ms="3600000", cleanup_policy="compact")
+    names = [f"{world.name}.{topic}" for topic in ("an_hour", "for_ever", "compacted")]
+    found = broker.describe(world.places.kafka, names)
+    hour, ever, compacted = (found[name] for name in names)
+    assert hour.retention == timedelta(hours=1)
+    assert ever.retention is not None  # too long for a timedelta
+    assert ever.retention > timedelta(days=365_000)
+    assert compacted.retention is None
+    rows = [{"partition": 0, "topic": names[0]}]
+    assert with_retention(rows, hour) == [{**rows[0], "oldest_offset": 0, "retention_s": 3_600.0}]
 
 
 def test_an_idle_partition_follows_the_landing_time_only_when_it_is_caught_up(world: World) -> None:
