@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 
 MODULES = {
+    "canary": "canary",
     "check": "check",
     "join": "join",
     "lag_impact": "lag.impact",
