@@ -7,6 +7,7 @@
     <name>.reconcile    daily: late ledger → live result plus ledger = rebuild; the day's summary; the data card
     <name>.lag_impact   daily, and a form: what lag would have cost, and which window would be right
     <name>.maintenance  daily: compaction, vacuum, old reports
+    <name>.canary       where the file says `canary.every`: send a pair of a left row and its labels
 
 A file that cannot be used makes no DAGs and does not affect other pipelines; `refuse_wrong_files` in another DAG file
 shows it as an import error. At import only the DAGs are computed, and no engine is imported.
@@ -60,6 +61,24 @@ def land_dag(pipeline: Pipeline) -> DAG:
         schedule=DeltaTriggerTimetable(max(pipeline.land_every, MINUTE)),  # a long run delays the next one
     ) as dag:
         _spark(pipeline, "land", arguments=warm if is_warm else [])
+    return dag
+
+
+def canary_dag(pipeline: Pipeline) -> DAG:
+    """Send what is due of the canaries, in plain Python. Landing does not wait for it, and it not for landing.
+
+    A run sends what is due and ends. Where pairs are sent more often than once in a minute, it goes on for most of it.
+    """
+    every = pipeline.canary.every if pipeline.canary and pipeline.canary.every else MINUTE
+    more = ["--for", duration_text(MINUTE * 5 / 6)] if every < MINUTE else []
+    with _dag(
+        pipeline,
+        "canary",
+        f"Send pairs through the topics of {pipeline.name} that test the way to its training rows",
+        manuals.canary_manual(pipeline),
+        schedule=DeltaTriggerTimetable(max(every, MINUTE)),
+    ) as dag:
+        _python(pipeline, "canary", arguments=more)
     return dag
 
 
@@ -310,6 +329,12 @@ MAKERS: tuple[Callable[[Pipeline], DAG], ...] = (
 )
 
 
+def makers_of(pipeline: Pipeline) -> tuple[Callable[[Pipeline], DAG], ...]:
+    """Makers of a pipeline's DAGs: those of every pipeline, and of canaries where its file says how often."""
+    is_probed = pipeline.canary is not None and pipeline.canary.every is not None
+    return (*MAKERS, canary_dag) if is_probed else MAKERS
+
+
 class PipelineFilesWrong(Exception):
     """Raised at import of a DAG file; its message is the last line of the import error, which people read."""
 
@@ -329,7 +354,7 @@ def make_dags(folder: Path | str | None = None) -> dict[str, DAG]:
     """
     places = _with(folder)
     wanted = (get_parsing_context().dag_id or "").rpartition(".")[0]
-    dags = [make(pipeline) for pipeline in usable(places, wanted) for make in MAKERS]
+    dags = [make(pipeline) for pipeline in usable(places, wanted) for make in makers_of(pipeline)]
     return {dag.dag_id.replace(".", "_"): dag for dag in dags}
 
 

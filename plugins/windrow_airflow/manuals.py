@@ -55,6 +55,20 @@ Published intervals update the asset `{asset}`.
 """
 
 
+_CANARY = """
+### Canaries of `{name}`: pairs that test the way
+
+Every {every} this DAG sends a left row, and a label of each label stream {delays} after its row, through the real
+topics ({topics}). Their keys are kept for them in the pipeline file ({keys}); they land, are joined and counted, and
+are no training rows. What the broker acknowledged is in `<home>/tables/{name}/canaries`.
+
+* **An interval is warned with `canary recall`:** a record that the broker had acknowledged did not come through.
+  `windrow canary {name} --lost` lists the pairs; the runbook in `dags/README.md` says where to look.
+* **Failing or paused:** nothing else is affected. No pair is sent, so none can be missed, and no loss is noticed.
+* **Off for good:** take `every` out of the pipeline file. Leave `keys` there as long as canaries are in the topics.
+* **On the command line:** `windrow canary {name}`
+"""
+
 _REBUILD = """
 ### Rebuild `{name}`: publish a range again
 
@@ -148,6 +162,18 @@ def land_manual(pipeline: Pipeline) -> str:
         name=pipeline.name,
         topics=", ".join(f"`{topic}`" for topic in pipeline.topics),
         land_every=duration_text(pipeline.land_every),
+    )
+
+
+def canary_manual(pipeline: Pipeline) -> str:
+    """Markdown for the page of `<name>.canary`."""
+    assert pipeline.canary is not None, "the pipeline has canaries"
+    return _CANARY.format(
+        name=pipeline.name,
+        every=duration_text(pipeline.canary.every or timedelta(minutes=1)),
+        delays=", ".join(map(duration_text, pipeline.canary.delays)),
+        topics=", ".join(f"`{topic}`" for topic in pipeline.topics),
+        keys=", ".join(f"`{column}`" for column in pipeline.canary.keys),
     )
 
 

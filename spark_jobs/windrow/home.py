@@ -20,6 +20,7 @@ class Table(StrEnum):
     """Tables of a pipeline, by the names of their folders; docs/TABLES.md describes each."""
 
     ALERTS = "alerts"
+    CANARIES = "canaries"
     CANDIDATES = "candidates"
     CLOCK = "clock"
     CONFIGS = "configs"

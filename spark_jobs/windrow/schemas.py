@@ -89,6 +89,21 @@ PLANS = pa.schema(
 CONFIGS = pa.schema([("config_hash", _TEXT), ("pipeline", _TEXT), ("recorded_at", _INSTANT)])
 """Pipeline files as they were when plans were made under them."""
 
+CANARIES = pa.schema(
+    [
+        ("served_at", _INSTANT),
+        ("number", _LONG),
+        ("stream", _TEXT),
+        ("delay_s", _REAL),
+        ("event_time", _INSTANT),
+        ("topic", _TEXT),
+        ("partition", _INT),
+        ("offset", _LONG),
+        ("acknowledged_at", _INSTANT),
+    ]
+)
+"""Canaries that the broker has acknowledged: left rows (`delay_s` null) and labels. `served_at` names the pair."""
+
 MEASURES = pa.schema([("plan", _TEXT), ("interval", _INSTANT), ("name", _TEXT), ("value", _REAL)])
 """Measures of candidates, the only input of the gate."""
 
@@ -139,6 +154,10 @@ PUBLICATIONS = pa.schema(
         ("asked_by", _TEXT),
         ("rolled_back_to", _LONG),
         ("why", _TEXT),
+        ("left_canary", _LONG),
+        ("canary_pairs", _LONG),
+        ("canary_matched", _LONG),
+        ("canary_delay_s", _REAL),
     ]
 )
 """Published intervals, derived from the commits of the training table and repaired from them."""

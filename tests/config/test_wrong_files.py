@@ -10,7 +10,7 @@ import pytest
 ONE_CHANGE = [
     # unknown, missing, empty and misplaced fields
     ("grace: 1m", "gracee: 1m", "33: gracee: is an unknown field; did you mean 'grace'?"),
-    ("grace: 1m", "broker: x", "33: broker: is an unknown field; fields are: catch_up, describe, expectations, "),
+    ("grace: 1m", "broker: x", "33: broker: is an unknown field; fields are: canary, catch_up, describe, "),
     ("    role: label", "    rolle: label", "18: right[0].role: is missing; write role: label, or feature"),
     ("    role: label", "    rolle: label", "19: right[0].rolle: is an unknown field; did you mean 'role'?"),
     ("after: 30m}", "aftr: 30m}", "32: right[0].window.aftr: is an unknown field; did you mean 'after'?"),
@@ -32,6 +32,19 @@ ONE_CHANGE = [
     ("grace: 1m", "grace: 1m\ncatch_up: 0", "34: catch_up: '0' is too small; at least 1"),
     ("grace: 1m", "grace: 1m\ncatch_up: 1001", "34: catch_up: '1001' is too large; at most 1000"),
     ("grace: 1m", "grace: 1m\nmax_record_bytes: 1023", "34: max_record_bytes: '1023' is too small; at least 1024"),
+    # canaries
+    ("grace: 1m", "grace: 1m\ncanary: yes", "34: canary: must be a mapping of fields, not the text 'yes'; write canary: {keys: "),
+    ("grace: 1m", "grace: 1m\ncanary: {every: 1m}", "34: canary.keys: is missing; write keys: {user_id: [9000000000, 9000000999]}"),
+    ("grace: 1m", "grace: 1m\ncanary: {keys: {user_id: [1, 2]}, delay: 1s}", "34: canary.delay: is an unknown field; did you mean 'delays'?"),
+    ("grace: 1m", "grace: 1m\ncanary: {keys: {user_id: [1]}}", "34: canary.keys.user_id: must be the first and the last value"),
+    ("grace: 1m", "grace: 1m\ncanary: {keys: {user_id: [a, b]}}", "34: canary.keys.user_id: [a, b] are not two whole numbers"),
+    ("grace: 1m", "grace: 1m\ncanary: {keys: {user_id: [9, 1]}}", "34: canary.keys.user_id: [9, 1] is empty; write the least value first"),
+    ("grace: 1m", "grace: 1m\ncanary: {keys: {userid: [1, 2]}}", "34: canary.keys.userid: 'userid' is not in left.key; did you mean 'user_id'?"),
+    ("grace: 1m", "grace: 1m\ncanary: {keys: {user_id: canary-}}", "34: canary.keys.user_id: column 'user_id' is bigint; write the first and the last"),
+    ("grace: 1m", "grace: 1m\ncanary: {keys: {user_id: [0, 9223372036854775808]}}", "34: canary.keys.user_id: column 'user_id' is bigint; its values are from -9223372036854775808 to 9223372036854775807"),
+    ("grace: 1m", "grace: 1m\ncanary: {keys: {user_id: [1, 2]}, delays: [1s, 31m]}", "34: canary.delays[1]: 31m is beyond the window of clicks; at most 30m"),
+    ("grace: 1m", "grace: 1m\ncanary: {keys: {user_id: [1, 2]}, delays: [1s, 1000ms]}", "34: canary.delays[1]: 1s is there twice; remove one"),
+    ("grace: 1m", "grace: 1m\ncanary: {keys: {user_id: [1, 2]}, every: 0s}", "34: canary.every: 0s cannot be a schedule; write 1s to 1d"),
     # names that become folders, DAG ids, columns, topics
     ("name: feed\n", "name: ../..\n", "1: name: '../..' cannot be a name; write a lower-case letter, then"),
     ("name: feed\n", "name: Feed\n", "1: name: 'Feed' cannot be a name"),

@@ -70,6 +70,23 @@ def test_training_runs_by_schedule_and_backfill_only_and_landing_also_by_hand(ba
         assert {str(one.value) for one in dags[f"ads.{kind}"].allowed_run_types} == {"manual"}
 
 
+def test_canaries_have_a_dag_where_the_file_says_how_often(bag, pipelines):
+    for name, canary in (
+        ("kept", "{keys: {user_id: [1, 2]}}"),
+        ("slow", "{keys: {user_id: [1, 2]}, every: 5m}"),
+        ("fast", ""),
+    ):
+        file = pipelines(name)
+        file.write_text(file.read_text() + f"canary: {canary or '{keys: {user_id: [1, 2]}, every: 10s}'}\n")
+    dags = bag().dags
+    assert "kept.canary" not in dags
+    task = dags["slow.canary"].task_dict["canary"]
+    assert (task.job, task.pipeline, task.arguments) == ("canary", "slow", [])
+    assert dags["fast.canary"].task_dict["canary"].arguments == ["--for", "50s"]
+    assert "`user_id`" in dags["slow.canary"].doc_md
+    assert "land" in dags["slow.land"].task_dict, "landing does not wait for canaries"
+
+
 def test_landing_more_often_than_a_jvm_starts_keeps_one_warm(bag, pipelines):
     pipelines("slow")
     fast = pipelines("fast")

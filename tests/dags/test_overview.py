@@ -100,6 +100,16 @@ def test_the_state_of_each_pipeline_is_on_the_index_and_a_blocked_interval_on_it
     assert f"<td>{pipeline.start:%Y-%m-%d %H:%M:%S}Z</td><td>&lt;nulls&gt;" in page
 
 
+def test_pairs_of_canaries_that_arrived_and_those_that_did_not_are_on_the_page(places):
+    assert "Canaries" not in overview.pipeline_page("ads", places)
+    published(places, 1, left_canary=2, canary_pairs=30, canary_matched=29, canary_delay_s=41.0)
+    page = overview.pipeline_page("ads", places)
+    words = " ".join(page.split())
+    assert "29 of 30 pairs arrived (recall 96.67%)" in words
+    assert "the slowest had landed 41s after" in words
+    assert "1 of 30 lost; <code>windrow canary ads --lost --interval 2026-11-01" in words
+
+
 def test_every_gap_is_on_the_page_of_its_pipeline(places):
     assert "Gaps" not in overview.pipeline_page("ads", places)
     topic = find("ads", places.pipelines).topics[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -14,6 +15,7 @@ from support.generated import (
     AFTER,
     BEFORE,
     COLUMNS,
+    DISORDER,
     ENGAGEMENTS,
     KEY,
     PARTITIONS,
@@ -31,10 +33,14 @@ from support.generated import (
 )
 from support.oracle import PINS, expected, expected_rows, found_rows, sent
 from support.world import World, content
+from windrow.io.registers import canaries
 from windrow.io.registers import measures as measured
 from windrow.jobs.run import Context
+from windrow.semantics.canary.pairs import Pair, pairs_of
+from windrow.semantics.match import Mark
 from windrow.semantics.plan import Plan
 from windrow.semantics.records import Right, unreadable_for
+from windrow.semantics.reference import event_clocks, side_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.usefixtures("compiled")]
 
@@ -154,6 +160,49 @@ def test_several_streams_inner_and_take_agree_with_the_reference_join(world: Wor
         measures = {row["name"]: row["value"] for row in measured.of_plans(ctx.home, [plan])}
         wanted = one.balance.measures()
         assert {name: measures[name] for name in wanted} == wanted
+
+
+def test_canaries_are_left_out_and_counted_as_the_reference_does(world: World) -> None:
+    """A quarter of the traffic is made canaries by the file alone; acknowledged are all pairs that one may think of."""
+    ctx, records = prepared(world, 7, PIPELINE.replace("grace: 1m", "grace: 1m\ncanary: {keys: {user_id: [3, 3]}}"))
+    mark = Mark((("user_id", (3, 3)),))
+    world.produce(sent(records))
+    seen = world.land(ctx)
+    landed = oracle_records(records, landed_at=LANDED_AT)
+    spec = oracle_spec(landed, PINS, canary=mark)
+    spec = replace(spec, left=replace(spec.left, canary=mark))
+    spec = replace(spec, event_clocks=event_clocks(landed, PINS, DISORDER, spec.streams))
+    found = {c.event_clock(DISORDER[f"t.{c.topic.rpartition('.')[2]}"]) for c in seen.clocks}
+    assert found == {clock for clocks in spec.event_clocks.values() for clock in clocks}
+
+    served, clicks = (side_of(landed, stream, lambda at: True).canaries for stream in spec.streams)
+    pairs = [
+        Pair("clicks", s.order[0], ENGAGEMENTS, c.row_id.partition, c.row_id.offset, c.order[0])
+        for s in served
+        for c in clicks
+    ]
+    canaries.record(ctx.home, [{**vars(pair), "topic": f"{world.name}.engagements"} for pair in pairs])
+    world.train(ctx)
+    joined = expected(records, LANDED_AT, seen.frontier(ctx.pipeline), spec)
+    assert sum(one.balance.left.canary for one in joined.values()) > 5
+    assert sum(one.balance.right["clicks"].canary for one in joined.values()) > 5
+    assert found_rows(world.training(ctx), world) == expected_rows(joined)
+    register = {row["interval"]: row for row in world.register(ctx)}
+    total = Counter()
+    for start, one in joined.items():
+        plan = Plan.from_json(register[start]["plan"])
+        counted = pairs_of(pairs, landed, spec, plan.interval, PINS)["clicks"]
+        wanted = {
+            **one.balance.measures(),
+            "canary_pairs.clicks": counted.sent,
+            "canary_matched.clicks": counted.matched,
+        }
+        measures = {row["name"]: row["value"] for row in measured.of_plans(ctx.home, [plan])}
+        assert {name: measures[name] for name in wanted} == wanted
+        assert measures["canary_recall.clicks"] == counted.recall
+        assert register[start]["left_canary"] == one.balance.left.canary
+        total += Counter(sent=counted.sent, matched=counted.matched)
+    assert total["sent"] > total["matched"] > 3
 
 
 EXACT = {"note": "string", "paid": "decimal(38,2)"}

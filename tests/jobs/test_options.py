@@ -17,7 +17,8 @@ from windrow.outcomes import ExitCode
 from windrow.places import PROJECT
 
 SHARED = {
-    "lag_impact": "lag-impact", "land": "land", "maintenance": "maintain", "override": "override", "plan": "rebuild",
+    "canary": "canary", "lag_impact": "lag-impact", "land": "land", "maintenance": "maintain",
+    "override": "override", "plan": "rebuild",
     "reconcile": "reconcile", "rollback": "rollback", "snapshot": "snapshot", "summarise": "summarise",
     "verify": "verify",
 }  # fmt: skip

@@ -32,9 +32,10 @@ from windrow.semantics.clock import PartitionClock
 from windrow.semantics.intervals import Interval, intervals_between
 from windrow.semantics.landing import gaps, offsets
 from windrow.semantics.landing.batch import Partition, Topic
+from windrow.semantics.match import Mark
 from windrow.semantics.plan import Plan
 from windrow.semantics.publication import Superseded
-from windrow.semantics.records import Gap, JoinSpec, Left, Record, Right, RowId
+from windrow.semantics.records import Gap, JoinSpec, Left, Record, Right, RowId, is_canary
 from windrow.semantics.reference import Joined, reference_join
 from windrow.transforms.join import join_plans
 
@@ -64,6 +65,7 @@ grace: 0s
 idle: {{mode: wait}}
 max_skew: 0s
 labels: {{clicked: "size(clicks) > 0"}}
+canary: {{keys: {{a: canary}}}}
 """
 
 
@@ -72,14 +74,17 @@ def is_kind(kind: str) -> Any:
 
 
 def spec_of(**rules: Mapping[str, str]) -> JoinSpec:
-    key = ("a", "b")
+    key, mark = ("a", "b"), Mark((("a", "canary"),))
     clicks = Right(
         "clicks", ("labels",), key, timedelta(seconds=15), timedelta(seconds=5), "label", "id", is_kind("click")
     )
     features = Right("features", ("features",), key, timedelta(seconds=2), timedelta(seconds=2), "feature", "id")
     return JoinSpec(
-        left=Left("served", ("served",), key, "id", is_kind("shown")),
-        right=(replace(clicks, **rules.get("clicks", {})), replace(features, **rules.get("features", {}))),
+        left=Left("served", ("served",), key, "id", is_kind("shown"), canary=mark),
+        right=(
+            replace(clicks, canary=mark, **rules.get("clicks", {})),
+            replace(features, canary=mark, **rules.get("features", {})),
+        ),
         start=START,
         interval=LENGTH,
         event_clocks={"labels": (at(70),), "features": (at(100),), "served": (at(100),)},
@@ -159,6 +164,10 @@ def records() -> list[Record]:
     landed.click("p", 12, batch=2)  # behind the pin
     landed.serve("p", 12, batch=2)
     landed.serve("h", 12, kind="hidden")
+    landed.serve("canary-1", 12)
+    landed.click("canary-1", 13)
+    landed.serve("canary", 14, kind="hidden")  # `where` comes first
+    landed.click("canaria", 14)  # nobody's, and no canary
     landed.serve("w", 13)
     landed.click("w", 14, kind="view")
     for seconds in (29.999999, 30, 51, 51.000001):  # beside and at both ends of what the gap may concern
@@ -239,13 +248,15 @@ class Prepared:
         for one in self.records:
             counts_at = one.event_at or one.record_at
             topic, is_in = one.row_id.topic, counts_at is not None and interval.start <= counts_at < interval.end
-            if one.batch > PINS[topic] or not is_in:
+            where = streams[topic].where
+            is_probe = is_canary(one, streams[topic]) and (where is None or where(one.values))
+            if one.batch > PINS[topic] or not is_in or is_probe:
                 continue
             found[f"records.{topic}"] += 1
             if one.quarantined:
                 found[f"quarantined.{topic}"] += 1
                 continue
-            partition, where = f"volume.{topic}/{one.row_id.partition}", streams[topic].where
+            partition = f"volume.{topic}/{one.row_id.partition}"
             found[partition] = found.get(partition, 0) + 1
             found[f"volume.{streams[topic].name}"] += where is None or bool(where(one.values))
         return found

@@ -53,6 +53,7 @@ LANDING = ("tests/semantics/test_landing_rules.py",)
 PLANS = ("tests/semantics/test_plan_and_balance.py",)
 HISTORIES = ("tests/semantics/test_histories.py::TestHistories",)
 SCENARIOS = ("tests/scenarios/test_scenarios.py",)
+CANARIES, CANARY_FILES = ("tests/semantics/test_canary.py",), ("tests/config/test_canary.py",)
 PIPELINES = ("tests/config/test_pipeline.py",)
 WRONG_FILES = ("tests/config/test_wrong_files.py",)
 TEXT = ("tests/config/test_text.py",)
@@ -93,6 +94,7 @@ REFERENCE, LANDINGS, MODEL = "semantics.reference", "semantics.paper.landings:La
 LATE_BATCHES = "{t: b + 1 for t, b in self.batches.items()}"
 NO_GAP_AFTER = "min([trusted_until, *behind[:1]]) if behind else start_at"
 LATE_ENDS_GAP = "[shifted(event_at, disorder) for event_at, _ in later]"
+LATER = becomes("self.labels", "dict.fromkeys(self.labels, timedelta(days=1))")
 
 BREAKS = (
     # ---- match
@@ -131,6 +133,12 @@ BREAKS = (
     Break("pin ignored", f"{REFERENCE}:landed_once", drop_condition("batch"), SCENARIOS),
     Break("right side read one microsecond short", f"{REFERENCE}:_read_for", flip(LtE, Lt, "last"), ROWS),
     Break("before is not read", f"{REFERENCE}:_read_for", becomes("right.before", "timedelta(0)"), VECTORS + ROWS),
+    Break("canaries are rows", f"{REFERENCE}:side_of", assigned("kept", "chosen"), SCENARIOS),
+    Break("canaries are heard", "semantics.records:moves_no_clock", returns("bool(record.quarantined)"), SCENARIOS),
+    Break("a canary by one key of several", "semantics.match:Mark.holds", becomes("all", "any"), CANARIES),
+    Break("a label is sent after its window", "semantics.canary.schedule:Rhythm.due", LATER, CANARIES),
+    Break("a lost pair is found", "semantics.canary.pairs:pairs_of", assigned("mine", "[]"), CANARIES),
+    Break("a canary that where refuses", "config.canary:_selected", condition("True", "tried"), CANARY_FILES),
     Break("duplicates kept", f"{REFERENCE}:side_of", assigned("event", "r.row_id"), SCENARIOS),
     Break(
         "an event id is one event at any time",

@@ -40,6 +40,7 @@ def measures() -> dict[str, float | None]:
         "clicks.duplicate": 1.0,
         "clicks.filtered": 4.0,
         "clicks.imbalance": 0.0,
+        "canary_recall.clicks": 1.0,
         "buys.imbalance": 0.0,
         "right_imbalance": 0.0,
         "positive": 98.0,
@@ -92,7 +93,7 @@ def measures() -> dict[str, float | None]:
 @pytest.fixture
 def empty_measures(measures: dict[str, float | None]) -> dict[str, float | None]:
     """An interval without left rows: counts are zero, rates are null."""
-    rates = {name: None for name in measures if "rate" in name}
+    rates = {name: None for name in measures if "rate" in name or "recall" in name}
     counts = {n: 0.0 for n in measures if n not in rates and not n.startswith(("landing", "clicks"))}
     return {**measures, **rates, **counts, "landing_quarantine_rate": 0.0}
 

@@ -23,6 +23,7 @@ from support.scenario import (
 )
 from windrow.semantics.intervals import Interval
 from windrow.semantics.labels import DOUBTS, LabelState, label_state
+from windrow.semantics.match import Mark
 from windrow.semantics.paper.account import account, closed_intervals
 from windrow.semantics.records import Left, Record, RowId
 from windrow.semantics.reference import reference_join
@@ -288,16 +289,19 @@ def test_every_record_of_the_left_topics_is_accounted_for_once() -> None:
         L("k", -1, values={"id": "c"}),  # before the start
         L("k", 900, values={"id": "d"}),  # open
         L("k", 1, values={"id": "no"}),  # filtered
+        L("c1", 0, values={"id": "a"}),  # canary
+        L("c2", 900, values={"id": "no"}),  # filtered, because `where` comes first
         bad,
     )
     replayed = replace(served[0], batch=2)
-    left = Left("served", ("left",), ("key",), "id", where=lambda v: v["id"] != "no")
+    left = Left("served", ("left",), ("key",), "id", where=lambda v: v["id"] != "no", canary=Mark((("key", "c"),)))
     found = account([*served, replayed, other], spec(features, left=left), PINS, at(900))
     assert vars(found) == {
-        "read": 8,
+        "read": 10,
         "replayed": 1,
         "quarantined": 1,
-        "filtered": 1,
+        "filtered": 2,
+        "canary": 1,
         "before_start": 1,
         "open": 1,
         "emitted": 1,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -16,10 +16,11 @@ from windrow.config import PipelineInvalid, find
 from windrow.home import Home, Table
 from windrow.places import Places
 from windrow.quality import html, pictures
+from windrow.semantics.balance import rate
 from windrow.semantics.clock import holder
 from windrow.semantics.health import age, holder_reason
 from windrow.semantics.strip import Cell, CellState
-from windrow.text import counted, rounded_duration, shown_instant
+from windrow.text import counted, rounded_duration, shown_duration, shown_instant
 from windrow_airflow.pages import fleet
 from windrow_airflow.pipeline_files import names
 
@@ -91,6 +92,7 @@ def pipeline_page(name: str, places: Places, runs: Mapping[str, Runs] | None = N
         frontier=observed.frontier(home.pipeline),
         blocked=sorted(found.seen.blocked.items()),
         reports=list(_reports(name, places, "../")),
+        canaries=_canaries(newest, home),
         count=count,
         counts=_COUNTS,
         publications=[
@@ -101,6 +103,25 @@ def pipeline_page(name: str, places: Places, runs: Mapping[str, Runs] | None = N
         gaps=observed.gaps,
         landing=[(topic, home.landing(topic)) for topic in home.pipeline.topics],
     )
+
+
+def _canaries(newest: list[dict[str, Any]], home: Home) -> dict[str, Any]:
+    """Pairs of canaries over the newest publications that stand, and in each that lacks one; empty without canaries."""
+    from windrow.io.registers import publications
+
+    probed = [row for row in publications.standing(newest).values() if row["canary_pairs"]]
+    if home.pipeline.canary is None and not probed:
+        return {}
+    pairs, matched = (sum(row[name] or 0 for row in probed) for name in ("canary_pairs", "canary_matched"))
+    delays = [row["canary_delay_s"] for row in probed if row["canary_delay_s"] is not None]
+    return {
+        "pairs": pairs,
+        "matched": matched,
+        "recall": rate(matched, pairs),
+        "delay": shown_duration(timedelta(seconds=max(delays))) if delays else "",
+        "newest": max((row["interval_end"] for row in probed), default=None),
+        "lacking": [row for row in probed if row["canary_matched"] < row["canary_pairs"]][::-1][:FEW],
+    }
 
 
 def _age(found: Health, now: datetime) -> str:

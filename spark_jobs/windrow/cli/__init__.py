@@ -24,11 +24,11 @@ from windrow.cli import (
     maintenance,
     pipelines,
     rebuild,
-    simulate,
     snapshots,
 )
 from windrow.cli.fleet import alerts, health, metrics
 from windrow.cli.grouped import ByTask
+from windrow.cli.traffic import canary, simulate
 from windrow.jobs.causes import known_cause
 from windrow.jobs.run import keep_to_owner, leave
 from windrow.outcomes import ExitCode, exit_code
@@ -68,6 +68,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     **local.COMMANDS,
     "demo": demo.demo,
     **simulate.COMMANDS,
+    **canary.COMMANDS,
     **jobs.COMMANDS,
     **rebuild.COMMANDS,
     **late.COMMANDS,

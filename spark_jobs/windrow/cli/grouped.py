@@ -11,7 +11,7 @@ TASKS: Mapping[str, Sequence[str]] = {
     "First steps": ("setup", "demo", "up", "down", "status", "simulate"),
     "Land and publish": ("land", "train", "clock", "publications", "health", "alerts", "metrics"),
     "Late data and decisions": ("late", "rebuild", "override", "rollback"),
-    "Questions and checks": ("explain", "verify", "reconcile", "lag-impact", "summarise", "maintain"),
+    "Questions and checks": ("explain", "verify", "reconcile", "canary", "lag-impact", "summarise", "maintain"),
     "For trainers": ("snapshot", "snapshots", "export", "card"),
     "Pipeline files": ("pipeline", "scenario"),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from windrow.cli.show import PUBLICATION, AsJson, console, print_json, print_table
@@ -118,8 +118,19 @@ def publications_(pipeline: PipelineName, json: AsJson = False) -> None:
 def _print_register(ctx: Context, register: list[dict[str, Any]]) -> None:
     standing = {row["number"] for row in publications.standing(register).values()}
     rows = [{**row, "stands": "yes" if row["number"] in standing else "replaced"} for row in register]
-    print_table(rows, (*PUBLICATION, "published_at", "stands", "why"))
+    probed = any(row["canary_pairs"] is not None for row in rows)
+    rows = [{**row, "canaries": _canaries(row)} for row in rows]
+    print_table(rows, (*PUBLICATION, *(["canaries"] if probed else []), "published_at", "stands", "why"))
     console.print(f"training table: {ctx.home.table(Table.TRAINING)}")
+
+
+def _canaries(row: dict[str, Any]) -> str:
+    """Return how many pairs of canaries were found, and how long the slowest took to land: `29 of 30, 41s`."""
+    if not row["canary_pairs"]:
+        return ""
+    delay = row["canary_delay_s"]
+    slowest = "" if delay is None else f", {shown_duration(timedelta(seconds=delay))}"
+    return f"{row['canary_matched']} of {row['canary_pairs']}{slowest}"
 
 
 def _print_unpublished(ctx: Context, register: list[dict[str, Any]]) -> None:

@@ -12,14 +12,12 @@ from datetime import timedelta
 from itertools import chain
 
 from windrow.columns import ARRIVED_AT, AUDIT, ELEMENT_TYPES, INTERVAL, LABEL_TYPES, ORDER_TYPES, TRAINING_TYPES
+from windrow.config import canary
 from windrow.config.column_types import ColumnType, parse_type, reason_not_a_key
-from windrow.config.problems import Location, near_miss
-from windrow.config.streams import PipelineFields, Stream
+from windrow.config.problems import Finding, Location, near_miss
+from windrow.config.streams import PipelineFields, Stream, located
 from windrow.semantics.intervals import grid_around, is_length, nearest_lengths, on_grid
 from windrow.text import counted, duration_text, short, short_instant_text
-
-Finding = tuple[Location, str]
-"""Location, and a message: what is wrong; what would be right."""
 
 SHORTEST = timedelta(seconds=1)
 """No interval is shorter."""
@@ -41,15 +39,9 @@ def findings(pipeline: PipelineFields) -> list[Finding]:
         _shared_topics_agree,
         _expressions_read,
         _described_columns_are_there,
+        canary.findings,
     )
     return list(chain.from_iterable(check(pipeline) for check in checks))
-
-
-def located(pipeline: PipelineFields) -> Iterator[tuple[Location, Stream]]:
-    """The streams of a pipeline with their locations in the file, the left one first."""
-    yield ("left",), pipeline.left
-    for position, stream in enumerate(pipeline.right):
-        yield ("right", position), stream
 
 
 def _interval_divides_the_day(pipeline: PipelineFields) -> Iterator[Finding]:

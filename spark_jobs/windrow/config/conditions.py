@@ -10,7 +10,7 @@ Supported are comparisons of a column with values of its own kind (text, number,
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -70,6 +70,27 @@ def columns_in(text: str) -> set[str]:
         return {column.name.lower() for column in sqlglot.parse_one(text, read="spark").find_all(exp.Column)}
     except (SqlglotError, RecursionError):
         return set()
+
+
+def constants_in(text: str) -> tuple[str | int | float, ...]:
+    """Texts and numbers that a condition compares with, each once; empty if it cannot be parsed.
+
+    >>> constants_in("action in ('click', 'like') and price > 2.5")
+    ('click', 'like', 2.5)
+    """
+    try:
+        found = [node.this if node.is_string else _plain(node.this) for node in _literals(text)]
+    except (SqlglotError, RecursionError, ValueError):
+        return ()
+    return tuple(dict.fromkeys(found))
+
+
+def _literals(text: str) -> Iterator[Any]:
+    return sqlglot.parse_one(text, read="spark").find_all(exp.Literal, bfs=False)
+
+
+def _plain(text: str) -> int | float:
+    return int(text) if text.isdigit() else float(text)
 
 
 def _value(node: Any, columns: Mapping[str, tuple[str, str]]) -> _Value:

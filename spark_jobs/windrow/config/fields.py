@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from windrow import text
 from windrow.config.column_types import parse_type
 from windrow.semantics.intervals import DAY
+from windrow.semantics.match import KeyRange
 
 LONGEST_NAME = 64
 LONGEST_PROSE = 2_000
@@ -96,6 +97,26 @@ def _one_or_many(value: object) -> object:
     return (value,) if isinstance(value, str) else value
 
 
+def _key_range(value: object) -> KeyRange:
+    if isinstance(value, str):
+        if not value:
+            raise ValueError("is empty; write the text with which the keys of canaries begin")
+        return value
+    if not isinstance(value, list | tuple) or len(value) != 2:
+        raise ValueError(
+            "must be the first and the last value, such as [9000000000, 9000000999], or a beginning of text"
+        )
+    try:
+        first, last = (int(str(one)) for one in value)
+    except ValueError:
+        raise ValueError(
+            f"[{value[0]}, {value[1]}] are not two whole numbers; a key of text takes a beginning"
+        ) from None
+    if first > last:
+        raise ValueError(f"[{first}, {last}] is empty; write the least value first")
+    return first, last
+
+
 def _once(values: tuple[str, ...]) -> tuple[str, ...]:
     if len(set(values)) < len(values):
         raise ValueError("names a topic twice; remove one")
@@ -133,6 +154,7 @@ Topics = Annotated[
     Field(min_length=1, max_length=100),
 ]
 Prose = Annotated[str, AfterValidator(_prose)]
+KeyRangeField = Annotated[Any, AfterValidator(_key_range)]
 Expression = Annotated[str, AfterValidator(str.strip)]
 Format = Annotated[Literal["json"], BeforeValidator(_format)]
 Schedule = Annotated[Duration, AfterValidator(_schedule)]

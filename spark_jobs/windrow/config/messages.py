@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from windrow.config.problems import Location, Problem, near_miss
-from windrow.config.streams import Describe, Idle, LeftStream, PipelineFields, RightStream, Window
+from windrow.config.streams import Canary, Describe, Idle, LeftStream, PipelineFields, RightStream, Window
 from windrow.config.yaml_file import Document
 from windrow.text import short
 
@@ -35,10 +35,14 @@ _EXAMPLES = {
     "after": "after: 30m",
     "idle": "idle: {mode: caught_up, after: 5m}",
     "describe": "describe: {row: one item that was shown, columns: {user_id: who saw it}}",
+    "canary": "canary: {keys: {user_id: [9000000000, 9000000999]}, every: 1m, delays: [1s, 10m]}",
+    "keys": "keys: {user_id: [9000000000, 9000000999]}",
+    "delays": "delays: [1s, 10m]",
     "labels": 'labels: {clicked: "size(clicks) > 0"}',
 }
 _MODELS: dict[tuple[str, ...], Any] = {
     (): PipelineFields,
+    ("canary",): Canary,
     ("describe",): Describe,
     ("left",): LeftStream,
     ("right",): RightStream,

@@ -13,14 +13,15 @@ from typing import Self
 
 from pydantic import model_validator
 
-from windrow.config import checks
+from windrow.config import canary, checks
 from windrow.config.problems import Inconsistent
 from windrow.config.streams import PipelineFields, Stream
 from windrow.semantics.intervals import micros
+from windrow.semantics.match import Mark
 
 _WITHOUT_MEANING = {
     *("land_every", "catch_up", "max_labels_per_key"),
-    *("expectations", "describe", "license", "owner"),
+    *("expectations", "describe", "license", "owner", "canary"),
 }
 
 
@@ -48,6 +49,10 @@ class Pipeline(PipelineFields):
     def before(self) -> timedelta:
         """The largest `before` of the right streams: how far back right rows are read."""
         return max(stream.window.before for stream in self.right)
+
+    def mark_of(self, stream: Stream) -> Mark | None:
+        """Which records of a stream are canaries; None: none is (rule 23)."""
+        return canary.mark_of(self, stream)
 
     def streams_of(self, topic: str) -> tuple[Stream, ...]:
         """The streams that read a topic."""
@@ -81,10 +86,13 @@ class Pipeline(PipelineFields):
 
         These make no difference: how often and how much at once a run works (`land_every`, `catch_up`), what a join
         refuses (`max_labels_per_key`), the suite that judges (`expectations`), words for people (`describe`, `license`,
-        `owner`), whether a compacted topic is accepted (`compacted`: landing records the gaps), the order in which
-        streams, columns and topics are written, and spellings (`90s`, `1m30s`).
+        `owner`), when canaries are sent (all of `canary` but its `keys`), whether a compacted topic is accepted
+        (`compacted`: landing records the gaps), the order in which streams, columns and topics are written, and
+        spellings (`90s`, `1m30s`).
         """
         meaning = self.model_dump(exclude=_WITHOUT_MEANING)
+        if self.canary:
+            meaning["canary"] = self.canary.keys
         for stream in (meaning["left"], *meaning["right"]):
             del stream["compacted"]
             stream["topics"] = sorted(stream["topics"])

@@ -15,6 +15,9 @@ from windrow.outcomes import BadInput
 Location = tuple[str | int, ...]
 """Where in the file: the keys and list positions from the top, such as `('right', 0, 'window')`."""
 
+Finding = tuple[Location, str]
+"""Location, and a message: what is wrong; what would be right."""
+
 
 @dataclass(frozen=True)
 class Problem:

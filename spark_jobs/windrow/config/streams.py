@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
@@ -20,11 +21,13 @@ from windrow.config.fields import (
     Expression,
     Format,
     Instant,
+    KeyRangeField,
     Name,
     Prose,
     Schedule,
     Topics,
 )
+from windrow.config.problems import Location
 from windrow.semantics.clock import IdlePolicy
 
 
@@ -105,6 +108,20 @@ class Describe(Frozen):
     columns: Annotated[dict[str, Prose], Field(max_length=2_000)] = {}
 
 
+class Canary(Frozen):
+    """Pairs of a left row and a label that test the whole way to the training table (rule 23).
+
+    Args:
+        keys: key column of the left stream → values that only canaries have.
+        every: how often Airflow sends a pair; None: it sends none.
+        delays: how long after its left row each label of a pair is sent.
+    """
+
+    keys: Annotated[dict[ColumnName, KeyRangeField], Field(min_length=1, max_length=16)]
+    every: Schedule | None = None
+    delays: Annotated[tuple[Duration, ...], Field(min_length=1, max_length=16)] = (timedelta(seconds=1),)
+
+
 class PipelineFields(Frozen):
     """Every field of a pipeline file, each valid by itself; `Pipeline` adds the check that they fit together."""
 
@@ -117,6 +134,7 @@ class PipelineFields(Frozen):
     idle: Idle = Idle()
     max_skew: Duration = timedelta(minutes=10)
     labels: Annotated[dict[ColumnName, Expression], Field(max_length=200)] = {}
+    canary: Canary | None = None
     describe: Describe | None = None
     license: Prose | None = None
     owner: Prose | None = None
@@ -135,3 +153,10 @@ class PipelineFields(Frozen):
     def label_streams(self) -> tuple[RightStream, ...]:
         """The right streams that decide the label state."""
         return tuple(stream for stream in self.right if stream.role == "label")
+
+
+def located(pipeline: PipelineFields) -> Iterator[tuple[Location, Stream]]:
+    """The streams of a pipeline with their locations in the file, the left one first."""
+    yield ("left",), pipeline.left
+    for position, stream in enumerate(pipeline.right):
+        yield ("right", position), stream

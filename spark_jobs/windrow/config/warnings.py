@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from windrow.config.checks import Finding, located
-from windrow.config.streams import PipelineFields
+from windrow.config.problems import Finding
+from windrow.config.streams import PipelineFields, located
 
 READS_WORTH_KNOWING = 20
 """More reads of each label than this are worth a warning."""

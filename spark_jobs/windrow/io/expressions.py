@@ -22,9 +22,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from windrow.config import Pipeline, PipelineInvalid, Problem
-from windrow.config.checks import Finding, expressions_of
+from windrow.config.checks import expressions_of
 from windrow.config.column_types import ColumnType, parse_type
-from windrow.config.problems import field_text
+from windrow.config.problems import Finding, field_text
 from windrow.config.sql import CLOCK_TEXT
 from windrow.io.delta.session import schema_of
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 
 MODULES = {
+    "canary": "canary",
     "card": "upkeep.card",
     "check": "check",
     "join": "join",

@@ -25,7 +25,7 @@ from windrow.io.column_changes import require_fitting, require_unchanged
 from windrow.io.delta import crash_points
 from windrow.io.delta.locks import held
 from windrow.io.expressions import require_sound
-from windrow.io.registers import measures, publications
+from windrow.io.registers import canaries, measures, publications
 from windrow.io.registers.clocks import Observation
 from windrow.io.training import candidates, inputs, unread
 from windrow.jobs.options import OptionalIntervalStart, PipelineName, RunKey
@@ -102,8 +102,9 @@ def _join(ctx: Context, plans: tuple[Plan, ...], clock: Observation, numbers: Ma
             nulls = candidates.null_counts(home, plans)
             unread_rows = unread.of_intervals(spark, home, plans)
             landing = landing_measures(clock.rows)
+            sent = canaries.between(spark, home, plans[0].interval.start, plans[-1].interval.end)
             # compute
-            counts = measured(pipeline, plans, read, written, nulls, landing, unread_rows)
+            counts = measured(pipeline, plans, read, written, nulls, landing, unread_rows, sent)
             # write
             measures.record(home, counts)
         inputs.release(read)
@@ -118,6 +119,7 @@ def measured(
     nulls: Mapping[str, Mapping[str, int]],
     landing: Mapping[str, float | None],
     unread_rows: DataFrame | None = None,
+    acknowledged: DataFrame | None = None,
 ) -> list[dict[str, Any]]:
     """Return rows of `measures` about candidates.
 
@@ -126,8 +128,9 @@ def measured(
         nulls: by plan id, nulls of left columns that are known without counting.
         landing: measures of the landing balance.
         unread_rows: records of the intervals that could not be read; None without any.
+        acknowledged: canaries that were sent; None without any.
     """
-    counts = candidates.collect(aggregates(pipeline, plans, read, written, nulls, unread_rows))
+    counts = candidates.collect(aggregates(pipeline, plans, read, written, nulls, unread_rows, acknowledged))
     differences = schema_differences(types_of(written), pipeline)
     return measure_rows(pipeline, plans, counts, nulls, {"schema_differences": differences, **landing})
 

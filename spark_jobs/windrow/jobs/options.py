@@ -75,6 +75,27 @@ LandEvery = Annotated[
         help=f"How often, with --for; default: {duration_text(EVERY)}.",
     ),
 ]
+# canary
+CanaryFor = Annotated[
+    timedelta | None,
+    typer.Option(
+        "--for",
+        parser=duration,
+        metavar=LENGTH,
+        show_default=False,
+        help="Keep sending this long; without it, the job looks once and the command goes on until it is stopped.",
+    ),
+]
+CanaryEvery = Annotated[
+    timedelta | None,
+    typer.Option(
+        parser=longer_than_zero,
+        metavar=LENGTH,
+        show_default=False,
+        help="How often a pair is sent; default: `every` of the pipeline file, else 1m.",
+    ),
+]
+
 AcceptGap = Annotated[
     list[str] | None,
     typer.Option(

@@ -36,6 +36,7 @@ from windrow.semantics.balance import Balance, BalanceBroken
 from windrow.semantics.judgement import may_publish
 from windrow.semantics.plan import Plan
 from windrow.semantics.publication import Superseded, foreseen_numbers, refuse_superseded
+from windrow.transforms.numbers import canary_columns
 from windrow.transforms.training import training_rows
 
 AT_ONCE = 100
@@ -127,6 +128,7 @@ def _register_columns(
             "left_duplicate": balance.left.duplicate,
             "left_unpaired": balance.left.unpaired,
             **{name: int(numbers[plan.id][name] or 0) for name in ("positive", "negative", "unknown")},
+            **canary_columns(numbers[plan.id]),
             "balance": balance.to_json(),
             "verdict": "overridden" if override else judgements.verdict(judgement, is_empty=not balance.left.emitted),
             "overridden_by": who,

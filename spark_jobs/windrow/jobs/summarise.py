@@ -92,6 +92,7 @@ def figures(records: Records) -> dict[datetime, Figures]:
             published=row["rows"],
             duplicate=row["left_duplicate"],
             unpaired=row["left_unpaired"],
+            canary=row.get("left_canary") or 0,
             positive=row["positive"],
             negative=row["negative"],
             unknown=row["unknown"],

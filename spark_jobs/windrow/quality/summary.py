@@ -33,6 +33,7 @@ class Figures:
     published: int = 0
     duplicate: int = 0
     unpaired: int = 0
+    canary: int = 0
     positive: int = 0
     negative: int = 0
     unknown: int = 0
@@ -72,7 +73,7 @@ class Figures:
     @property
     def unaccounted(self) -> int:
         """Served rows neither published nor explained; the balance is broken if it is not 0."""
-        return self.served - self.published - self.duplicate - self.unpaired
+        return self.served - self.published - self.duplicate - self.unpaired - self.canary
 
 
 Rate = Callable[[Figures], float | None]
@@ -86,8 +87,8 @@ TRENDS: tuple[tuple[str, str, Rate], ...] = (
 """Name, meaning and rate of each pair of plots."""
 
 _COUNTS = (
-    "served", "published", "duplicate", "unpaired", "unaccounted", "positive", "negative", "unknown", "late", "flips",
-    "overridden", "empty", "blocked",
+    "served", "published", "duplicate", "unpaired", "canary", "unaccounted", "positive", "negative", "unknown", "late",
+    "flips", "overridden", "empty", "blocked",
 )  # fmt: skip
 _RATES = ("label_rate", "null_rate_max")
 _WIDTH, _HEIGHT, _EDGE = 480, 120, 8

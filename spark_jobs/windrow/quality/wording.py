@@ -39,6 +39,8 @@ def failure(metric: str, observed: float | None, kwargs: Mapping[str, Any], type
     >>> rates = {"quarantine_rate.feed.clicks": 0.023}
     >>> failure("quarantine_least.feed.clicks", 0.014, {"max_value": 0.01}, between, rates)
     'quarantine feed.clicks 2.3 % > 1 %'
+    >>> failure("canary_recall.clicks", 0.95, {"min_value": 1}, between, {})
+    'canary recall of clicks 95 % < 100 %'
     >>> failure("rows_outside_interval", 3.0, {"min_value": 0, "max_value": 0}, between, {})
     'rows_outside_interval 3, not 0'
     """
@@ -89,7 +91,7 @@ def _share(kind: str, name: str, observed: float, measures: Numbers) -> tuple[st
         return f"quarantine {name}", observed if rate is None else rate
     if kind == "null_rate_max":
         return f"null rate of {_columns(observed, measures)}", observed
-    if kind.endswith("_rate"):
+    if kind.endswith(("_rate", "_recall")):
         return kind.replace("_", " ") + (f" of {name}" if name else ""), observed
     return None
 

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from windrow.scenarios.notation import own_column
 from windrow.scenarios.scenario import Scenario
+from windrow.semantics.match import KeyRange
 from windrow.semantics.paper.landings import PartitionId, Rules, Sent
 from windrow.semantics.records import Left, Right
 from windrow.text import duration_text, instant_text
@@ -52,6 +53,7 @@ def pipeline_file(rules: Rules, name: str, topic: str = "{topic}") -> str:
         else f"{{mode: caught_up, after: {duration_text(rules.idle.after)}}}"
     )
     right = [line for stream in spec.right for line in _right(stream, rules, topic)]
+    canary = f"canary: {{keys: {{{', '.join(map(_range, spec.left.canary.ranges))}}}}}" if spec.left.canary else ""
     seen = " or ".join(f"size({stream.name}) > 0" for stream in spec.labels)
     lines = [
         f"name: {name}",
@@ -64,10 +66,15 @@ def pipeline_file(rules: Rules, name: str, topic: str = "{topic}") -> str:
         f"grace: {duration_text(spec.grace)}",
         f"idle: {idle}",
         f"max_skew: {duration_text(spec.max_skew)}",
+        canary,
         f'labels: {{seen: "{seen}"}}' if seen else "",
         "expectations: training_rows",
     ]
     return "\n".join(line for line in lines if line) + "\n"
+
+
+def _range(item: tuple[str, KeyRange]) -> str:
+    return f"{item[0]}: {json.dumps(item[1])}"
 
 
 def _right(stream: Right, rules: Rules, topic: str) -> Iterator[str]:

@@ -10,6 +10,7 @@ rules:                         defaults are those of the worked vectors
   idle: wait                   or a number: a caught-up partition follows the host's clock after so long
   max_skew: 1000000000
   key: [key]
+  canary: c                    a record whose first key column begins with this is a canary; default: none is
   left: {name: served, partitions: 1, out_of_orderness: 0, event_id: no}
   right:                       default: one label stream called labels
     - {name: labels, topic: labels, role: label, before: 0, after: 100, join: left, take: all,

@@ -15,7 +15,7 @@ from windrow.semantics.intervals import interval_of, intervals_between
 from windrow.semantics.landing.host_clock import ClockWentBack
 from windrow.semantics.paper.landings import Sent
 from windrow.semantics.paper.model import Model, NotClosed, Outdated
-from windrow.semantics.records import Left, Record, Right, unreadable_for
+from windrow.semantics.records import Left, Record, Right, is_canary, unreadable_for
 from windrow.semantics.reference import landed_once, side_of
 
 REFUSALS: Mapping[type[Exception], str] = {
@@ -170,6 +170,7 @@ class Rehearsal:
             for r in sorted((r for r in landed if r.event_at is not None), key=lambda r: r.order)
             if r.row_id.topic in spec.left.topics
             and unreadable_for(r, spec.left) is None
+            and not is_canary(r, spec.left)
             and r.order[0] >= spec.start
             and interval_of(r.order[0], spec.start, spec.interval) not in self.model.standing
         )
@@ -188,12 +189,13 @@ class Rehearsal:
             "emitted": sum(j.balance.left.emitted for j in standing),
             "duplicate": sum(j.balance.left.duplicate for j in standing),
             "unpaired": sum(j.balance.left.unpaired for j in standing),
+            "canary": sum(j.balance.left.canary for j in standing),
         }
         spec = self.scenario.rules.spec
         counted["conflict"] = sum(j.conflict[spec.left.name] for j in standing)
         for right in spec.right:
             sides = [j.balance.right[right.name] for j in standing]
-            for name in ("read", "matched", "unmatched", "duplicate", "filtered"):
+            for name in ("read", "matched", "unmatched", "duplicate", "filtered", "canary"):
                 counted[f"{right.name}.{name}"] = sum(getattr(side, name) for side in sides)
             counted[f"{right.name}.not_taken"] = sum(j.not_taken[right.name] for j in standing)
             counted[f"{right.name}.conflict"] = sum(j.conflict[right.name] for j in standing)

@@ -13,10 +13,11 @@ from windrow.scenarios.notation import COLUMNS, Times, own_column
 from windrow.scenarios.scenario import Streams, Where
 from windrow.semantics.clock import IdlePolicy
 from windrow.semantics.intervals import is_length, on_grid
+from windrow.semantics.match import Mark
 from windrow.semantics.paper.landings import Rules
 from windrow.semantics.records import JoinSpec, Left, Right
 
-RULES = ("interval", "grace", "idle", "max_skew", "key", "left", "right")
+RULES = ("interval", "grace", "idle", "max_skew", "key", "canary", "left", "right")
 SIDE = ("name", "topic", "partitions", "out_of_orderness", "event_id", "where", "stamps", "compacted")
 RIGHT = (*SIDE, "role", "before", "after", "join", "take", "silence")
 CHOICES: Mapping[str, tuple[str, ...]] = {
@@ -54,7 +55,8 @@ class RulesReader(Fields):
         left_tree = self.mapping(tree.get("left"), (*here, "left"))
         self.known(left_tree, SIDE, (*here, "left"))
         topics = TopicSettings({}, {}, set(), set())
-        left = Left(**self.side(left_tree, (*here, "left"), "served", key, topics))
+        mark = Mark(((key[0], str(tree["canary"])),)) if tree.get("canary") else None
+        left = Left(**self.side(left_tree, (*here, "left"), "served", key, topics), canary=mark)
         rights = []
         for n, item in enumerate(self.sequence(tree.get("right") or [{}], (*here, "right"))):
             at = (*here, "right", n)
@@ -63,6 +65,7 @@ class RulesReader(Fields):
             rights.append(
                 Right(
                     **self.side(one, at, "labels", key, topics),
+                    canary=mark,
                     before=self.length(one, "before", at, "0"),
                     after=self.length(one, "after", at, "100"),
                     **{name: self.one_of(one, name, at, choices) for name, choices in CHOICES.items()},

@@ -1,8 +1,8 @@
 """Balance: every count adds up to its input exactly, or nothing is published.
 
     landing, over all partitions   offsets read  =  landed  + quarantined + skipped   + unexplained
-    left, by interval              rows landed   =  emitted + duplicate   + unpaired
-    right, by interval and stream  labels read   =  matched + unmatched   + duplicate + filtered
+    left, by interval              rows landed   =  emitted + duplicate   + unpaired  + canary
+    right, by interval and stream  labels read   =  matched + unmatched   + duplicate + filtered + canary
 
 A right stream is read for the windows of the whole interval, `[start - before, end + after]`, both ends inside.
 A right row that is in no left row's window is `unmatched`. `matched` counts the right rows that match at least one
@@ -58,11 +58,12 @@ class LeftBalance:
     emitted: int
     duplicate: int = 0
     unpaired: int = 0
+    canary: int = 0
 
     @property
     def imbalance(self) -> int:
         """Rows landed that are not accounted for; 0 where the counts add up."""
-        return self.landed - self.emitted - self.duplicate - self.unpaired
+        return self.landed - self.emitted - self.duplicate - self.unpaired - self.canary
 
 
 @dataclass(frozen=True)
@@ -74,11 +75,12 @@ class RightBalance:
     unmatched: int = 0
     duplicate: int = 0
     filtered: int = 0
+    canary: int = 0
 
     @property
     def imbalance(self) -> int:
         """Rows read that are not accounted for; 0 where the counts add up."""
-        return self.read - self.matched - self.unmatched - self.duplicate - self.filtered
+        return self.read - self.matched - self.unmatched - self.duplicate - self.filtered - self.canary
 
 
 RIGHT_COUNTS = tuple(one.name for one in fields(RightBalance))
@@ -99,14 +101,14 @@ class Balance:
             side = self.left
             found.append(
                 f"left: landed {side.landed} != emitted {side.emitted} + duplicate {side.duplicate} "
-                f"+ unpaired {side.unpaired} ({side.imbalance:+d})"
+                f"+ unpaired {side.unpaired} + canary {side.canary} ({side.imbalance:+d})"
             )
         for name, side_of in self.right.items():
             if side_of.imbalance:
                 found.append(
                     f"{name}: read {side_of.read} != matched {side_of.matched} "
                     f"+ unmatched {side_of.unmatched} + duplicate {side_of.duplicate} "
-                    f"+ filtered {side_of.filtered} ({side_of.imbalance:+d})"
+                    f"+ filtered {side_of.filtered} + canary {side_of.canary} ({side_of.imbalance:+d})"
                 )
         found += [f"negative count in {name}" for name in self._negative()]
         return tuple(found)
@@ -130,6 +132,7 @@ class Balance:
             "left_landed": self.left.landed,
             "left_duplicate": self.left.duplicate,
             "left_unpaired": self.left.unpaired,
+            "left_canary": self.left.canary,
             "left_imbalance": self.left.imbalance,
         }
         for name, side in self.right.items():
@@ -140,14 +143,17 @@ class Balance:
 
     @classmethod
     def from_measures(cls, measures: Mapping[str, float | None], streams: Iterable[str]) -> Balance:
-        """Return the balance that a candidate's measures state.
+        """Return the balance that a candidate's measures state; those of an earlier version count no canaries.
 
         Raises:
             BalanceBroken: a count is absent or not a whole number.
         """
 
+        streams = tuple(streams)
+        without = {"left_canary", *(f"{stream}.canary" for stream in streams)}
+
         def count(name: str) -> int:
-            value = measures.get(name)
+            value = measures.get(name, 0 if name in without else None)
             if value is None or value != int(value):
                 raise BalanceBroken(f"the candidate does not state `{name}` as a whole number, but {value!r}")
             return int(value)
@@ -157,6 +163,7 @@ class Balance:
             emitted=count("rows"),
             duplicate=count("left_duplicate"),
             unpaired=count("left_unpaired"),
+            canary=count("left_canary"),
         )
         right = {s: RightBalance(**{c: count(f"{s}.{c}") for c in RIGHT_COUNTS}) for s in streams}
         return cls(left, right)

@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 from windrow.semantics.intervals import Interval, interval_of, utc
 from windrow.semantics.match import key_of
-from windrow.semantics.records import JoinSpec, Left, Record, Right, RowId, event_of, unreadable_for
+from windrow.semantics.records import JoinSpec, Left, Record, Right, RowId, event_of, is_canary, unreadable_for
 from windrow.semantics.reference import (
     JoinedRow,
     could_have_matched,
@@ -176,10 +176,14 @@ def verdicts(
 
 
 def _matches(left: Record, landed: list[Record], spec: JoinSpec, right: Right) -> tuple[Record, ...]:
-    """Every match of a left row in one stream, before `take`, whether or not the row itself is emitted."""
+    """Every match of a left row in one stream, before `take`, whether or not the row itself is emitted.
+
+    Those of a canary are canaries.
+    """
     if left.event_at is None:
         return ()
-    return matches_of(left, side_of(landed, right, lambda at: True).rows, spec.left, right)
+    side = side_of(landed, right, lambda at: True)
+    return matches_of(left, side.canaries if is_canary(left, spec.left) else side.rows, spec.left, right)
 
 
 def _verdict(left: Record, r: Record, right: Right, spec: JoinSpec, above: int) -> Verdict | None:

@@ -5,13 +5,13 @@ Nothing here reads a pipeline file, so that a test can build the rules by hand, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from windrow.semantics.intervals import utc
-from windrow.semantics.match import key_of
+from windrow.semantics.match import Mark, key_of
 
 Predicate = Callable[[Mapping[str, Any]], bool | None]
 """A `where` condition over a record's columns: True, False, or None (unknown, as in SQL).
@@ -69,7 +69,10 @@ class Record:
 
 @dataclass(frozen=True)
 class Left:
-    """The left stream: what was served. `columns`: those that it reads, None for all that a record has."""
+    """The left stream: what was served. `columns`: those that it reads, None for all that a record has.
+
+    `canary`: which of its records are canaries; None: none is (rule 23).
+    """
 
     name: str
     topics: tuple[str, ...]
@@ -77,11 +80,15 @@ class Left:
     event_id: str | None = None
     where: Predicate | None = None
     columns: frozenset[str] | None = None
+    canary: Mark | None = None
 
 
 @dataclass(frozen=True)
 class Right:
-    """A right stream. Its key columns are compared with the left's, position by position. `columns`: see `Left`."""
+    """A right stream. Its key columns are compared with the left's, position by position.
+
+    `columns`, `canary`: see `Left`.
+    """
 
     name: str
     topics: tuple[str, ...]
@@ -95,6 +102,7 @@ class Right:
     take: Literal["all", "first", "last"] = "all"
     silence: Literal["unknown", "negative"] = "unknown"
     columns: frozenset[str] | None = None
+    canary: Mark | None = None
 
 
 @dataclass(frozen=True)
@@ -143,9 +151,28 @@ class JoinSpec:
         return max((r.after for r in self.right), default=ZERO)
 
     @property
+    def streams(self) -> tuple[Left | Right, ...]:
+        """The left stream, then the right ones."""
+        return (self.left, *self.right)
+
+    @property
     def labels(self) -> tuple[Right, ...]:
         """The right streams that decide the label state."""
         return tuple(r for r in self.right if r.role == "label")
+
+
+def is_canary(record: Record, stream: Left | Right) -> bool:
+    """Whether a record that a stream can read is a canary to it (rule 23): its key alone decides."""
+    return stream.canary is not None and stream.canary.holds(record.values)
+
+
+def moves_no_clock(record: Record, streams: Iterable[Left | Right]) -> bool:
+    """Whether a landed record is no evidence of how far its topic has come (rules 7 and 23).
+
+    It is quarantined, or a canary to one of the streams that read its topic, whatever their `where`.
+    """
+    readers = (stream for stream in streams if record.row_id.topic in stream.topics)
+    return bool(record.quarantined) or any(is_canary(record, stream) for stream in readers)
 
 
 def event_of(

@@ -1,8 +1,8 @@
 """The reference join: the whole contract in plain loops. Slow, obvious; every engine must agree with it.
 
-    landed records ──▶ one per row id ──▶ where ──▶ one per event ──▶ left rows of the interval,
-      (batch <= pin)      (replayed)    (filtered)   (duplicate)      each with all its right rows:
-                                                                      one JoinedRow, in row order
+    landed records ──▶ one per row id ──▶ where ──▶ no canary ──▶ one per event ──▶ left rows of the interval,
+      (batch <= pin)      (replayed)    (filtered)   (canary)      (duplicate)      each with all its right rows:
+                                                                                    one JoinedRow, in row order
 
     a left row in time:      before        after          grace
                           |<-------●-------------------->|<----->|
@@ -33,7 +33,19 @@ from windrow.semantics.labels import (
     label_state,
 )
 from windrow.semantics.match import key_of, matches
-from windrow.semantics.records import Gap, JoinSpec, Left, Predicate, Record, Right, RowId, event_of, unreadable_for
+from windrow.semantics.records import (
+    Gap,
+    JoinSpec,
+    Left,
+    Predicate,
+    Record,
+    Right,
+    RowId,
+    event_of,
+    is_canary,
+    moves_no_clock,
+    unreadable_for,
+)
 
 
 @dataclass(frozen=True)
@@ -95,23 +107,32 @@ def reference_join(records: Iterable[Record], spec: JoinSpec, interval: Interval
 
 
 def event_clocks(
-    records: Iterable[Record], pins: Mapping[str, int], out_of_orderness: Mapping[str, timedelta]
+    records: Iterable[Record],
+    pins: Mapping[str, int],
+    out_of_orderness: Mapping[str, timedelta],
+    streams: Iterable[Left | Right] = (),
 ) -> dict[str, tuple[datetime | None, ...]]:
     """Event clocks at the pins: newest trusted event time of a partition, minus the out-of-orderness of its topic.
 
-    Quarantined records do not count. Of a topic that was re-created only the last epoch counts: the partitions of
-    earlier ones get no more events.
+    Quarantined records and canaries do not count. Of a topic that was re-created only the last epoch counts: the
+    partitions of earlier ones get no more events.
+
+    Args:
+        streams: say which records are canaries.
 
     Returns:
         By topic, a clock for every partition that has landed an event.
     """
     landed, _ = landed_once(records, pins)
+    streams = tuple(streams)
     epoch: dict[str, int] = {}
     for r in landed:
         epoch[r.row_id.topic] = max(r.row_id.epoch, epoch.get(r.row_id.topic, 0))
     newest: dict[tuple[str, int, int], datetime] = {}
     for r in landed:
-        if r.event_at is not None and not r.quarantined and r.row_id.epoch == epoch[r.row_id.topic]:
+        if moves_no_clock(r, streams):
+            continue
+        if r.event_at is not None and r.row_id.epoch == epoch[r.row_id.topic]:
             p = (r.row_id.topic, r.row_id.epoch, r.row_id.partition)
             newest[p] = max(newest.get(p, r.event_at), r.event_at)
     return {
@@ -124,8 +145,8 @@ def event_clocks(
 class Side:
     """A stream's rows in row order, one per event, and the counts of what was left out.
 
-    `conflict` counts duplicates whose payload differs from that of the row that is kept, and of rows with one event id
-    at several event times all but one.
+    `canaries` are in row order too; their events are not compared. `conflict` counts duplicates whose payload differs
+    from that of the row that is kept, and of rows with one event id at several event times all but one.
     """
 
     rows: tuple[Record, ...]
@@ -133,6 +154,7 @@ class Side:
     filtered: int
     duplicate: int
     conflict: int
+    canaries: tuple[Record, ...] = ()
 
 
 def landed_once(records: Iterable[Record], pins: Mapping[str, int]) -> tuple[list[Record], int]:
@@ -154,7 +176,7 @@ def standing_for(records: Sequence[Record]) -> list[Record]:
 
 
 def side_of(landed: list[Record], stream: Left | Right, is_read: Callable[[datetime], bool]) -> Side:
-    """The rows of a stream whose event time is read, after `where` and deduplication.
+    """The rows of a stream whose event time is read, after `where`, without canaries, and after deduplication.
 
     Two records are the same event where event id and event time are equal; without an event id each record is an
     event of its own. The smallest row id is kept.
@@ -167,7 +189,8 @@ def side_of(landed: list[Record], stream: Left | Right, is_read: Callable[[datet
         and (passes(r, stream.where) or r.event_at is not None)  # a filtered record may lack its event time
         and is_read(r.order[0])
     ]
-    kept = [r for r in read if passes(r, stream.where)]
+    chosen = [r for r in read if passes(r, stream.where)]
+    kept = [r for r in chosen if not is_canary(r, stream)]
     winners: dict[Any, Record] = {}
     conflict = 0
     for r in sorted(kept, key=lambda r: r.row_id):
@@ -177,7 +200,8 @@ def side_of(landed: list[Record], stream: Left | Right, is_read: Callable[[datet
     ids = [event[0] for event in winners if not isinstance(event, RowId)]  # one id at several times is a conflict
     conflict += len(ids) - len(set(ids))
     rows = tuple(sorted(winners.values(), key=lambda r: r.order))
-    return Side(rows, len(read), len(read) - len(kept), len(kept) - len(rows), conflict)
+    canaries = tuple(sorted((r for r in chosen if is_canary(r, stream)), key=lambda r: r.order))
+    return Side(rows, len(read), len(read) - len(chosen), len(kept) - len(rows), conflict, canaries)
 
 
 def _read_for(interval: Interval, right: Right) -> Callable[[datetime], bool]:
@@ -200,7 +224,13 @@ def matches_of(row: Record, rights: tuple[Record, ...], left: Left, right: Right
 
 def _balance(left: Side, rights: Mapping[str, Side], emitted: int, matched: Mapping[str, set[RowId]]) -> Balance:
     return Balance(
-        LeftBalance(len(left.rows) + left.duplicate, emitted, left.duplicate, len(left.rows) - emitted),
+        LeftBalance(
+            landed=len(left.rows) + left.duplicate + len(left.canaries),
+            emitted=emitted,
+            duplicate=left.duplicate,
+            unpaired=len(left.rows) - emitted,
+            canary=len(left.canaries),
+        ),
         {
             name: RightBalance(
                 side.read,
@@ -208,6 +238,7 @@ def _balance(left: Side, rights: Mapping[str, Side], emitted: int, matched: Mapp
                 len(side.rows) - len(matched[name]),
                 side.duplicate,
                 side.filtered,
+                len(side.canaries),
             )
             for name, side in rights.items()
         },

@@ -76,7 +76,7 @@ def join(
         interval_of(F.col(EVENT_TIME), pipeline.interval).alias(INTERVAL),
     )
     for stream in pipeline.right:
-        rows = _with_matches(rows, rights[stream.name], doubtful.get(stream.name), stream, pipeline)
+        rows = with_matches(rows, rights[stream.name], doubtful.get(stream.name), stream, pipeline)
     rows = with_state(rows, pipeline, facts)
     for stream in pipeline.right:
         rows = _taken(rows, stream)
@@ -179,10 +179,16 @@ def interval_of(at: Column, length: timedelta) -> Column:
     return F.timestamp_micros(micros - F.pmod(micros, step))
 
 
-def _with_matches(
+def with_matches(
     rows: DataFrame, right: DataFrame, doubts: DataFrame | None, stream: RightStream, pipeline: Pipeline
 ) -> DataFrame:
-    """Add the stream's matches as an array in row order, and `_doubt_<stream>`."""
+    """Add the stream's matches as an array in row order, and `_doubt_<stream>`.
+
+    Args:
+        rows: with the key of the left stream and `_event_time`.
+        right: kept rows of the stream.
+        doubts: its quarantined rows whose key could be read; None without any.
+    """
     keys = {f"_key_{i}": name for i, name in enumerate(stream.key)}
     # an array of structs sorts by its fields from the left, so sorting by ELEMENT_META is row order
     element = F.struct(*ELEMENT_META, *stream.columns)

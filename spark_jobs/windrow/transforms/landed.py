@@ -20,7 +20,7 @@ from windrow.semantics.landing.replaced import LastRecord
 from windrow.semantics.landing.undelivered import Neighbours
 from windrow.transforms.conditions import any_of
 from windrow.transforms.expressions import value_of
-from windrow.transforms.streams import is_unreadable
+from windrow.transforms.streams import is_canary, is_unreadable
 
 
 def count_by_partition(rows: DataFrame, pipeline: Pipeline, topic: str) -> DataFrame:
@@ -34,11 +34,11 @@ def count_by_partition(rows: DataFrame, pipeline: Pipeline, topic: str) -> DataF
     Returns:
         One row per partition, for `counts_of`.
     """
-    good = F.col(QUARANTINED).isNull()
-    ends_gap = _ends_gap()
+    good, clocked = F.col(QUARANTINED).isNull(), _moves_the_clock(pipeline, topic)
+    ends_gap = clocked & F.col(RECORD_AT).isNotNull()
     served = F.lit(False)
     if topic in pipeline.left.topics:  # a right topic may lack the columns of the left stream's `where`
-        served = good & ~is_unreadable(pipeline.left)
+        served = good & ~is_unreadable(pipeline.left) & ~is_canary(pipeline.mark_of(pipeline.left))
         if pipeline.left.where:
             served = served & value_of(pipeline.left.where)
     return rows.groupBy(PARTITION).agg(
@@ -46,12 +46,18 @@ def count_by_partition(rows: DataFrame, pipeline: Pipeline, topic: str) -> DataF
         F.count_if(~good).alias("quarantined"),
         F.count_if(good & any_of(is_unreadable(stream) for stream in pipeline.streams_of(topic))).alias("unreadable"),
         F.count_if(served & (F.col(EVENT_TIME) < F.lit(pipeline.start))).alias("before_start"),
-        F.unix_micros(F.max(F.when(good, F.col(EVENT_TIME)))).alias("newest_us"),
+        F.unix_micros(F.max(F.when(clocked, F.col(EVENT_TIME)))).alias("newest_us"),
         F.unix_micros(F.min_by(EVENT_TIME, F.when(ends_gap, F.col(OFFSET)))).alias("first_us"),
         F.unix_micros(F.min_by(RECORD_AT, F.when(ends_gap, F.col(OFFSET)))).alias("first_record_us"),
         F.max(OFFSET).alias("last_offset"),
         F.unix_micros(F.max_by(RECORD_AT, OFFSET)).alias("last_record_us"),
     )
+
+
+def _moves_the_clock(pipeline: Pipeline, topic: str) -> Column:
+    """Whether a row's event time is evidence of how far its topic has come: a good row, and no canary (rule 23)."""
+    is_probe = any_of(is_canary(pipeline.mark_of(stream)) for stream in pipeline.streams_of(topic))
+    return F.col(QUARANTINED).isNull() & F.col(EVENT_TIME).isNotNull() & ~is_probe
 
 
 def counts_of(rows: Iterable[Row]) -> dict[int, Counts]:
@@ -106,8 +112,8 @@ def ranges_of(rows: Iterable[Row]) -> dict[int, list[Offsets]]:
     return ranges
 
 
-def around_gaps(rows: DataFrame, gaps: Mapping[int, Sequence[Offsets]]) -> DataFrame:
-    """Find the event times of the good rows around gaps within a batch.
+def around_gaps(rows: DataFrame, gaps: Mapping[int, Sequence[Offsets]], pipeline: Pipeline, topic: str) -> DataFrame:
+    """Find the event times of the rows around gaps within a batch that move the clock.
 
     Args:
         rows: landing rows of the batch.
@@ -118,7 +124,8 @@ def around_gaps(rows: DataFrame, gaps: Mapping[int, Sequence[Offsets]]) -> DataF
     """
     ranges = [(partition, start, until) for partition, found in gaps.items() for start, until in found]
     wanted = F.broadcast(rows.sparkSession.createDataFrame(ranges, "partition int, start bigint, until bigint"))
-    good = rows.where(_ends_gap()).select(PARTITION, OFFSET, EVENT_TIME, RECORD_AT)
+    good = rows.where(_moves_the_clock(pipeline, topic) & F.col(RECORD_AT).isNotNull())
+    good = good.select(PARTITION, OFFSET, EVENT_TIME, RECORD_AT)
     near = good.join(wanted, good[PARTITION] == wanted["partition"])
     is_behind = F.col(OFFSET) >= F.col("until")
     return near.groupBy("partition", "start", "until").agg(
@@ -141,11 +148,6 @@ def neighbours_of(rows: Iterable[Row], gaps: Mapping[int, Sequence[Offsets]]) ->
         )
         for row in rows
     }
-
-
-def _ends_gap() -> Column:
-    """Whether a row can end a gap in front of it: it is good, and has an event time and a timestamp."""
-    return F.col(QUARANTINED).isNull() & F.col(EVENT_TIME).isNotNull() & F.col(RECORD_AT).isNotNull()
 
 
 def _instant(micros: int | None) -> datetime | None:

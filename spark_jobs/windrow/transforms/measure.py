@@ -23,6 +23,7 @@ from windrow.config import Pipeline, RightStream, Stream
 from windrow.semantics.intervals import MICROSECOND, micros
 from windrow.semantics.labels import DOUBTS, REASONS
 from windrow.semantics.plan import Plan
+from windrow.transforms.canary import pair_counts
 from windrow.transforms.conditions import any_of
 from windrow.transforms.join import interval_of
 from windrow.transforms.streams import Inputs, StreamRows, claims_of
@@ -36,6 +37,7 @@ def aggregates(
     written: DataFrame,
     nulls: Mapping[str, Mapping[str, int]],
     unread: DataFrame | None,
+    acknowledged: DataFrame | None,
 ) -> dict[str, DataFrame]:
     """Return every aggregate that the measures of a run's candidates need, by name.
 
@@ -43,11 +45,12 @@ def aggregates(
         written: the candidates, as read back.
         nulls: by plan id, nulls of left columns that are known; only the others are counted.
         unread: `_topic` and `_event_time` of the records of the intervals that could not be read; None without any.
+        acknowledged: canaries that were sent (`schemas.CANARIES`); None without any.
 
     Returns:
         `rows` and `repeated` have one row per plan; `duplicates`, `volume.<stream>`, `right.<stream>`,
-        `conflict.<stream>` and `unread` one row per interval. `duplicates` and `conflict` are absent where no event
-        id repeats, `unread` without such a record.
+        `conflict.<stream>`, `unread` and `canaries` one row per interval. `duplicates` and `conflict` are absent where
+        no event id repeats, `unread` and `canaries` without such a record.
     """
     uncounted = [name for name in pipeline.left.columns if any(name not in nulls.get(p.id, {}) for p in plans)]
     starts, length = [plan.interval.start for plan in plans], pipeline.interval
@@ -56,6 +59,8 @@ def aggregates(
         frames["duplicates"] = left_duplicates(read.left, length)
     if unread is not None:
         frames["unread"] = unread_counts(unread, length)
+    if acknowledged is not None and pipeline.canary and pipeline.label_streams:
+        frames["canaries"] = pair_counts(pipeline, acknowledged, read, length)
     for stream in pipeline.right:
         frames[f"right.{stream.name}"] = right_counts(read.rights[stream.name], written, stream, starts, length)
     for side in (read.left, *read.rights.values()):
@@ -140,7 +145,7 @@ def right_counts(
     intervals: Sequence[datetime],
     length: timedelta,
 ) -> DataFrame:
-    """One row per interval: `read`, `matched`, `unmatched`, `duplicate`, `filtered` of one right stream.
+    """One row per interval: `read`, `matched`, `unmatched`, `duplicate`, `filtered`, `canary` of one right stream.
 
     A right row counts in every interval whose windows can hold it. `matched` comes from the candidate alone, so a
     match that was never read shows as an imbalance.
@@ -153,7 +158,7 @@ def right_counts(
     every = stream.name if stream.take == "all" else f"_all_{stream.name}"
     seen = [
         _in_each(right.read, intervals, length, stream).select(
-            INTERVAL, *ROW_ID, F.lit("read").alias("_was"), "_filtered"
+            INTERVAL, *ROW_ID, F.lit("read").alias("_was"), "_filtered", "_canary"
         ),
         _in_each(right.duplicates, intervals, length, stream).select(
             INTERVAL, *ROW_ID, F.lit("duplicate").alias("_was")
@@ -164,12 +169,13 @@ def right_counts(
     ]
     rows = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), seen)
     # a right row counts once per interval, however often it was matched: a set bit stays one bit
-    is_a = {kind: F.col("_was") == kind for kind in ("read", "duplicate", "matched")} | {"filtered": F.col("_filtered")}
+    is_a = {kind: F.col("_was") == kind for kind in ("read", "duplicate", "matched")}
+    is_a |= {"filtered": F.col("_filtered"), "canary": F.col("_canary")}
     words = _by_word(rows, INTERVAL).agg(
         *[F.coalesce(F.bit_or(F.when(is_it, _bit())), F.lit(0)).alias(kind) for kind, is_it in is_a.items()]
     )
     # what is left of the read bits; a row in two of the other sets counts twice, and then the balance does not add up
-    used = F.col("matched").bitwiseOR(F.col("duplicate")).bitwiseOR(F.col("filtered"))
+    used = reduce(Column.bitwiseOR, [F.col(kind) for kind in is_a if kind != "read"])
     unmatched = F.col("read").bitwiseAND(F.bitwise_not(used))
     counted = {**{kind: F.col(kind) for kind in is_a}, "unmatched": unmatched}
     return words.groupBy(INTERVAL).agg(*[F.sum(F.bit_count(bits)).alias(kind) for kind, bits in counted.items()])

@@ -54,10 +54,11 @@ def _of_plan(pipeline: Pipeline, plan: Plan, counts: Counts, nulls: Mapping[str,
     read = {stream.name: _partitions(stream, start, counts) for stream in pipeline.streams}
     served = read[pipeline.left.name].values()
     left = LeftBalance(
-        landed=sum(one.selected for one in served),
+        landed=sum(one.selected + one.canary for one in served),
         emitted=rows.get("rows", 0),
         duplicate=count("duplicates", "left_duplicate"),
         unpaired=rows.get("left_unpaired", 0),
+        canary=sum(one.canary for one in served),
     )
     names = [stream.name for stream in pipeline.right]
     right = {name: RightBalance(**{c: count(f"right.{name}", c) for c in RIGHT_COUNTS}) for name in names}
@@ -70,14 +71,52 @@ def _of_plan(pipeline: Pipeline, plan: Plan, counts: Counts, nulls: Mapping[str,
         **{f"{name}.conflict": count(f"conflict.{name}", "conflict") for name in names},
         **_volumes(pipeline, read),
         **_quarantine(pipeline, read, counts.get("unread", {}).get(start, {}).get("topics", {})),
+        **_canaries(pipeline, counts.get("canaries", {}).get(start, {}).get("streams", {})),
+    }
+
+
+def _canaries(pipeline: Pipeline, pairs: Mapping[str, tuple[int, int, int | None]]) -> dict[str, float | None]:
+    """`canary_pairs`, `canary_matched`, `canary_recall`, `canary_delay_s` of each label stream; none without canaries.
+
+    Args:
+        pairs: label stream → pairs sent, pairs matched, and the longest delay in microseconds (None: no pair matched).
+    """
+    found: dict[str, float | None] = {}
+    for stream in pipeline.label_streams if pipeline.canary else ():
+        sent, matched, delay_us = pairs.get(stream.name, (0, 0, None))
+        found |= {
+            f"canary_pairs.{stream.name}": sent,
+            f"canary_matched.{stream.name}": matched,
+            f"canary_recall.{stream.name}": rate(matched, sent),
+            f"canary_delay_s.{stream.name}": None if delay_us is None else delay_us / 1_000_000,
+        }
+    return found
+
+
+def canary_columns(measures: Mapping[str, float | None]) -> dict[str, float | None]:
+    """Return the columns of the register about canaries, over all label streams; None for a pipeline without them."""
+
+    def of(name: str) -> list[float]:
+        return [value for key, value in measures.items() if key.partition(".")[0] == name and value is not None]
+
+    pairs = of("canary_pairs")
+    return {
+        "left_canary": int(measures.get("left_canary") or 0),
+        "canary_pairs": int(sum(pairs)) if pairs else None,
+        "canary_matched": int(sum(of("canary_matched"))) if pairs else None,
+        "canary_delay_s": max(of("canary_delay_s"), default=None),
     }
 
 
 class _Read(NamedTuple):
-    """Rows of a topic partition in an interval: those that a stream can read, and of these what `where` selects."""
+    """Rows of a topic partition in an interval: those that a stream can read, and of these what `where` selects.
+
+    Canaries are in neither.
+    """
 
     read: int
     selected: int
+    canary: int = 0
 
 
 def _partitions(stream: Stream, start: datetime, counts: Counts) -> dict[str, _Read]:

@@ -1,7 +1,7 @@
 """The rows that one stream contributes to a join: readable rows of a stretch of event time, each event once.
 
-landing rows ─▶ readable, in the stretch ─▶ `where` ─▶ least row id of each (event id, event time)
-                                                  filtered     duplicate
+landing rows ─▶ readable, in the stretch ─▶ `where` ─▶ no canary ─▶ least row id of each (event id, event time)
+                                            filtered     canary       duplicate
 
 Rows of the same event are found in two steps, so that payloads are not shuffled: a hash of the event id shows which
 ids can repeat at all (few do), and only rows with such a hash are compared by event id and event time.
@@ -18,18 +18,19 @@ from pyspark.sql import functions as F
 
 from windrow.columns import EVENT_TIME, QUARANTINED, ROW_ID, UNREADABLE_VALUES
 from windrow.config import RightStream, Stream
+from windrow.semantics.match import KeyRange, Mark
 from windrow.semantics.records import Gap
-from windrow.transforms.conditions import any_of
+from windrow.transforms.conditions import all_of, any_of
 from windrow.transforms.expressions import value_of
 
 
 @dataclass(frozen=True)
 class StreamRows:
-    """Rows of one stream: `read` consists of `kept`, `duplicates` and the filtered rows, without overlap."""
+    """Rows of one stream: `read` is `kept`, `duplicates`, `canaries` and the filtered rows, without overlap."""
 
     stream: Stream
     read: DataFrame
-    """every readable row of the stretch, with a boolean `_filtered`: excluded by `where`"""
+    """every readable row of the stretch, with booleans `_filtered`: excluded by `where`, and `_canary`: a canary"""
     kept: DataFrame
     """the rows that are joined"""
     duplicates: DataFrame
@@ -37,6 +38,11 @@ class StreamRows:
     repeated: DataFrame | None
     """`_hash`: hashes of event ids that more than one row has; None if no event id repeats, so that no row is a
     duplicate or in conflict with another"""
+
+    @property
+    def canaries(self) -> DataFrame:
+        """The rows that are canaries (rule 23); none of them is compared with another by its event id."""
+        return self.read.where("_canary").drop("_filtered", "_canary")
 
 
 @dataclass(frozen=True)
@@ -51,17 +57,21 @@ class Inputs:
     """accepted gaps that touch a window"""
 
 
-def rows_of(landing: DataFrame, stream: Stream, lo: datetime, hi: datetime, *, ends_in: bool) -> StreamRows:
-    """Divide a stream's landing rows into kept, duplicate and filtered ones.
+def rows_of(
+    landing: DataFrame, stream: Stream, lo: datetime, hi: datetime, *, ends_in: bool, mark: Mark | None
+) -> StreamRows:
+    """Divide a stream's landing rows into kept, duplicate and filtered ones, and canaries.
 
     Args:
         landing: landing rows of the stream's topics.
         lo, hi: rows with event time in [lo, hi) are read, or in [lo, hi] with `ends_in`.
+        mark: says which rows are canaries (`Pipeline.mark_of`).
     """
     at = F.col(EVENT_TIME)
     upper = at <= F.lit(hi) if ends_in else at < F.lit(hi)
     readable = F.col(QUARANTINED).isNull() & ~is_unreadable(stream)
-    read = landing.where(readable & (at >= F.lit(lo)) & upper).withColumn("_filtered", ~selected(stream))
+    is_left_out = {"_filtered": ~selected(stream), "_canary": selected(stream) & is_canary(mark)}
+    read = landing.where(readable & (at >= F.lit(lo)) & upper).withColumns(is_left_out)
     if stream.event_id is None:
         return _without_duplicates(read, stream)
     claims = claims_of(read, stream)
@@ -98,7 +108,7 @@ def claims_of(read: DataFrame, stream: Stream) -> DataFrame:
         read: rows of the stream with `_filtered`.
     """
     event_id = F.col(str(stream.event_id))
-    return read.where(~F.col("_filtered") & event_id.isNotNull()).withColumn("_hash", F.xxhash64(event_id))
+    return chosen(read).where(event_id.isNotNull()).withColumn("_hash", F.xxhash64(event_id))
 
 
 def selected(stream: Stream) -> Column:
@@ -145,6 +155,31 @@ def is_unreadable(stream: Stream) -> Column:
     return meant & (lost | F.col(EVENT_TIME).isNull() | is_keyless(stream))
 
 
+def is_canary(mark: Mark | None) -> Column:
+    """Whether a row has a key that is kept for canaries (rule 23); false without a mark.
+
+    >>> rows = spark.sql("select * from values (899), (900), (null) as (user_id)")
+    >>> rows.withColumn("canary", is_canary(Mark((("user_id", (900, 999)),)))).show()
+    +-------+------+
+    |user_id|canary|
+    +-------+------+
+    |    899| false|
+    |    900|  true|
+    |   NULL| false|
+    +-------+------+
+    <BLANKLINE>
+    """
+    if mark is None:
+        return F.lit(False)
+    return all_of([F.coalesce(_is_in(F.col(column), range_), F.lit(False)) for column, range_ in mark.ranges])
+
+
+def _is_in(value: Column, range_: KeyRange) -> Column:
+    if isinstance(range_, str):
+        return value.startswith(range_)
+    return value.between(F.lit(range_[0]), F.lit(range_[1]))
+
+
 def is_keyless(stream: Stream) -> Column:
     """Whether a row lacks a part of the key without which it is not a label; false for other streams.
 
@@ -184,17 +219,22 @@ def overlaps(names: Column, columns: Iterable[str]) -> Column:
 
 def _divided(read: DataFrame, stream: Stream, claims: DataFrame, repeated: DataFrame) -> StreamRows:
     duplicates = _duplicates(claims, stream)
-    kept = _unfiltered(read).join(duplicates.select(*ROW_ID), on=list(ROW_ID), how="left_anti")
+    kept = _kept(read).join(duplicates.select(*ROW_ID), on=list(ROW_ID), how="left_anti")
     return StreamRows(stream, read, kept, duplicates, repeated)
 
 
 def _without_duplicates(read: DataFrame, stream: Stream) -> StreamRows:
-    kept = _unfiltered(read)
+    kept = _kept(read)
     return StreamRows(stream, read, kept, kept.where(F.lit(False)).select(*ROW_ID, EVENT_TIME), None)
 
 
-def _unfiltered(read: DataFrame) -> DataFrame:
-    return read.where(~F.col("_filtered")).drop("_filtered")
+def _kept(read: DataFrame) -> DataFrame:
+    return chosen(read).drop("_filtered", "_canary")
+
+
+def chosen(read: DataFrame) -> DataFrame:
+    """Those of the rows in `StreamRows.read` that `where` selects and that are no canaries."""
+    return read.where(~F.col("_filtered") & ~F.col("_canary"))
 
 
 def _duplicates(claims: DataFrame, stream: Stream) -> DataFrame:

@@ -16,7 +16,9 @@ from windrow.transforms.streams import StreamRows
 
 
 def volume_counts(side: StreamRows, start: datetime, end: datetime, length: timedelta) -> DataFrame:
-    """One row per interval: `partitions`, a map from `topic/partition` to the rows `read` and `selected` by `where`.
+    """One row per interval: `partitions`, a map from `topic/partition` to rows `read`, `selected` by `where`, `canary`.
+
+    Canaries are counted in neither of the first two: a topic is as empty as it is without them.
 
     Args:
         start, end: rows with event time in [start, end) count.
@@ -24,25 +26,29 @@ def volume_counts(side: StreamRows, start: datetime, end: datetime, length: time
 
     >>> from types import SimpleNamespace
     >>> from datetime import UTC
-    >>> rows = spark.sql('''select timestamp'2026-11-01 00:00:01Z' as _event_time, t._topic, t._partition, t._filtered
+    >>> rows = spark.sql('''select timestamp'2026-11-01 00:00:01Z' as _event_time, t.*, false as _canary
     ...     from values ('feed.served', 0, false), ('feed.served', 0, true) as t(_topic, _partition, _filtered)''')
     >>> day = datetime(2026, 11, 1, tzinfo=UTC)
     >>> hour = timedelta(hours=1)
     >>> volume_counts(SimpleNamespace(read=rows), day, day + hour, hour).select("partitions").show(truncate=False)
-    +-------------------------+
-    |partitions               |
-    +-------------------------+
-    |{feed.served/0 -> {2, 1}}|
-    +-------------------------+
+    +----------------------------+
+    |partitions                  |
+    +----------------------------+
+    |{feed.served/0 -> {2, 1, 0}}|
+    +----------------------------+
     <BLANKLINE>
     """
     at = F.col(EVENT_TIME)
     counted = (
         side.read.where((at >= F.lit(start)) & (at < F.lit(end)))
         .groupBy(interval_of(at, length).alias(INTERVAL), TOPIC, PARTITION)
-        .agg(F.count(F.lit(1)).alias("read"), F.count_if(~F.col("_filtered")).alias("selected"))
+        .agg(
+            F.count_if(~F.col("_canary")).alias("read"),
+            F.count_if(~F.col("_filtered") & ~F.col("_canary")).alias("selected"),
+            F.count_if("_canary").alias("canary"),
+        )
     )
-    entry = F.struct(F.concat_ws("/", TOPIC, PARTITION), F.struct("read", "selected"))
+    entry = F.struct(F.concat_ws("/", TOPIC, PARTITION), F.struct("read", "selected", "canary"))
     return counted.groupBy(INTERVAL).agg(F.map_from_entries(F.collect_list(entry)).alias("partitions"))
 
 

@@ -15,6 +15,8 @@ from windrow.home import Home
 from windrow.io.delta import scan
 from windrow.io.delta.session import schema_of
 from windrow.io.training import inputs
+from windrow.transforms.conditions import any_of
+from windrow.transforms.streams import is_canary
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class LandedRecords:
     pins: Mapping[str, int]
 
     def of_topic(self, topic: str, first: datetime, last: datetime) -> DataFrame:
-        """Return every record of a topic from the files that can hold event times in [first, last].
+        """Return every record of a topic, but canaries, from the files that can hold event times in [first, last].
 
         Other records of these files are among them: callers filter the times.
 
@@ -39,7 +41,9 @@ class LandedRecords:
         landed = scan.rows(self.spark, self.home.landing(topic), inputs.within(first, last))
         if landed is None:
             return scan.nothing(self.spark, schema)
-        return inputs.with_columns(landed.where(F.col(BATCH) <= self.pins.get(topic, 0)), schema)
+        records = inputs.with_columns(landed.where(F.col(BATCH) <= self.pins.get(topic, 0)), schema)
+        pipeline = self.home.pipeline
+        return records.where(~any_of(is_canary(pipeline.mark_of(stream)) for stream in pipeline.streams_of(topic)))
 
     def of_stream(self, stream: Stream, first: datetime, last: datetime) -> DataFrame:
         """Return the landing rows of a stream's topics from the files that can hold event times in [first, last].

@@ -83,17 +83,19 @@ def read_range(
     pipeline = home.pipeline
     batches.refuse_lost(home, clock.rows)
     lost = clock.gaps_between(lo - pipeline.before, hi + pipeline.after, pipeline=pipeline, pins=pins)
-    sides = [rows_of(landed(pipeline.left, lo, hi), pipeline.left, lo, hi, ends_in=False)]
+    left = pipeline.left
+    sides = [rows_of(landed(left, lo, hi), left, lo, hi, ends_in=False, mark=pipeline.mark_of(left))]
     doubtful = {}
     for stream in pipeline.right:
         begin, end = lo - stream.window.before, hi + stream.window.after
-        sides.append(rows_of(landed(stream, begin, end), stream, begin, end, ends_in=True))
+        mark = pipeline.mark_of(stream)
+        sides.append(rows_of(landed(stream, begin, end), stream, begin, end, ends_in=True, mark=mark))
         if stream.role == "label":
             rows = _doubtful_of(spark, home, stream, pins, begin, end)
             if rows is not None:
                 doubtful[stream.name] = rows
-    left, *rights = _divided_once(sides)
-    read = Inputs(left, {side.stream.name: side for side in rights}, doubtful, lost)
+    served, *rights = _divided_once(sides)
+    read = Inputs(served, {side.stream.name: side for side in rights}, doubtful, lost)
     for stream in pipeline.right:
         _refuse_too_many(home, stream, read, pins, lo, hi)
     return read

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from windrow.columns import EVENT_TIME, INTERVAL, OBSERVED_UNTIL, PUBLICATION, REASON, ROW_ID, STATE
-from windrow.config import LeftStream, Pipeline, RightStream, Stream
+from windrow.config import Pipeline, RightStream, Stream
 from windrow.config.conditions import predicate
 from windrow.home import Home, Table
 from windrow.io.delta import lookup, tables
@@ -124,8 +124,8 @@ class Case:
             for topic in p.topics
         }
         return JoinSpec(
-            left=_left(p.left),
-            right=tuple(_right(s) for s in p.right),
+            left=_left(p),
+            right=tuple(_right(p, s) for s in p.right),
             start=p.start,
             interval=p.interval,
             grace=p.grace,
@@ -155,7 +155,7 @@ def read_case(home: Home, landed: LandedRows, row: Row, *, near: timedelta | Non
     pipeline, event_at = home.pipeline, row[EVENT_TIME]
     on_grid = None if event_at is None else interval_of(event_at, pipeline.start, pipeline.interval)
     training_row, training_files = _training_row(home, row, on_grid, all_columns)
-    holding = interval_holding(record_of(row), _left(pipeline.left), pipeline.start, pipeline.interval)
+    holding = interval_holding(record_of(row), _left(pipeline), pipeline.start, pipeline.interval)
     interval = on_grid if training_row else holding  # it may be published under an earlier pipeline file
     register = _register(home, interval)
     plan = Plan.from_json(register[-1]["plan"]) if register else None
@@ -234,11 +234,13 @@ def _watermark_before(home: Home, topic: str, batch: int) -> datetime | None:
     return clocks.Observation(number, home.pipeline.topics, tuple(rows)).watermark if rows else None
 
 
-def _left(stream: LeftStream) -> Left:
-    return Left(stream.name, stream.topics, stream.key, stream.event_id, _where(stream), frozenset(stream.columns))
+def _left(pipeline: Pipeline) -> Left:
+    stream, columns = pipeline.left, frozenset(pipeline.left.columns)
+    mark = pipeline.mark_of(stream)
+    return Left(stream.name, stream.topics, stream.key, stream.event_id, _where(stream), columns, mark)
 
 
-def _right(stream: RightStream) -> Right:
+def _right(pipeline: Pipeline, stream: RightStream) -> Right:
     return Right(
         name=stream.name,
         topics=stream.topics,
@@ -252,6 +254,7 @@ def _right(stream: RightStream) -> Right:
         take=stream.take,
         silence=stream.silence,
         columns=frozenset(stream.columns),
+        canary=pipeline.mark_of(stream),
     )
 
 

@@ -8,12 +8,12 @@ from typing import NamedTuple
 from windrow.columns import PUBLICATION
 from windrow.config.conditions import predicate
 from windrow.jobs.explain.case import Case
-from windrow.jobs.explain.words import above_pin_words, clock_words, row_text
+from windrow.jobs.explain.words import above_pin_words, clock_words, range_words, row_text
 from windrow.semantics.close import closes_at, is_closed
 from windrow.semantics.explain import row_at, unmatched_inner, winner_of
 from windrow.semantics.intervals import Interval
 from windrow.semantics.judgement import blocks
-from windrow.semantics.records import RowId, unreadable_for
+from windrow.semantics.records import RowId, is_canary, unreadable_for
 from windrow.semantics.reference import JoinedRow, passes
 from windrow.text import shown_instant
 
@@ -40,6 +40,8 @@ def outcome_of(case: Case, computed: JoinedRow | None) -> Outcome:
         return Outcome("quarantined", f"quarantined at landing: {reason}; it is in no interval")
     if left.event_at is None or not passes(left, case.spec.left.where):
         return Outcome("filtered", f"left out by where: {p.left.where}; it is in no interval")
+    if is_canary(left, case.spec.left):
+        return Outcome("canary", f"a canary: {range_words(p)}; it is counted, and is no training row")
     if case.interval is None:
         return Outcome("before_start", f"before the pipeline's start {shown_instant(p.start)}: it is in no interval")
     if winner := winner_of(case.records, case.spec.left, left, case.settled_pins):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
-from windrow.config import RightStream
+from windrow.config import Pipeline, RightStream
 from windrow.jobs.explain.case import Case
 from windrow.semantics.clock import PartitionClock, holder
 from windrow.semantics.explain import Verdict
@@ -23,6 +23,15 @@ def row_text(row_id: RowId) -> str:
 def above_pin_words(batches: int) -> str:
     """Return how far above its pin something landed."""
     return f"landed {counted(batches, 'batch', 'batches')} above the pin"
+
+
+def range_words(pipeline: Pipeline) -> str:
+    """Return which keys the pipeline file keeps for canaries."""
+    ranges = pipeline.canary.keys.items() if pipeline.canary else ()
+    texts = [
+        f"{name} {'begins with ' + r if isinstance(r, str) else f'is from {r[0]} to {r[1]}'}" for name, r in ranges
+    ]
+    return f"its {' and '.join(texts)}, which the pipeline file keeps for canaries"
 
 
 def miss_words(verdict: Verdict, right: RightStream) -> str:

@@ -102,7 +102,8 @@ def _label_delays(
     first, last = request.start - grid.widest, request.end + grid.widest
 
     def kept(side: Stream, first: datetime) -> DataFrame:
-        rows = rows_of(landed.of_stream(side, first, last), side, first, last, ends_in=True).kept
+        mark = landed.home.pipeline.mark_of(side)
+        rows = rows_of(landed.of_stream(side, first, last), side, first, last, ends_in=True, mark=mark).kept
         return sampled(rows, side.key, request.sample)
 
     return label_delays(

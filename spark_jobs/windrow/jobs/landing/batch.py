@@ -124,5 +124,5 @@ def account_for(
     found = log.batches(spark, home.places.kafka, topic, missing) if can_explain else {}
     explained = {p: explain(batch.topic, p, ranges, found.get(p, ())) for p, ranges in missing.items()}
     gaps = {p: gap_ranges(one.unexplained) for p, one in explained.items() if one.unexplained}
-    neighbours = neighbours_of(around_gaps(rows, gaps).collect(), gaps) if gaps else {}
+    neighbours = neighbours_of(around_gaps(rows, gaps, home.pipeline, batch.topic).collect(), gaps) if gaps else {}
     return account_of(batch, previous, explained, neighbours, COMPACTED if topic.is_compacted else NO_RECORD)

@@ -26,9 +26,9 @@ class Counts:
     unreadable: int = 0
     """landed rows that a stream is meant to read and cannot"""
     newest_at: datetime | None = None
-    """newest trusted event time"""
+    """newest trusted event time that is no canary's"""
     first_at: datetime | None = None
-    """event time of the first good record that has one, and a timestamp"""
+    """event time of the first good record that has one and a timestamp, and is no canary"""
     first_record_at: datetime | None = None
     """timestamp of that record"""
     last: LastRecord | None = None

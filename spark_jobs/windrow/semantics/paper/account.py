@@ -1,10 +1,10 @@
 """The account of a whole history: every record of the left topics is counted exactly once.
 
-read = replayed + quarantined + filtered + before_start + open + emitted + duplicate + unpaired
+read = replayed + quarantined + filtered + canary + before_start + open + emitted + duplicate + unpaired
 
-by offset ──▶ replayed   by content ──▶ quarantined, filtered   by time ──▶ before_start, open
-                                                                the rest, interval by interval ──▶
-                                                                emitted, duplicate, unpaired
+by offset ──▶ replayed   by content ──▶ quarantined, filtered, canary   by time ──▶ before_start, open
+                                                                        the rest, interval by interval ──▶
+                                                                        emitted, duplicate, unpaired
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from datetime import datetime
 
 from windrow.semantics.close import is_closed
 from windrow.semantics.intervals import Interval, interval_of, intervals_between, utc
-from windrow.semantics.records import JoinSpec, Record, unreadable_for
+from windrow.semantics.records import JoinSpec, Record, is_canary, unreadable_for
 from windrow.semantics.reference import landed_once, passes, reference_join, side_of
 
 
@@ -44,6 +44,7 @@ class Tally:
     replayed: int = 0
     quarantined: int = 0
     filtered: int = 0
+    canary: int = 0
     before_start: int = 0
     open: int = 0
     emitted: int = 0
@@ -60,7 +61,8 @@ def account(records: Iterable[Record], spec: JoinSpec, pins: Mapping[str, int], 
     records = list(records)
     landed, replayed = landed_once((r for r in records if r.row_id.topic in spec.left.topics), pins)
     good = [r for r in landed if unreadable_for(r, spec.left) is None]
-    kept = [r for r in good if passes(r, spec.left.where)]
+    chosen = [r for r in good if passes(r, spec.left.where)]
+    kept = [r for r in chosen if not is_canary(r, spec.left)]
     served = [r for r in kept if r.order[0] >= utc(spec.start)]
     still_open = [r for r in served if not is_closed(interval_of(r.order[0], spec.start, spec.interval), frontier)]
     joined = [
@@ -70,7 +72,8 @@ def account(records: Iterable[Record], spec: JoinSpec, pins: Mapping[str, int], 
         read=len(landed) + replayed,
         replayed=replayed,
         quarantined=len(landed) - len(good),
-        filtered=len(good) - len(kept),
+        filtered=len(good) - len(chosen),
+        canary=len(chosen) - len(kept),
         before_start=len(kept) - len(served),
         open=len(still_open),
         emitted=sum(b.emitted for b in joined),

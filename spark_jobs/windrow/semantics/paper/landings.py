@@ -16,7 +16,7 @@ from typing import Any
 from windrow.semantics.clock import IdlePolicy, PartitionClock, Progress, advance, latest, topic_clock, watermark
 from windrow.semantics.intervals import shifted
 from windrow.semantics.landing.host_clock import refuse_clock_that_went_back
-from windrow.semantics.records import REASONS, Gap, JoinSpec, Left, Record, Right, RowId, unreadable_for
+from windrow.semantics.records import REASONS, Gap, JoinSpec, Record, RowId, moves_no_clock, unreadable_for
 from windrow.semantics.reference import landed_once, passes
 
 PartitionId = tuple[str, int]
@@ -193,7 +193,7 @@ class Landings:
         after = []
         for partition in self._of(topic):
             here = (topic, self.epoch[topic], partition[1])
-            mine = [r for r in landed if _partition_of(r.row_id) == here and not r.quarantined]
+            mine = [r for r in landed if _partition_of(r.row_id) == here and not self._moves_no_clock(r)]
             after.append(
                 advance(
                     known.get(here),
@@ -211,6 +211,9 @@ class Landings:
             )
         others = [c for c in self.clocks if c.topic != topic]
         self.clocks = tuple(sorted([*others, *after], key=lambda c: c.identity))
+
+    def _moves_no_clock(self, record: Record) -> bool:
+        return moves_no_clock(record, self.rules.spec.streams)
 
     def _commit(self, topic: str, now: datetime, offsets: Sequence[tuple[PartitionId, int]]) -> None:
         ends = self.unseen_ends.pop(topic, [])
@@ -244,8 +247,7 @@ class Landings:
         if event_at is not None and event_at > latest_at:
             event_at, reason = None, "event_time_ahead"
         record = Record(row_id, batch, event_at, sent.values, sent.record_at, unreadable=sent.unreadable)
-        streams: tuple[Left | Right, ...] = (spec.left, *spec.right)
-        judged = [(s, unreadable_for(record, s)) for s in streams if row_id.topic in s.topics]
+        judged = [(s, unreadable_for(record, s)) for s in spec.streams if row_id.topic in s.topics]
         meant = [why for s, why in judged if why or passes(record, s.where)]
         if reason is None and meant:
             reason = sent.defect or (None if None in meant else min(filter(None, meant), key=REASONS.index))
@@ -257,14 +259,15 @@ class Landings:
         Both bounds are widened by the out-of-orderness, because the lost event may have been that far out of order. The
         first one after it may be a late one: the lost event was logged before it, so it happened at most `max_skew`
         after its record time. For the same reason a gap never reaches further than `max_skew` beyond the time at which
-        it was accepted.
+        it was accepted. Canaries bound no gap, as they move no clock.
         """
         gaps = []
         for lost, batch, accepted_at in self.lost:
             if batch > pins[lost.topic]:
                 continue
             disorder = self.rules.out_of_orderness[lost.topic]
-            good = [r for r in landed if _partition_of(r.row_id) == _partition_of(lost) and not r.quarantined]
+            here = [r for r in landed if _partition_of(r.row_id) == _partition_of(lost)]
+            good = [r for r in here if not self._moves_no_clock(r)]
             good = [r for r in good if r.reconsidered is None]  # what it was then stays the bound of the gap
             known = {r.row_id: (r.event_at, r.record_at or r.event_at) for r in good if r.event_at is not None}
             earlier = [at for row_id, (at, _) in known.items() if row_id < lost]

@@ -180,7 +180,7 @@ class Model(Landings):
         known = (tuple(sorted(pins.items())), drained, len(self.landed), len(self.lost), len(self.remade))
         if known not in self._at:
             landed, _ = landed_once(self.landed, pins)
-            clocks = event_clocks(landed, pins, self.rules.out_of_orderness)
+            clocks = event_clocks(landed, pins, self.rules.out_of_orderness, self.rules.spec.streams)
             spec = replace(self.rules.spec, event_clocks=clocks, gaps=self.gaps_at(landed, pins), drained=drained)
             self._at[known] = (landed, spec)
         return self._at[known]

@@ -73,7 +73,7 @@ def stream_rows(
         first, last: event times; `last` is included, except for the left stream.
         sample: share of the keys. Keys are cast first, so that equal keys are in the same sample on each side.
     """
-    rows = rows_of(landed, stream, first, last, ends_in=not is_left).kept
+    rows = rows_of(landed, stream, first, last, ends_in=not is_left, mark=pipeline.mark_of(stream)).kept
     left = pipeline.left
     types = [left.columns[name] for name in left.key]
     names = key_names(pipeline)

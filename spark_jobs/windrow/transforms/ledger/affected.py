@@ -25,7 +25,7 @@ from windrow.transforms.join import interval_of, is_doubtful, join
 from windrow.transforms.ledger.due import floor_of, window_of
 from windrow.transforms.ledger.passes import Due, Stretch
 from windrow.transforms.ledger.subjects import SUBJECT, with_subject
-from windrow.transforms.streams import StreamRows, is_unreadable, selected
+from windrow.transforms.streams import StreamRows, chosen, is_canary, is_unreadable, selected
 
 
 def is_fresh(stream: Stream, floor: Mapping[str, int]) -> Column:
@@ -60,6 +60,7 @@ def near(fresh: DataFrame, stream: Stream, pipeline: Pipeline, starts: Sequence[
     first, last = starts[0] - before, starts[-1] + pipeline.interval + after
     at = F.col(EVENT_TIME)
     wanted = F.col(QUARANTINED).isNull() & selected(stream) & ~is_unreadable(stream)
+    wanted = wanted & ~is_canary(pipeline.mark_of(stream))
     if stream in pipeline.label_streams:
         wanted = wanted | is_doubtful(stream)
     step = pipeline.interval // MICROSECOND
@@ -132,7 +133,7 @@ def changed_keys(stream: RightStream, rows: StreamRows, pipeline: Pipeline, floo
     Args:
         floor: topic → batch; rows above it are new.
     """
-    read = rows.read.where(~F.col("_filtered"))
+    read = chosen(rows.read)
     fresh = read.where(is_fresh(stream, floor))
     if stream.event_id is None:
         return keys_of(stream, fresh, pipeline)
@@ -227,7 +228,7 @@ def subjects(
         return _union(rows.select(INTERVAL, SUBJECT) for rows in (kept, published)).distinct()
     floor = floor_of(pipeline, work)
     # includes new rows that lose to another one of their event: looking at such a subject finds no difference
-    fresh = left_rows(left.read.where(~F.col("_filtered") & is_fresh(pipeline.left, floor)), standing, pipeline)
+    fresh = left_rows(chosen(left.read).where(is_fresh(pipeline.left, floor)), standing, pipeline)
     keys = [changed_keys(stream, rights[stream.name], pipeline, floor) for stream in pipeline.right]
     keys += [
         keys_of(stream, doubtful[stream.name].where(is_fresh(stream, floor)), pipeline)
