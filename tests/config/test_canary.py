@@ -9,6 +9,7 @@ import pytest
 
 from windrow.config.canary import values_of
 from windrow.config.conditions import predicate
+from windrow.io.registers import configs
 from windrow.text import instant_text
 
 AT = datetime(2026, 11, 1, 12, tzinfo=UTC)
@@ -87,6 +88,14 @@ def test_an_event_id_or_a_key_that_a_canary_cannot_have_is_named(files: Any) -> 
 def test_a_pair_needs_a_label(files: Any) -> None:
     found = files.problems(CANARY, ("role: label", "role: feature"))
     assert found == ["34: canary: needs a right stream of role label: a pair is a left row and a label"]
+
+
+def test_a_recorded_file_keeps_its_range(files: Any) -> None:
+    """An old publication is made again under the file of its plan."""
+    pipeline = files.load((CANARY[0], CANARY[1].replace("[1s, 10m]", "[1s, 10m], every: 30s")))
+    again = configs.from_text(configs.to_text(pipeline))
+    assert again == pipeline
+    assert again.config_hash == pipeline.config_hash
 
 
 def test_keys_are_part_of_the_hash_and_the_rhythm_is_not(files: Any) -> None:

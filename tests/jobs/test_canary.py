@@ -41,8 +41,8 @@ def forgetful(monkeypatch: pytest.MonkeyPatch) -> set[float]:
 
 
 def look(ctx: Context, seconds: float) -> list[tuple[str, float | None]]:
-    """What is sent at this time."""
-    rows = canary.send_due(replace(ctx, now=lambda: at(seconds)), canary.rhythm_of(ctx.pipeline))
+    """What is sent at this time, by one look."""
+    (rows,) = canary.feed(replace(ctx, now=lambda: at(seconds)))
     return [(row["stream"], row["delay_s"]) for row in rows]
 
 

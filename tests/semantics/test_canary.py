@@ -27,6 +27,14 @@ def sent(due: Due, served_at: datetime | None = None) -> Acknowledged:
     return Acknowledged(due.stream, due.number, served_at or due.served_at, due.delay)
 
 
+def test_a_canary_has_every_column_in_its_range() -> None:
+    mark = Mark((("user", (5, 6)), ("device", "canary-")))
+    for user, device, is_canary in ((5, "canary-1", True), (6, "canary-", True), (7, "canary-1", False)):
+        assert mark.holds({"user": user, "device": device}) is is_canary
+    assert not mark.holds({"user": 5, "device": "phone"})
+    assert not mark.holds({"user": 5, "device": None})
+
+
 def test_a_slot_has_one_left_row_and_nothing_is_made_up_for() -> None:
     (row,) = RHYTHM.due(at(30), [])
     assert row == Due("served", micros(at(0)) // micros(MINUTE), at(30))
