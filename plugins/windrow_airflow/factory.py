@@ -4,6 +4,7 @@
     <name>.training     per interval: wait for its window → join → check → publish
     <name>.rebuild      a form: plan → (not in a dry run) join → check → publish
     <name>.override     a form: publish a blocked interval by a person's decision
+    <name>.erase        a form: rows of keys leave every table; only where the pipeline file has `erase`
     <name>.reconcile    daily: late ledger → live result plus ledger = rebuild; the day's summary; the data card
     <name>.lag_impact   daily, and a form: what lag would have cost, and which window would be right
     <name>.maintenance  daily: compaction, vacuum, old reports
@@ -201,6 +202,29 @@ def override_dag(pipeline: Pipeline) -> DAG:
     return dag
 
 
+def erase_dag(pipeline: Pipeline) -> DAG:
+    """Erase keys, named in a file, under the signed-in user who sent the form."""
+    with _dag(
+        pipeline,
+        "erase",
+        f"Erase the rows of keys from every table of {pipeline.name}, for good",
+        manuals.erase_manual(pipeline),
+        params=forms.erase_form(),
+    ) as dag:
+        _spark(
+            pipeline,
+            "erase",
+            run_key="{{ run_key(dag_run) }}",
+            arguments=[
+                "--keys-file={{ params.keys_file }}",
+                "--why={{ params.why }}",
+                "--who={{ dag_run.triggering_user_name or '' }}",
+            ],
+            without_first=True,  # a wrong file is refused before Spark starts
+        )
+    return dag
+
+
 def reconcile_dag(pipeline: Pipeline) -> DAG:
     """Complete the late ledger, then compare. The summary is made from the ledger, whatever reconcile finds."""
     with _dag(
@@ -330,9 +354,10 @@ MAKERS: tuple[Callable[[Pipeline], DAG], ...] = (
 
 
 def makers_of(pipeline: Pipeline) -> tuple[Callable[[Pipeline], DAG], ...]:
-    """Makers of a pipeline's DAGs: those of every pipeline, and of canaries where its file says how often."""
+    """Makers of a pipeline's DAGs: those of every pipeline, of canaries where its file says how often, of erasure."""
     is_probed = pipeline.canary is not None and pipeline.canary.every is not None
-    return (*MAKERS, canary_dag) if is_probed else MAKERS
+    more = {canary_dag: is_probed, erase_dag: pipeline.erase is not None}
+    return (*MAKERS, *(maker for maker, is_wanted in more.items() if is_wanted))
 
 
 class PipelineFilesWrong(Exception):

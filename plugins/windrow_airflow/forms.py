@@ -55,6 +55,28 @@ def override_form(pipeline: Pipeline) -> dict[str, Param]:
     }
 
 
+def erase_form() -> dict[str, Param]:
+    """Return the fields `keys_file` and `why`.
+
+    There is no field for a key: Airflow keeps what a form was given, and the key must stand nowhere.
+    """
+    return {
+        "keys_file": Param(
+            type="string",
+            pattern=r"^/[A-Za-z0-9_./-]{1,500}$",
+            title="File of keys",
+            description="Path of a CSV file on the machine where tasks run; its first line names the columns.",
+        ),
+        "why": Param(
+            "",
+            type="string",
+            maxLength=1000,
+            title="Why",
+            description="Without personal data: a number of the request. Recorded, with your name.",
+        ),
+    }
+
+
 def lag_impact_form() -> dict[str, Param]:
     """Return the fields, all optional; empty means the last closed day and the job's default scenarios."""
     return {

@@ -107,6 +107,22 @@ good, with the name of the user who sent the form, and are shown on the pipeline
 * **On the command line:** `windrow override {name} --interval … --reason …`
 """
 
+_ERASE = """
+### Erase from `{name}`: rows of a person leave every table
+
+The form asks for the path of a CSV file of keys on the machine where tasks run; its first line names the columns
+({columns}). There is no field for a key, because Airflow keeps what a form was given.
+
+* **What happens:** landed records of the keys lose every value, candidates that hold them are discarded, their training
+  rows {what}. No later landing, backfill or rebuild brings them back.
+* **The report** (the *Report* link) has no key and is for the person who asked: what was erased, which snapshots and
+  exports remain, when the bytes are gone.
+* **It failed or was killed:** retry, or send the form again: what is done is not done twice.
+* **`publish` of another run is red with `CandidateErased`:** clear its `join` with downstream.
+* **Afterwards** delete the file of keys.
+* **On the command line:** `windrow erase {name} --keys-file …`
+"""
+
 _RECONCILE = """
 ### Reconcile `{name}`: the ledger explains every difference from a rebuild
 
@@ -198,6 +214,14 @@ def rebuild_manual(pipeline: Pipeline) -> str:
 def override_manual(pipeline: Pipeline) -> str:
     """Markdown for the page of `<name>.override`."""
     return _OVERRIDE.format(name=pipeline.name)
+
+
+def erase_manual(pipeline: Pipeline) -> str:
+    """Markdown for the page of `<name>.erase`."""
+    rule = pipeline.erase
+    columns = ", ".join(f"`{name}`" for name in rule.by) if rule else ""
+    what = "stay without any value" if rule and rule.mode == "null" else "leave the table"
+    return _ERASE.format(name=pipeline.name, columns=columns, what=what)
 
 
 def reconcile_manual(pipeline: Pipeline) -> str:

@@ -56,6 +56,9 @@ LANDING_TYPES = {
 }
 """Types of `LANDING_META`, and of `RAW`, which follows it."""
 
+ERASED = "erased"
+"""Reason in `QUARANTINED` of a record whose key was erased: nothing of it is left but `LANDING_META` (rule 22)."""
+
 UNREADABLE = ("tombstone", "too_large", "bad_utf8", "malformed")
 """Reasons in `QUARANTINED` of records without one readable JSON object: none of their columns has a value."""
 

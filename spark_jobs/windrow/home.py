@@ -24,6 +24,8 @@ class Table(StrEnum):
     CANDIDATES = "candidates"
     CLOCK = "clock"
     CONFIGS = "configs"
+    ERASURES = "erasures"
+    EXPORTS = "exports"
     LAG_IMPACT = "lag_impact"
     LANDING = "landing"
     """The folder of the landing tables, one per topic; its lock is held while a process lands."""

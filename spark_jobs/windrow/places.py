@@ -172,6 +172,10 @@ class Places:
         """Whether the tables are in an object store."""
         return bool(self.tables and "://" in self.tables)
 
+    def erasure_secret(self, pipeline: str) -> str:
+        """Location of the secret of a pipeline's erased keys; whoever can read it can try keys against their hashes."""
+        return self.table(pipeline, "erasure.secret")
+
     def landing(self, pipeline: str, topic: str) -> str:
         """Location of the landing table of a topic."""
         return self.table(pipeline, f"landing/{topic}")

@@ -197,6 +197,41 @@ SNAPSHOTS = pa.schema(
 )
 """Named states of the training table whose files maintenance spares. `kind`: `taken` or `deleted`."""
 
+ERASURES = pa.schema(
+    [
+        ("erasure", _TEXT),
+        ("kind", _TEXT),
+        ("recorded_at", _INSTANT),
+        ("asked_by", _TEXT),
+        ("reason", _TEXT),
+        ("columns", _TEXT),
+        ("mode", _TEXT),
+        ("hash", _TEXT),
+        ("secret_check", _TEXT),
+        ("plan", _TEXT),
+        ("publication", _LONG),
+        ("interval", _INSTANT),
+        ("rows", _LONG),
+        ("code_version", _TEXT),
+    ]
+)
+"""Erased keys and what was done about them. `kind`: `key` (a tombstone: the hash of one key), `candidate` (a plan whose
+candidate held rows of an erased key and was discarded), `publication` (`rows` that a publication has left), `done`."""
+
+EXPORTS = pa.schema(
+    [
+        ("location", _TEXT),
+        ("exported_at", _INSTANT),
+        ("range_start", _INSTANT),
+        ("range_end", _INSTANT),
+        ("state", _TEXT),
+        ("rows", _LONG),
+        ("asked_by", _TEXT),
+        ("code_version", _TEXT),
+    ]
+)
+"""Exports that the command has finished, so that an erasure can name them."""
+
 LATE = pa.schema(
     [
         ("interval", _INSTANT),

@@ -44,6 +44,7 @@ right:
     window: {{before: 0s, after: 30m}}
 grace: 1m
 idle: {{mode: caught_up, after: 5m}}
+erase: {{by: [user_id]}}
 """
 
 

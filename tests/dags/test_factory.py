@@ -20,7 +20,7 @@ def bag(pipelines):
     return lambda: DagBag(str(PROJECT / "dags"))
 
 
-KINDS = ("land", "training", "rebuild", "override", "reconcile", "lag_impact", "maintenance")
+KINDS = ("land", "training", "rebuild", "override", "erase", "reconcile", "lag_impact", "maintenance")
 
 
 def test_each_pipeline_gets_all_its_dags(bag, pipelines):
@@ -66,7 +66,7 @@ def test_training_runs_by_schedule_and_backfill_only_and_landing_also_by_hand(ba
     by_hand = {"land", "reconcile", "lag_impact", "maintenance"}
     for kind in by_hand:
         assert {str(one.value) for one in dags[f"ads.{kind}"].allowed_run_types} == {"scheduled", "manual"}
-    for kind in ("rebuild", "override"):
+    for kind in ("rebuild", "override", "erase"):
         assert {str(one.value) for one in dags[f"ads.{kind}"].allowed_run_types} == {"manual"}
 
 

@@ -138,6 +138,19 @@ def test_an_override_records_the_signed_in_user_and_nothing_typed(dags):
     assert set(override.params) == {"interval", "reason"}
 
 
+def test_an_erasure_is_given_a_file_and_never_a_key(dags):
+    erase = dags["ads.erase"]
+    run = Run("manual", run_id="manual__x")
+    run.triggering_user_name = "ada"
+    key, arguments = rendered(erase, "erase", {"keys_file": "/srv/keys.csv", "why": "request 7"}, run)
+    assert arguments == ["--keys-file=/srv/keys.csv", "--why=request 7", "--who=ada"]
+    assert "manual__x" in key
+    assert set(erase.params) == {"keys_file", "why"}
+    for wrong in ("user_id=7", "keys.csv", "/srv/../keys.csv; rm", ""):
+        with pytest.raises(ParamValidationError):
+            validated(erase, {"keys_file": wrong})
+
+
 def test_the_late_ledger_is_completed_before_it_is_reconciled_and_the_summary_is_written_in_any_case(dags):
     reconcile = dags["ads.reconcile"]
     assert edges(reconcile) == {
@@ -166,7 +179,7 @@ def test_a_wrong_form_of_the_lag_analysis_makes_no_run(dags, wrong):
 def test_the_first_task_of_every_form_runs_without_spark_first(dags):
     """What a form cannot say, the first task refuses, and no JVM starts for that."""
     with_form = {dag_id: dag for dag_id, dag in dags.items() if dag_id.startswith("ads.") and dag.params}
-    assert set(with_form) == {"ads.rebuild", "ads.override", "ads.lag_impact", "ads.maintenance"}
+    assert set(with_form) == {"ads.rebuild", "ads.override", "ads.erase", "ads.lag_impact", "ads.maintenance"}
     for dag in with_form.values():
         (first,) = dag.roots
         assert isinstance(first, PythonJobOperator) or first._without_first, dag.dag_id

@@ -6,7 +6,7 @@ read at a pin, joined, measured, published twice over: rows, counts and refusals
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,11 +16,12 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
+from windrow.columns import ERASED
 from windrow.config import Pipeline, parse
 from windrow.home import Home
 from windrow.io.delta import locks
 from windrow.io.landing import batches
-from windrow.io.registers import clocks
+from windrow.io.registers import clocks, erasures
 from windrow.io.training import inputs, unread
 from windrow.jobs.join import make_candidates, measured
 from windrow.jobs.plan.planning import record
@@ -29,13 +30,14 @@ from windrow.jobs.run import Context
 from windrow.outcomes import NothingToDo
 from windrow.places import Lock, Places
 from windrow.semantics.clock import PartitionClock
+from windrow.semantics.erasure.keys import Erased, hash_of
 from windrow.semantics.intervals import Interval, intervals_between
 from windrow.semantics.landing import gaps, offsets
 from windrow.semantics.landing.batch import Partition, Topic
 from windrow.semantics.match import Mark
 from windrow.semantics.plan import Plan
 from windrow.semantics.publication import Superseded
-from windrow.semantics.records import Gap, JoinSpec, Left, Record, Right, RowId, is_canary
+from windrow.semantics.records import Gap, JoinSpec, Left, Record, Right, RowId, emptied, is_canary
 from windrow.semantics.reference import Joined, reference_join
 from windrow.transforms.join import join_plans
 
@@ -187,14 +189,24 @@ def records() -> list[Record]:
 class Prepared:
     """Landing tables and a clock, written once; every check reads them anew."""
 
-    def __init__(self, places: Places, rules: tuple[str, JoinSpec] = PLAIN) -> None:
+    def __init__(self, places: Places, rules: tuple[str, JoinSpec] = PLAIN, erased: Sequence[str] = ()) -> None:
         text, self.spec = rules
         self.pipeline: Pipeline = parse(text, expectations=places.expectations)
         self.ctx = Context(self.pipeline, places, lambda: at(200))
         self.records = records()
         for topic in PINS:
             _write_landing(places.landing("proof", topic), [r for r in self.records if r.row_id.topic == topic])
+        if erased:
+            self._erase(erased)
         clocks.record(Home(self.pipeline, places), 0, [_clock_row(topic, p) for topic in PINS for p in (0, 1)])
+
+    def _erase(self, keys: Sequence[str]) -> None:
+        """Record keys of the column `a` as erased; their records stay in the landing tables as they landed."""
+        secret = erasures.made_secret(self.ctx.home)
+        hashes = frozenset(filter(None, (hash_of(secret, {"a": key}) for key in keys)))
+        shared = {"who": "proof", "why": None, "now": at(200), "secret": secret}
+        erasures.add_keys(self.ctx.home, "proof", hashes, ["a"], "delete", **shared)  # type: ignore[arg-type]
+        self.spec = replace(self.spec, erased=(Erased(secret, ("a",), hashes),))
 
     @property
     def intervals(self) -> list[Interval]:
@@ -245,12 +257,13 @@ class Prepared:
         streams = {stream.topics[0]: stream for stream in (self.spec.left, *self.spec.right)}
         found = {f"volume.{stream.name}": 0.0 for stream in streams.values()}
         found |= {f"{name}.{topic}": 0 for topic in streams for name in ("records", "quarantined")}
-        for one in self.records:
+        for record_ in self.records:
+            one = emptied(record_, self.spec)
             counts_at = one.event_at or one.record_at
             topic, is_in = one.row_id.topic, counts_at is not None and interval.start <= counts_at < interval.end
             where = streams[topic].where
             is_probe = is_canary(one, streams[topic]) and (where is None or where(one.values))
-            if one.batch > PINS[topic] or not is_in or is_probe:
+            if one.batch > PINS[topic] or not is_in or is_probe or one.quarantined == ERASED:
                 continue
             found[f"records.{topic}"] += 1
             if one.quarantined:

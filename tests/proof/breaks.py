@@ -57,6 +57,8 @@ CANARIES, CANARY_FILES = ("tests/semantics/test_canary.py",), ("tests/config/tes
 PIPELINES = ("tests/config/test_pipeline.py",)
 WRONG_FILES = ("tests/config/test_wrong_files.py",)
 TEXT = ("tests/config/test_text.py",)
+ERASURE = ("tests/semantics/test_erasure.py",)
+FENCE = ("tests/semantics/test_publication.py",)
 READING, MATURITY = "tests/training/test_reading.py", "tests/training/test_maturity.py"
 BIAS = (f"{READING}::test_which_rows_are_complete_does_not_depend_on_their_labels",)
 HOLES = (f"{READING}::test_a_range_with_an_unpublished_interval_lists_it_and_may_be_read_without_it",)
@@ -283,6 +285,13 @@ BREAKS = (
     Break("rows are not compared", f"{REHEARSAL}._compare", never("rows"), SCENARIOS),
     Break("the ledger is not compared", f"{REHEARSAL}._compare", never("late"), SCENARIOS),
     Break("refusals are not compared", f"{REHEARSAL}._publish", never("REFUSALS"), SCENARIOS),
+    # ---- erasure
+    Break("an erased key takes part", "semantics.records:emptied", never("holds"), SCENARIOS),
+    Break("published rows of an erased key stay", "semantics.paper.erased:left_in", never("quarantined"), SCENARIOS),
+    Break("a null is a key", "semantics.erasure.keys:hash_of", never(), ERASURE),
+    Break("keys are hashed without a secret", "semantics.erasure.keys:hash_of", becomes("secret", "b''"), ERASURE),
+    Break("key columns paired by name alone", "semantics.erasure.keys:columns_in", never("key"), ERASURE),
+    Break("a discarded candidate is published", "semantics.publication:refuse_erased", never(), FENCE),
 )
 
 

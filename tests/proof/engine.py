@@ -47,6 +47,7 @@ JOIN, STATES, STREAMS = "transforms.join", "transforms.states", "transforms.stre
 VOLUME, UNREAD = "transforms.volume", "io.training.unread"
 MEASURE, INPUTS, OFFSETS = "transforms.measure", "io.training.inputs", "semantics.landing.offsets"
 JOINS, JOINS_TAKEN, COUNTS, TAKES = ("joins",), ("joins taken",), ("counts",), ("takes",)
+ERASED = ("erased",)
 TRUE, FALSE = "F.lit(True)", "F.lit(False)"
 KEYS_CONCATENATED = (
     'F.concat(*[F.col(f"_left.{n}") for n in pipeline.left.key]) == F.concat(*[F.col(f"_right.{a}") for a in keys])'
@@ -142,6 +143,9 @@ BREAKS = (
         assigned("paired", "candidates"),
         ("publishes taken",),
     ),
+    Break("an erased key is joined", f"{INPUTS}:landed_of", argument("emptied", 4, "None"), ERASED),
+    Break("a hash of another text", "transforms.erased:key_hash", becomes("':'", "';'"), ERASED),
+    Break("erased rows are not counted", f"{MEASURE}:left_erased", argument("count", 1, "F.lit(None)"), ERASED),
     Break("no fence", "semantics.publication:refuse_superseded", never(), ("publishes",)),
     Break("no lock", "io.delta.locks:_flocked", statement("pass", "acquire"), ("excludes",)),
     Break("landing begins at the end", f"{OFFSETS}:next_batch", argument("get", 2, "p.end"), TAKES),
@@ -169,15 +173,17 @@ def broken(one: Break) -> Iterator[None]:
 def prove(spark: Any, places: Callable[[str], Places], breaks: Sequence[Break] = BREAKS) -> list[Outcome]:
     """One outcome per break. First of all, every check must be green as it is."""
     plain, taken = Prepared(places("plain"), PLAIN), Prepared(places("taken"), TAKEN)
+    erased = Prepared(places("erased"), PLAIN, erased=("k", "q", "d"))
     folder, numbers = places("locks").home, count()
 
     def published_anew(rules: Any) -> None:
         Prepared(places(f"anew{next(numbers)}"), rules).publishes(spark)
 
-    checks: dict[str, Callable[[], None]] = {
+    checks: dict[str, Callable[[], object]] = {
         "joins": lambda: plain.joins(spark),
         "joins taken": lambda: taken.joins(spark),
         "counts": lambda: plain.counts(spark),
+        "erased": lambda: (erased.joins(spark), erased.counts(spark)),
         "publishes": lambda: published_anew(PLAIN),
         "publishes taken": lambda: published_anew(TAKEN),
         "excludes": lambda: excludes(folder),
@@ -192,7 +198,7 @@ def prove(spark: Any, places: Callable[[str], Places], breaks: Sequence[Break] =
     return outcomes
 
 
-def outcome(one: Break, check: Callable[[], None]) -> Outcome:
+def outcome(one: Break, check: Callable[[], object]) -> Outcome:
     with broken(one):
         try:
             check()

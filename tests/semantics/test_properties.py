@@ -30,6 +30,7 @@ from support.generated import (
 )
 from windrow.semantics.clock import IdlePolicy, PartitionClock, Progress, advance, topic_clock, watermark
 from windrow.semantics.close import frontier
+from windrow.semantics.erasure.keys import Erased, hash_of
 from windrow.semantics.paper.account import account, closed_intervals
 from windrow.semantics.paper.landings import Landings, Rules, Sent
 from windrow.semantics.records import Record
@@ -206,6 +207,21 @@ def test_what_closed_at_its_own_pins_is_what_a_rebuild_of_everything_gives(seed:
 
 def labels(joined: Joined) -> list[Any]:
     return [(r.row_id, [m.event_at for m in r.matches["clicks"]]) for r in joined.rows]
+
+
+@FEW
+@given(SEEDS, st.integers(0, 3))
+def test_erased_keys_leave_the_rows_of_a_join_without_their_records(seed: int, user: int) -> None:
+    records, pins = oracle_records(history(seed, lefts=LEFTS)), {SERVED: 1, ENGAGEMENTS: 1}
+    hashes = frozenset([str(hash_of(b"secret", {"user_id": user}))])
+    by = oracle_spec(records, pins)
+    without = [r for r in records if r.values.get("user_id") != user]
+    for interval in closed_intervals(records, by, pins, EVERYTHING):
+        erased = reference_join(records, replace(by, erased=(Erased(b"secret", ("user_id",), hashes),)), interval, pins)
+        left = reference_join(without, by, interval, pins)
+        assert erased.rows == left.rows
+        erased.balance.check()
+        assert erased.balance.left.landed - erased.balance.left.erased == left.balance.left.landed
 
 
 @FEW

@@ -10,7 +10,13 @@ from support.scenario import at
 from windrow.semantics.clock import PartitionClock
 from windrow.semantics.intervals import Interval, stretches
 from windrow.semantics.plan import Plan
-from windrow.semantics.publication import Superseded, foreseen_numbers, refuse_superseded
+from windrow.semantics.publication import (
+    CandidateErased,
+    Superseded,
+    foreseen_numbers,
+    refuse_erased,
+    refuse_superseded,
+)
 
 LENGTH = timedelta(seconds=10)
 
@@ -34,6 +40,13 @@ def test_a_plan_is_refused_where_the_interval_has_another_publication_than_it_kn
     refuse_superseded(plan(supersedes=known), known)
     with pytest.raises(Superseded, match=f"has publication {standing}, but plan .* had {known}: another run"):
         refuse_superseded(plan(supersedes=known), standing)
+
+
+def test_a_plan_is_refused_where_its_candidate_held_an_erased_key() -> None:
+    one, other = plan(0), plan(1)
+    refuse_erased(one, {other.id})
+    with pytest.raises(CandidateErased, match="held rows of a key that was erased since"):
+        refuse_erased(other, {other.id})
 
 
 @pytest.mark.parametrize(("watermark", "is_forced"), [(11.999999, True), (12, False)])

@@ -307,6 +307,7 @@ def test_every_record_of_the_left_topics_is_accounted_for_once() -> None:
         "emitted": 1,
         "duplicate": 1,
         "unpaired": 1,
+        "erased": 0,
     }
 
 

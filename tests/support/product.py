@@ -25,12 +25,14 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from support.broken.compaction import COMPACTING, offsets_of, produce_one_by_one, until_compacted
 from support.side_by_side import Killed, doomed_landing, dying, lagging
 from support.world import World
+from windrow.config.streams import Erase
 from windrow.home import Table
 from windrow.io.landing import broker
 from windrow.io.registers import clocks, plans, publications
 from windrow.io.registers.plans import Request
 from windrow.jobs import land, run
 from windrow.jobs.check import check
+from windrow.jobs.erasure import erase
 from windrow.jobs.join import make_candidates
 from windrow.jobs.landing.reconsider import reconsider_once
 from windrow.jobs.plan.planning import plan_all, plan_interval
@@ -44,6 +46,7 @@ from windrow.scenarios.kafka import pipeline_file, record_of
 from windrow.semantics import publication
 from windrow.semantics.balance import Balance
 from windrow.semantics.clock import NotCaughtUp
+from windrow.semantics.erasure.keys import Mode
 from windrow.semantics.intervals import Interval
 from windrow.semantics.landing.batch import Reconsidered
 from windrow.semantics.landing.gaps import GivenUp, Lost
@@ -95,6 +98,11 @@ class Followed(Model):
         super().reconsider(now)
         self.product.reconsider(now)
         self.product.has_the_clock_of(self)
+
+    def erase(self, keys: Sequence[Mapping[str, Any]], mode: Mode = "delete") -> None:
+        super().erase(keys, mode)
+        self.product.erase(keys, mode)
+        self.product.has_the_rows_of(self)
 
     def land_unanswered(self, now: datetime) -> None:
         super().land_unanswered(now)
@@ -161,6 +169,7 @@ class Product:
         self.waiting: list[tuple[PartitionId, Sent]] = []
         self.unlanded: set[str] = set()
         self.lost: dict[PartitionId, tuple[int, int]] = {}
+        self.erasures: list[str] = []
         self.replayed: list[tuple[str, int]] = []  # batches that are on paper alone
 
     # ---- verbs
@@ -199,6 +208,13 @@ class Product:
         ctx = self._at(now)
         spark = spark_for("reconsider", ctx.places, ctx.pipeline)
         reconsider_once(spark, ctx, Reconsidered("ann", "the clock was wrong"))
+
+    def erase(self, keys: Sequence[Mapping[str, Any]], mode: Mode) -> None:
+        rule = Erase(by=tuple(keys[0]), mode=mode)
+        ctx = replace(self.ctx, pipeline=self.ctx.pipeline.model_copy(update={"erase": rule}))
+        asked = [",".join(f"{name}={value}" for name, value in key.items()) for key in keys]
+        erase.erase(ctx, f"erasure {len(self.erasures)}", asked, who="ann")
+        self.erasures += asked
 
     def land_unanswered(self, now: datetime) -> None:
         self._flush()

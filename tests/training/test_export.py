@@ -35,6 +35,7 @@ from windrow.cli import app
 from windrow.columns import ROW_ID, ROW_ORDER
 from windrow.home import Home
 from windrow.io.delta import crash_points, store
+from windrow.io.registers import exports
 from windrow.outcomes import NothingToDo
 from windrow.places import PROJECT, Places
 from windrow.semantics.intervals import Interval, micros
@@ -302,6 +303,9 @@ def test_the_command_exports_and_checks(feed: Home, tmp_path: Path, monkeypatch:
     wanted = read(feed, **HOUR, at=20).select("user_id", "clicked")
     assert f"{target} is complete: {wanted.height} rows in 1 file" in text
     assert_frame_equal(rows_of(tmp_path / "out"), wanted)
+    (known,) = exports.listed(feed)
+    assert (known["location"], known["rows"]) == (target, wanted.height)
+    assert known["range_start"] <= HOUR["start"] < HOUR["end"] <= known["range_end"]
     assert f"{target} is as it was written" in run("--verify", target)
     assert "needs PIPELINE and --to PATH" in run("feed")
     assert "--verify needs nothing else" in run("feed", "--verify", target)

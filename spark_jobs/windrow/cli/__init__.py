@@ -21,14 +21,13 @@ from windrow.cli import (
     late,
     listings,
     local,
-    maintenance,
     pipelines,
     rebuild,
-    snapshots,
 )
 from windrow.cli.fleet import alerts, health, metrics
 from windrow.cli.grouped import ByTask
 from windrow.cli.traffic import canary, simulate
+from windrow.cli.upkeep import erase, maintenance, snapshots
 from windrow.jobs.causes import known_cause
 from windrow.jobs.run import keep_to_owner, leave
 from windrow.outcomes import ExitCode, exit_code
@@ -74,6 +73,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     **late.COMMANDS,
     **lag.COMMANDS,
     **maintenance.COMMANDS,
+    **erase.COMMANDS,
     **snapshots.COMMANDS,
     **export.COMMANDS,
     **card.COMMANDS,

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import getpass
 from collections.abc import Callable
 from functools import partial
+from importlib.metadata import version
+from json import dumps as json_text
+from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
@@ -11,7 +15,7 @@ import typer
 from windrow.cli.show import AsJson, console, print_json
 from windrow.jobs.options import LENGTH, NAME, TIME
 from windrow.jobs.run import BadRequest, context
-from windrow.text import counted, size_text
+from windrow.text import counted, instant_of, size_text
 from windrow.training.export.manifest import Manifest
 
 _FORMATS = "parquet, arrow, tfrecord or webdataset"
@@ -91,6 +95,7 @@ def export(
             places=context(pipeline).places,
             **options,
         )
+        _register(pipeline, to, manifest)
         what = f"{to} is complete"
     if json:
         print_json(_brief(manifest))
@@ -106,6 +111,17 @@ def _by_spark(pipeline: str) -> Callable[..., Manifest]:
 
     ctx = context(pipeline)
     return partial(export, spark_for(f"export {pipeline}", ctx.places, ctx.pipeline))
+
+
+def _register(pipeline: str, to: str, manifest: Manifest) -> None:
+    """Record where the rows are, so that an erasure can name the copy."""
+    from windrow.io.registers import exports
+
+    ctx, span = context(pipeline), manifest.pin["span"]
+    row = {"location": to if "://" in to else str(Path(to).absolute()), "exported_at": ctx.now(), "rows": manifest.rows}
+    row |= {"range_start": instant_of(span[0]), "range_end": instant_of(span[1]), "asked_by": getpass.getuser()}
+    row |= {"state": json_text(manifest.pin["publications"]), "code_version": version("windrow")}
+    exports.record(ctx.home, row)
 
 
 def _brief(manifest: Manifest) -> dict[str, Any]:

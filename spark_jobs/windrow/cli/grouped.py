@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 TASKS: Mapping[str, Sequence[str]] = {
     "First steps": ("setup", "demo", "up", "down", "status", "simulate"),
     "Land and publish": ("land", "train", "clock", "publications", "health", "alerts", "metrics"),
-    "Late data and decisions": ("late", "rebuild", "override", "rollback"),
+    "Late data and decisions": ("late", "rebuild", "override", "rollback", "erase"),
     "Questions and checks": ("explain", "verify", "reconcile", "canary", "lag-impact", "summarise", "maintain"),
     "For trainers": ("snapshot", "snapshots", "export", "card"),
     "Pipeline files": ("pipeline", "scenario"),

@@ -16,8 +16,12 @@ from windrow.config import canary
 from windrow.config.column_types import ColumnType, parse_type, reason_not_a_key
 from windrow.config.problems import Finding, Location, near_miss
 from windrow.config.streams import PipelineFields, Stream, located
+from windrow.semantics.erasure.keys import columns_in
 from windrow.semantics.intervals import grid_around, is_length, nearest_lengths, on_grid
 from windrow.text import counted, duration_text, short, short_instant_text
+
+ERASABLE = ("string", "tinyint", "smallint", "int", "bigint")
+"""Types of columns by which rows can be erased: a value has one spelling, whoever writes it."""
 
 SHORTEST = timedelta(seconds=1)
 """No interval is shorter."""
@@ -40,6 +44,7 @@ def findings(pipeline: PipelineFields) -> list[Finding]:
         _expressions_read,
         _described_columns_are_there,
         canary.findings,
+        _erasure_can_be_carried_out,
     )
     return list(chain.from_iterable(check(pipeline) for check in checks))
 
@@ -245,6 +250,41 @@ def _described_columns_are_there(pipeline: PipelineFields) -> Iterator[Finding]:
         if name not in known:
             problem = f"is not a column of the training table; {near_miss(name, known, 'columns are')}"
             yield ("describe", "columns", name), problem
+
+
+def _erasure_can_be_carried_out(pipeline: PipelineFields) -> Iterator[Finding]:
+    """`erase` names left columns whose values have one spelling; rows that stay without payload keep their number."""
+    erase, left = pipeline.erase, pipeline.left
+    if erase is None:
+        return
+    for position, name in enumerate(erase.by):
+        where: Location = ("erase", "by", position)
+        if name not in left.columns:
+            yield where, f"{short(name)} is not a left column; {near_miss(name, left.columns, 'columns are')}"
+            continue
+        if name in erase.by[:position]:
+            yield where, f"{name!r} stands there twice; remove one"
+        for stream in pipeline.streams:
+            column = (columns_in(stream, left, [name]) or {}).get(name)
+            kind = parse_type(stream.columns.get(column, "string")) if column else None
+            if kind and kind.name not in ERASABLE:
+                yield (
+                    where,
+                    f"column {column!r} of {stream.name} is {kind}; keys are erased by text or whole numbers "
+                    f"({', '.join(ERASABLE)})",
+                )
+    if erase.mode == "null":
+        problems = {
+            "left.event_id": left.event_id is not None,
+            "left.where": left.where is not None,
+            "a stream with join: inner": any(stream.join == "inner" for stream in pipeline.right),
+        }
+        for what in (name for name, is_there in problems.items() if is_there):
+            yield (
+                ("erase", "mode"),
+                f"null does not go with {what}: a row without payload cannot show whether a rebuild has it; "
+                "write mode: delete",
+            )
 
 
 def _types(columns: Mapping[str, str]) -> dict[str, ColumnType]:

@@ -93,7 +93,8 @@ def topic_name(value: str) -> str:
     return value
 
 
-def _one_or_many(value: object) -> object:
+def one_or_many(value: object) -> object:
+    """Return a text as a list of one, and any other value as it is."""
     return (value,) if isinstance(value, str) else value
 
 
@@ -149,7 +150,7 @@ Columns = Annotated[dict[ColumnName, ColumnDdl], Field(min_length=1, max_length=
 Topic = Annotated[str, AfterValidator(topic_name)]
 Topics = Annotated[
     tuple[Topic, ...],
-    BeforeValidator(_one_or_many),
+    BeforeValidator(one_or_many),
     AfterValidator(_once),
     Field(min_length=1, max_length=100),
 ]

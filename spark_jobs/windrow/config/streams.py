@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass
 
 from windrow.config.fields import (
@@ -26,9 +26,11 @@ from windrow.config.fields import (
     Prose,
     Schedule,
     Topics,
+    one_or_many,
 )
 from windrow.config.problems import Location
 from windrow.semantics.clock import IdlePolicy
+from windrow.semantics.erasure.keys import Mode
 
 
 class Frozen(BaseModel):
@@ -122,6 +124,23 @@ class Canary(Frozen):
     delays: Annotated[tuple[Duration, ...], Field(min_length=1, max_length=16)] = (timedelta(seconds=1),)
 
 
+class Erase(Frozen):
+    """By which left columns rows can be erased, and what becomes of the training rows of an erased key (rule 22).
+
+    YAML reads the word null as nothing, so `mode: null` arrives here without a value.
+    """
+
+    by: Annotated[tuple[str, ...], BeforeValidator(one_or_many), Field(min_length=1, max_length=16)]
+    mode: Mode = "delete"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_empty(cls, value: Any) -> Any:
+        if isinstance(value, dict) and value.get("mode", "delete") is None:
+            return {**value, "mode": "null"}
+        return value
+
+
 class PipelineFields(Frozen):
     """Every field of a pipeline file, each valid by itself; `Pipeline` adds the check that they fit together."""
 
@@ -135,6 +154,7 @@ class PipelineFields(Frozen):
     max_skew: Duration = timedelta(minutes=10)
     labels: Annotated[dict[ColumnName, Expression], Field(max_length=200)] = {}
     canary: Canary | None = None
+    erase: Erase | None = None
     describe: Describe | None = None
     license: Prose | None = None
     owner: Prose | None = None

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from windrow.config.problems import Finding
 from windrow.config.streams import PipelineFields, located
+from windrow.semantics.erasure.keys import columns_in
 
 READS_WORTH_KNOWING = 20
 """More reads of each label than this are worth a warning."""
@@ -33,6 +34,12 @@ def warnings_of(pipeline: PipelineFields) -> Iterator[Finding]:
             yield (
                 ("right", index, "silence"),
                 "has no effect on a feature stream; labels alone decide the state",
+            )
+    for stream in pipeline.right:
+        if pipeline.erase and columns_in(stream, pipeline.left, pipeline.erase.by) is None:
+            yield (
+                ("erase", "by"),
+                f"{stream.name} lacks a column of these; its records of an erased key stay in its landing table",
             )
     if pipeline.idle.mode == "wait":
         yield (

@@ -10,6 +10,7 @@ MODULES = {
     "canary": "canary",
     "card": "upkeep.card",
     "check": "check",
+    "erase": "erasure.erase",
     "join": "join",
     "lag_impact": "lag.impact",
     "land": "land",

@@ -23,7 +23,7 @@ from windrow.home import Table
 from windrow.io.delta import crash_points
 from windrow.io.delta.locks import held
 from windrow.io.delta.staging import Staged
-from windrow.io.registers import judgements, measures, plans, publications
+from windrow.io.registers import erasures, judgements, measures, plans, publications
 from windrow.io.training import candidates, publication
 from windrow.io.training.publication import Row, Standing
 from windrow.jobs import ledger
@@ -35,7 +35,7 @@ from windrow.outcomes import NothingToDo
 from windrow.semantics.balance import Balance, BalanceBroken
 from windrow.semantics.judgement import may_publish
 from windrow.semantics.plan import Plan
-from windrow.semantics.publication import Superseded, foreseen_numbers, refuse_superseded
+from windrow.semantics.publication import Superseded, foreseen_numbers, refuse_erased, refuse_superseded
 from windrow.transforms.numbers import canary_columns
 from windrow.transforms.training import training_rows
 
@@ -60,6 +60,7 @@ def publish(
     Raises:
         BadRequest: a plan has not been judged.
         BalanceBroken: the counts do not add up; no override publishes that.
+        CandidateErased: a candidate held rows of a key that was erased since.
         NothingToDo: other runs have published every one of the intervals since.
         Superseded: the same, where a plan was to replace a publication.
     """
@@ -70,6 +71,8 @@ def publish(
     ready = [p for p in planned if override or may_publish(judgements.verdict(judged[p.id]))]
     done = _published_before(ctx, ready)
     missing = [plan for plan in ready if plan.id not in done]
+    for plan in missing:
+        refuse_erased(plan, erasures.discarded(ctx.home))
     # compute
     columns = _register_columns(ctx, missing, judged, override) if missing else {}
     # write
@@ -189,6 +192,7 @@ def _publish_one(ctx: Context, plan: Plan, columns: Row, standing: Standing, sta
         if present is not None and present["plan_id"] == plan.id:  # by another try of this run
             return present
         refuse_superseded(plan, present["number"] if present else None)
+        refuse_erased(plan, erasures.discarded(ctx.home))
         row = {**columns, "number": number, "published_at": ctx.now()}
         publication.create_if_missing(ctx.home)
         row = publication.commit(ctx.home, plan.interval, row, lambda: _training_rows(ctx, {plan: number}), staged)

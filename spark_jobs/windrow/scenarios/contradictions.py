@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from windrow.config.problems import Location, near_miss
 from windrow.scenarios.notation import Event, Row
-from windrow.scenarios.scenario import Change, Expect, Land, Replay, Scenario
+from windrow.scenarios.scenario import Change, Erase, Expect, Land, Replay, Scenario
 from windrow.text import counted
 
 Finding = tuple[Location, str]
@@ -28,6 +28,8 @@ def contradictions(scenario: Scenario) -> Iterator[Finding]:
             partitions[step.topic] = step.partitions or partitions.get(step.topic, 1)
         if isinstance(step, Replay) and (step.topic, step.name) not in events:
             yield (*here, "replay"), f"{step.topic} {step.name} is not an event before this step"
+        if isinstance(step, Erase) and len(step.key) != len(scenario.key):
+            yield (*here, "erase"), f"the rules have the key {', '.join(scenario.key)}; give one value for each"
         if isinstance(step, Expect):
             for row in step.rows or ():
                 yield from _row(scenario, row, {name for _, name in events}, (*here, "expect", "rows", row.name))

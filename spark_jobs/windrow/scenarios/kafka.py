@@ -68,6 +68,7 @@ def pipeline_file(rules: Rules, name: str, topic: str = "{topic}") -> str:
         f"max_skew: {duration_text(spec.max_skew)}",
         canary,
         f'labels: {{seen: "{seen}"}}' if seen else "",
+        f"erase: {{by: [{', '.join(spec.left.key)}]}}",
         "expectations: training_rows",
     ]
     return "\n".join(line for line in lines if line) + "\n"

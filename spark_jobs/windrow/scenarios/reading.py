@@ -26,6 +26,8 @@ history:
     refused: clock                        the host's clock went back, so that nothing lands
   - replay: served k@0                    its partition is landed again from this event on
   - reconsider: 900                       at this time of the host's clock, quarantined records are judged again
+  - erase: k                              the key k is erased; of two key columns: 11,2
+    mode: null                            its rows stay, without payload; default: delete
   - partitions: {labels: 3}               the topic has so many partitions from now on
   - recreate: labels                      the topic is deleted and re-created, empty
   - plan: NAME                            a run records its plans now and carries them out later; `of: 0 to 1`: of
@@ -59,7 +61,18 @@ from windrow.outcomes import BadInput
 from windrow.scenarios.contradictions import contradictions
 from windrow.scenarios.notation import Times, read_event, read_row
 from windrow.scenarios.rules import RulesReader
-from windrow.scenarios.scenario import Change, Expect, Land, Publish, Reconsider, RecordPlans, Replay, Scenario, Step
+from windrow.scenarios.scenario import (
+    Change,
+    Erase,
+    Expect,
+    Land,
+    Publish,
+    Reconsider,
+    RecordPlans,
+    Replay,
+    Scenario,
+    Step,
+)
 from windrow.semantics.paper.landings import PartitionId
 from windrow.text import parse_duration, parse_instant
 
@@ -91,6 +104,7 @@ STEPS: Mapping[str, tuple[str, ...]] = {
     "land": ("now", "lag", "unanswered", "killed", "refused"),
     "replay": (),
     "reconsider": (),
+    "erase": ("mode",),
     "partitions": (),
     "recreate": (),
     "plan": ("of",),
@@ -146,6 +160,7 @@ class _Reader(RulesReader):
             "land": self.land,
             "replay": self.replay,
             "reconsider": self.reconsider,
+            "erase": self.erase,
             "partitions": self.change,
             "recreate": self.change,
             "plan": self.plan,
@@ -186,6 +201,11 @@ class _Reader(RulesReader):
     def reconsider(self, tree: Mapping[str, Tree], here: Location) -> Reconsider:
         at = self.checked((*here, "reconsider"), lambda: self.times.at(str(tree.get("reconsider"))))
         return Reconsider(at or self.times.start)
+
+    def erase(self, tree: Mapping[str, Tree], here: Location) -> Erase:
+        written = {**tree, "mode": "null"} if "mode" in tree and tree["mode"] is None else tree  # YAML's null
+        mode = self.one_of(written, "mode", here, ("delete", "null"))
+        return Erase(tuple(str(tree.get("erase") or "").split(",")), mode)
 
     def change(self, tree: Mapping[str, Tree], here: Location) -> Change:
         if "recreate" in tree:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from windrow.scenarios.notation import Event, Row, line_text, own_column, row_of
-from windrow.scenarios.scenario import Change, Expect, Land, Publish, Reconsider, RecordPlans, Replay, Scenario
+from windrow.scenarios.scenario import Change, Erase, Expect, Land, Publish, Reconsider, RecordPlans, Replay, Scenario
 from windrow.scenarios.timeline import Windows, differences
 from windrow.semantics.clock import NotCaughtUp
 from windrow.semantics.intervals import interval_of, intervals_between
@@ -76,6 +76,8 @@ class Rehearsal:
         elif isinstance(step, Reconsider):
             self.now = step.now_at
             self.model.reconsider(self.now)
+        elif isinstance(step, Erase):
+            self.model.erase([dict(zip(self.scenario.key, step.key, strict=True))], step.mode)
         elif isinstance(step, Change) and step.partitions is None:
             self.model.recreate(step.topic)
         elif isinstance(step, Change):
@@ -190,12 +192,13 @@ class Rehearsal:
             "duplicate": sum(j.balance.left.duplicate for j in standing),
             "unpaired": sum(j.balance.left.unpaired for j in standing),
             "canary": sum(j.balance.left.canary for j in standing),
+            "erased": sum(j.balance.left.erased for j in standing),
         }
         spec = self.scenario.rules.spec
         counted["conflict"] = sum(j.conflict[spec.left.name] for j in standing)
         for right in spec.right:
             sides = [j.balance.right[right.name] for j in standing]
-            for name in ("read", "matched", "unmatched", "duplicate", "filtered", "canary"):
+            for name in ("read", "matched", "unmatched", "duplicate", "filtered", "canary", "erased"):
                 counted[f"{right.name}.{name}"] = sum(getattr(side, name) for side in sides)
             counted[f"{right.name}.not_taken"] = sum(j.not_taken[right.name] for j in standing)
             counted[f"{right.name}.conflict"] = sum(j.conflict[right.name] for j in standing)

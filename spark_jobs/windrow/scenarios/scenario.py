@@ -12,6 +12,7 @@ from datetime import datetime
 from pathlib import Path
 
 from windrow.scenarios.notation import Event, Row, Times
+from windrow.semantics.erasure.keys import Mode
 from windrow.semantics.paper.landings import PartitionId, Rules
 
 
@@ -59,6 +60,14 @@ class Reconsider:
 
 
 @dataclass(frozen=True)
+class Erase:
+    """Erase one key, given by its columns."""
+
+    key: tuple[str, ...]
+    mode: Mode = "delete"
+
+
+@dataclass(frozen=True)
 class Change:
     """Add partitions to a topic, or delete and re-create it (`partitions` is None)."""
 
@@ -102,7 +111,7 @@ class Expect:
 Streams = tuple[tuple[str, tuple[str, ...]], ...]
 """(stream, its topics), the left stream first."""
 
-Step = Land | Replay | Reconsider | Change | RecordPlans | Publish | Expect
+Step = Land | Replay | Reconsider | Erase | Change | RecordPlans | Publish | Expect
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Balance: every count adds up to its input exactly, or nothing is published.
 
     landing, over all partitions   offsets read  =  landed  + quarantined + skipped   + unexplained
-    left, by interval              rows landed   =  emitted + duplicate   + unpaired  + canary
-    right, by interval and stream  labels read   =  matched + unmatched   + duplicate + filtered + canary
+    left, by interval              rows landed   =  emitted + duplicate   + unpaired  + canary + erased
+    right, by interval and stream  labels read   =  matched + unmatched   + duplicate + filtered + canary + erased
 
 A right stream is read for the windows of the whole interval, `[start - before, end + after]`, both ends inside.
 A right row that is in no left row's window is `unmatched`. `matched` counts the right rows that match at least one
@@ -52,18 +52,20 @@ def rate(part: float, whole: float) -> float | None:
 
 @dataclass(frozen=True)
 class LeftBalance:
-    """Left rows of one interval, at the pins. `landed` counts rows that passed `where`."""
+    """Left rows of one interval, at the pins. `landed` counts rows that passed `where`, and those that were erased."""
 
     landed: int
     emitted: int
     duplicate: int = 0
     unpaired: int = 0
     canary: int = 0
+    erased: int = 0
 
     @property
     def imbalance(self) -> int:
         """Rows landed that are not accounted for; 0 where the counts add up."""
-        return self.landed - self.emitted - self.duplicate - self.unpaired - self.canary
+        out = self.emitted + self.duplicate + self.unpaired + self.canary + self.erased
+        return self.landed - out
 
 
 @dataclass(frozen=True)
@@ -76,11 +78,13 @@ class RightBalance:
     duplicate: int = 0
     filtered: int = 0
     canary: int = 0
+    erased: int = 0
 
     @property
     def imbalance(self) -> int:
         """Rows read that are not accounted for; 0 where the counts add up."""
-        return self.read - self.matched - self.unmatched - self.duplicate - self.filtered - self.canary
+        out = self.matched + self.unmatched + self.duplicate + self.filtered + self.canary + self.erased
+        return self.read - out
 
 
 RIGHT_COUNTS = tuple(one.name for one in fields(RightBalance))
@@ -101,14 +105,15 @@ class Balance:
             side = self.left
             found.append(
                 f"left: landed {side.landed} != emitted {side.emitted} + duplicate {side.duplicate} "
-                f"+ unpaired {side.unpaired} + canary {side.canary} ({side.imbalance:+d})"
+                f"+ unpaired {side.unpaired} + canary {side.canary} + erased {side.erased} ({side.imbalance:+d})"
             )
         for name, side_of in self.right.items():
             if side_of.imbalance:
                 found.append(
                     f"{name}: read {side_of.read} != matched {side_of.matched} "
                     f"+ unmatched {side_of.unmatched} + duplicate {side_of.duplicate} "
-                    f"+ filtered {side_of.filtered} + canary {side_of.canary} ({side_of.imbalance:+d})"
+                    f"+ filtered {side_of.filtered} + canary {side_of.canary} + erased {side_of.erased} "
+                    f"({side_of.imbalance:+d})"
                 )
         found += [f"negative count in {name}" for name in self._negative()]
         return tuple(found)
@@ -133,6 +138,7 @@ class Balance:
             "left_duplicate": self.left.duplicate,
             "left_unpaired": self.left.unpaired,
             "left_canary": self.left.canary,
+            "left_erased": self.left.erased,
             "left_imbalance": self.left.imbalance,
         }
         for name, side in self.right.items():
@@ -143,7 +149,8 @@ class Balance:
 
     @classmethod
     def from_measures(cls, measures: Mapping[str, float | None], streams: Iterable[str]) -> Balance:
-        """Return the balance that a candidate's measures state; those of an earlier version count no canaries.
+        """Return the balance that a candidate's measures state; those of an earlier version count no canaries, and
+        nothing erased.
 
         Raises:
             BalanceBroken: a count is absent or not a whole number.
@@ -153,7 +160,7 @@ class Balance:
         without = {"left_canary", *(f"{stream}.canary" for stream in streams)}
 
         def count(name: str) -> int:
-            value = measures.get(name, 0 if name in without else None)
+            value = measures.get(name, 0 if name in without or name.endswith("erased") else None)
             if value is None or value != int(value):
                 raise BalanceBroken(f"the candidate does not state `{name}` as a whole number, but {value!r}")
             return int(value)
@@ -164,6 +171,7 @@ class Balance:
             duplicate=count("left_duplicate"),
             unpaired=count("left_unpaired"),
             canary=count("left_canary"),
+            erased=count("left_erased"),
         )
         right = {s: RightBalance(**{c: count(f"{s}.{c}") for c in RIGHT_COUNTS}) for s in streams}
         return cls(left, right)

@@ -132,16 +132,19 @@ def register_faults(register: Iterable[Mapping[str, Any]], committed: Iterable[M
     return faults
 
 
-def training_faults(standing: Iterable[Mapping[str, Any]], held: Mapping[date, int]) -> list[str]:
+def training_faults(
+    standing: Iterable[Mapping[str, Any]], held: Mapping[date, int], remaining: Mapping[int, int] | None = None
+) -> list[str]:
     """Days on which the training table does not hold as many rows as its publications say.
 
     Args:
         standing: register rows of the publications that readers see.
         held: day → rows in the files of the day.
+        remaining: publication → rows that it has left, where rows of it were erased.
     """
     published: Counter[date] = Counter()
     for row in standing:
-        published[row["interval"].date()] += row["rows"]
+        published[row["interval"].date()] += (remaining or {}).get(row["number"], row["rows"])
     return [
         f"the training table holds {counted(held.get(day, 0), 'row')} of {day}, and {published[day]:,} were published"
         for day in sorted(published.keys() | held.keys())

@@ -8,7 +8,7 @@ plan made when its interval had publication 5       still 5 ─▶ published    
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 
 from windrow.outcomes import AnotherWriter
@@ -17,6 +17,26 @@ from windrow.semantics.plan import Plan
 
 class Superseded(AnotherWriter):
     """The interval was published by another run after this plan was made. A new plan is needed."""
+
+
+class CandidateErased(AnotherWriter):
+    """A key was erased after the candidate was joined, and it held rows of the key. A new plan is needed."""
+
+
+def refuse_erased(plan: Plan, discarded: Collection[str]) -> None:
+    """Check that the candidate of a plan was not discarded by an erasure.
+
+    Args:
+        discarded: ids of the plans whose candidates were.
+
+    Raises:
+        CandidateErased: it was.
+    """
+    if plan.id in discarded:
+        raise CandidateErased(
+            f"{plan.interval}: the candidate of plan {plan.id} held rows of a key that was erased since, and was "
+            "discarded. Nothing was published; clear the run or run the command again for a new plan."
+        )
 
 
 def foreseen_numbers(plans: Iterable[Plan], last: int) -> dict[Plan, int]:

@@ -6,10 +6,12 @@ Nothing here reads a pipeline file, so that a test can build the rules by hand, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
+from windrow.columns import ERASED
+from windrow.semantics.erasure.keys import Erased, columns_in
 from windrow.semantics.intervals import utc
 from windrow.semantics.match import Mark, key_of
 
@@ -125,6 +127,7 @@ class JoinSpec:
         event_clocks: by topic, the event clock of every partition that has an event (`reference.event_clocks`); a
             topic without an event is missing.
         forced: whether a person published the interval before it was closed.
+        erased: keys whose records are left out, whenever they landed (rule 22).
     """
 
     left: Left
@@ -137,6 +140,7 @@ class JoinSpec:
     drained: bool = False
     forced: bool = False
     gaps: tuple[Gap, ...] = ()
+    erased: tuple[Erased, ...] = ()
 
     def __post_init__(self) -> None:
         for r in self.right:
@@ -204,3 +208,26 @@ def unreadable_for(record: Record, stream: Left | Right) -> str | None:
     if isinstance(stream, Right) and stream.role == "label" and key_of(record.values, stream.key) is None:
         found.add("null_key")
     return min(found, key=REASONS.index, default=None)
+
+
+def emptied(record: Record, spec: JoinSpec) -> Record:
+    """Return a landed record as it is, or without payload where it has an erased key (rule 22).
+
+    A quarantined record keeps its reason. With mode `null` a left record stays readable: it is a left row with a null
+    in its key (rule 12).
+    """
+    topic = record.row_id.topic
+    streams: tuple[Left | Right, ...] = (spec.left, *spec.right)
+    for erased in spec.erased:
+        for stream in streams:
+            columns = columns_in(stream, spec.left, erased.columns) if topic in stream.topics else None
+            if columns and erased.holds(record.values, columns):
+                stays = erased.mode == "null" and topic in spec.left.topics
+                reason = record.quarantined or (None if stays else ERASED)
+                return replace(record, values={}, unreadable={}, quarantined=reason)
+    return record
+
+
+def emptied_all(records: Iterable[Record], spec: JoinSpec) -> list[Record]:
+    """Return the records, each as `emptied` returns it."""
+    return [emptied(record, spec) for record in records] if spec.erased else list(records)

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from windrow.columns import ERASED
 from windrow.semantics.balance import Balance, LeftBalance, RightBalance
 from windrow.semantics.intervals import Interval, interval_of, shifted, utc
 from windrow.semantics.labels import (
@@ -41,6 +42,7 @@ from windrow.semantics.records import (
     Record,
     Right,
     RowId,
+    emptied_all,
     event_of,
     is_canary,
     moves_no_clock,
@@ -83,7 +85,7 @@ def reference_join(records: Iterable[Record], spec: JoinSpec, interval: Interval
     """
     if interval != interval_of(interval.start, spec.start, spec.interval) or interval.start < utc(spec.start):
         raise ValueError(f"{interval} is not on the grid of {spec.interval} from {spec.start}")
-    landed, _ = landed_once(records, pins)
+    landed = emptied_all(landed_once(records, pins)[0], spec)
     left = side_of(landed, spec.left, lambda t: interval.contains(t))
     rights = {r.name: side_of(landed, r, _read_for(interval, r)) for r in spec.right}
     matched: dict[str, set[RowId]] = {r.name: set() for r in spec.right}
@@ -146,7 +148,9 @@ class Side:
     """A stream's rows in row order, one per event, and the counts of what was left out.
 
     `canaries` are in row order too; their events are not compared. `conflict` counts duplicates whose payload differs
-    from that of the row that is kept, and of rows with one event id at several event times all but one.
+    from that of the row that is kept, and of rows with one event id at several event times all but one. `erased`:
+    records of its topics in that time whose key was erased (rule 22). They have no payload, so nothing says which
+    stream of a shared topic they were for; none of them is `read`.
     """
 
     rows: tuple[Record, ...]
@@ -155,6 +159,7 @@ class Side:
     duplicate: int
     conflict: int
     canaries: tuple[Record, ...] = ()
+    erased: int = 0
 
 
 def landed_once(records: Iterable[Record], pins: Mapping[str, int]) -> tuple[list[Record], int]:
@@ -201,7 +206,9 @@ def side_of(landed: list[Record], stream: Left | Right, is_read: Callable[[datet
     conflict += len(ids) - len(set(ids))
     rows = tuple(sorted(winners.values(), key=lambda r: r.order))
     canaries = tuple(sorted((r for r in chosen if is_canary(r, stream)), key=lambda r: r.order))
-    return Side(rows, len(read), len(read) - len(chosen), len(kept) - len(rows), conflict, canaries)
+    gone = (r for r in landed if r.row_id.topic in stream.topics and r.quarantined == ERASED and r.event_at is not None)
+    erased = sum(is_read(r.order[0]) for r in gone)
+    return Side(rows, len(read), len(read) - len(chosen), len(kept) - len(rows), conflict, canaries, erased)
 
 
 def _read_for(interval: Interval, right: Right) -> Callable[[datetime], bool]:
@@ -225,20 +232,22 @@ def matches_of(row: Record, rights: tuple[Record, ...], left: Left, right: Right
 def _balance(left: Side, rights: Mapping[str, Side], emitted: int, matched: Mapping[str, set[RowId]]) -> Balance:
     return Balance(
         LeftBalance(
-            landed=len(left.rows) + left.duplicate + len(left.canaries),
+            landed=len(left.rows) + left.duplicate + len(left.canaries) + left.erased,
             emitted=emitted,
             duplicate=left.duplicate,
             unpaired=len(left.rows) - emitted,
             canary=len(left.canaries),
+            erased=left.erased,
         ),
         {
             name: RightBalance(
-                side.read,
+                side.read + side.erased,
                 len(matched[name]),
                 len(side.rows) - len(matched[name]),
                 side.duplicate,
                 side.filtered,
                 len(side.canaries),
+                side.erased,
             )
             for name, side in rights.items()
         },

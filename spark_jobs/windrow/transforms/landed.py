@@ -11,7 +11,7 @@ from datetime import datetime
 from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 
-from windrow.columns import EVENT_TIME, OFFSET, PARTITION, QUARANTINED, RECORD_AT
+from windrow.columns import ERASED, EVENT_TIME, OFFSET, PARTITION, QUARANTINED, RECORD_AT
 from windrow.config import Pipeline
 from windrow.semantics.intervals import at_micros
 from windrow.semantics.landing.batch import Batch, Offsets
@@ -34,17 +34,20 @@ def count_by_partition(rows: DataFrame, pipeline: Pipeline, topic: str) -> DataF
     Returns:
         One row per partition, for `counts_of`.
     """
-    good, clocked = F.col(QUARANTINED).isNull(), _moves_the_clock(pipeline, topic)
+    good, clocked = is_good(), _moves_the_clock(pipeline, topic)
     ends_gap = clocked & F.col(RECORD_AT).isNotNull()
     served = F.lit(False)
     if topic in pipeline.left.topics:  # a right topic may lack the columns of the left stream's `where`
-        served = good & ~is_unreadable(pipeline.left) & ~is_canary(pipeline.mark_of(pipeline.left))
+        is_probe = is_canary(pipeline.mark_of(pipeline.left))
+        served = F.col(QUARANTINED).isNull() & ~is_unreadable(pipeline.left) & ~is_probe
         if pipeline.left.where:
             served = served & value_of(pipeline.left.where)
     return rows.groupBy(PARTITION).agg(
         F.count_if(good).alias("landed"),
         F.count_if(~good).alias("quarantined"),
-        F.count_if(good & any_of(is_unreadable(stream) for stream in pipeline.streams_of(topic))).alias("unreadable"),
+        F.count_if(
+            F.col(QUARANTINED).isNull() & any_of(is_unreadable(stream) for stream in pipeline.streams_of(topic))
+        ).alias("unreadable"),
         F.count_if(served & (F.col(EVENT_TIME) < F.lit(pipeline.start))).alias("before_start"),
         F.unix_micros(F.max(F.when(clocked, F.col(EVENT_TIME)))).alias("newest_us"),
         F.unix_micros(F.min_by(EVENT_TIME, F.when(ends_gap, F.col(OFFSET)))).alias("first_us"),
@@ -57,7 +60,23 @@ def count_by_partition(rows: DataFrame, pipeline: Pipeline, topic: str) -> DataF
 def _moves_the_clock(pipeline: Pipeline, topic: str) -> Column:
     """Whether a row's event time is evidence of how far its topic has come: a good row, and no canary (rule 23)."""
     is_probe = any_of(is_canary(pipeline.mark_of(stream)) for stream in pipeline.streams_of(topic))
-    return F.col(QUARANTINED).isNull() & F.col(EVENT_TIME).isNotNull() & ~is_probe
+    return is_good() & F.col(EVENT_TIME).isNotNull() & ~is_probe
+
+
+def is_good() -> Column:
+    """Whether a record was readable when it landed: its event time moves the clock, also where its key was erased.
+
+    >>> rows = spark.sql("select * from values (null), ('erased'), ('wrong_type') as (_quarantined)")
+    >>> rows.where(is_good()).show()
+    +------------+
+    |_quarantined|
+    +------------+
+    |        NULL|
+    |      erased|
+    +------------+
+    <BLANKLINE>
+    """
+    return F.col(QUARANTINED).isNull() | (F.col(QUARANTINED) == ERASED)
 
 
 def counts_of(rows: Iterable[Row]) -> dict[int, Counts]:

@@ -57,6 +57,8 @@ def aggregates(
     frames = {"rows": candidate_measures(written, pipeline, uncounted), "repeated": repeated_row_ids(written)}
     if read.left.repeated is not None:
         frames["duplicates"] = left_duplicates(read.left, length)
+    if read.left.erased is not None:
+        frames["erased"] = left_erased(read.left.erased, length)
     if unread is not None:
         frames["unread"] = unread_counts(unread, length)
     if acknowledged is not None and pipeline.canary and pipeline.label_streams:
@@ -138,6 +140,22 @@ def left_duplicates(left: StreamRows, length: timedelta) -> DataFrame:
     return rows.groupBy(INTERVAL).agg(F.count(F.lit(1)).alias("left_duplicate"))
 
 
+def left_erased(erased: DataFrame, length: timedelta) -> DataFrame:
+    """One row per interval: `left_erased`, records of the left topics whose key was erased.
+
+    >>> erased = spark.sql("select timestamp'2026-11-01 12:09:59' as _event_time")
+    >>> left_erased(erased, timedelta(minutes=10)).show()
+    +-------------------+-----------+
+    |          _interval|left_erased|
+    +-------------------+-----------+
+    |2026-11-01 12:00:00|          1|
+    +-------------------+-----------+
+    <BLANKLINE>
+    """
+    rows = erased.withColumn(INTERVAL, interval_of(F.col(EVENT_TIME), length))
+    return rows.groupBy(INTERVAL).agg(F.count(F.lit(1)).alias("left_erased"))
+
+
 def right_counts(
     right: StreamRows,
     candidates: DataFrame,
@@ -145,7 +163,8 @@ def right_counts(
     intervals: Sequence[datetime],
     length: timedelta,
 ) -> DataFrame:
-    """One row per interval: `read`, `matched`, `unmatched`, `duplicate`, `filtered`, `canary` of one right stream.
+    """One row per interval: `read`, `matched`, `unmatched`, `duplicate`, `filtered`, `canary`, `erased` of one right
+    stream.
 
     A right row counts in every interval whose windows can hold it. `matched` comes from the candidate alone, so a
     match that was never read shows as an imbalance.
@@ -167,10 +186,14 @@ def right_counts(
             INTERVAL, *[f"_m.{c}" for c in ROW_ID], F.lit("matched").alias("_was")
         ),
     ]
+    if right.erased is not None:
+        gone = _in_each(right.erased, intervals, length, stream)
+        seen.append(gone.select(INTERVAL, *ROW_ID, F.lit("erased").alias("_was")))
     rows = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), seen)
     # a right row counts once per interval, however often it was matched: a set bit stays one bit
-    is_a = {kind: F.col("_was") == kind for kind in ("read", "duplicate", "matched")}
+    is_a = {kind: F.col("_was") == kind for kind in ("duplicate", "matched", "erased")}
     is_a |= {"filtered": F.col("_filtered"), "canary": F.col("_canary")}
+    is_a |= {"read": F.col("_was").isin("read", "erased")}
     words = _by_word(rows, INTERVAL).agg(
         *[F.coalesce(F.bit_or(F.when(is_it, _bit())), F.lit(0)).alias(kind) for kind, is_it in is_a.items()]
     )

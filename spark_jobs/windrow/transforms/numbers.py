@@ -54,11 +54,12 @@ def _of_plan(pipeline: Pipeline, plan: Plan, counts: Counts, nulls: Mapping[str,
     read = {stream.name: _partitions(stream, start, counts) for stream in pipeline.streams}
     served = read[pipeline.left.name].values()
     left = LeftBalance(
-        landed=sum(one.selected + one.canary for one in served),
+        landed=sum(one.selected + one.canary for one in served) + count("erased", "left_erased"),
         emitted=rows.get("rows", 0),
         duplicate=count("duplicates", "left_duplicate"),
         unpaired=rows.get("left_unpaired", 0),
         canary=sum(one.canary for one in served),
+        erased=count("erased", "left_erased"),
     )
     names = [stream.name for stream in pipeline.right]
     right = {name: RightBalance(**{c: count(f"right.{name}", c) for c in RIGHT_COUNTS}) for name in names}

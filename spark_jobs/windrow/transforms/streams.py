@@ -16,7 +16,7 @@ from datetime import datetime
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from windrow.columns import EVENT_TIME, QUARANTINED, ROW_ID, UNREADABLE_VALUES
+from windrow.columns import ERASED, EVENT_TIME, QUARANTINED, ROW_ID, UNREADABLE_VALUES
 from windrow.config import RightStream, Stream
 from windrow.semantics.match import KeyRange, Mark
 from windrow.semantics.records import Gap
@@ -38,6 +38,9 @@ class StreamRows:
     repeated: DataFrame | None
     """`_hash`: hashes of event ids that more than one row has; None if no event id repeats, so that no row is a
     duplicate or in conflict with another"""
+    erased: DataFrame | None = None
+    """row ids and event times of records of its topics whose key was erased (rule 22); None if no key ever was.
+    They are not in `read`"""
 
     @property
     def canaries(self) -> DataFrame:
@@ -58,25 +61,35 @@ class Inputs:
 
 
 def rows_of(
-    landing: DataFrame, stream: Stream, lo: datetime, hi: datetime, *, ends_in: bool, mark: Mark | None
+    landing: DataFrame,
+    stream: Stream,
+    lo: datetime,
+    hi: datetime,
+    *,
+    ends_in: bool,
+    mark: Mark | None,
+    has_erased: bool = False,
 ) -> StreamRows:
-    """Divide a stream's landing rows into kept, duplicate and filtered ones, and canaries.
+    """Divide a stream's landing rows into kept, duplicate and filtered ones, canaries, and erased ones.
 
     Args:
         landing: landing rows of the stream's topics.
         lo, hi: rows with event time in [lo, hi) are read, or in [lo, hi] with `ends_in`.
         mark: says which rows are canaries (`Pipeline.mark_of`).
+        has_erased: whether a key of the pipeline was ever erased.
     """
     at = F.col(EVENT_TIME)
     upper = at <= F.lit(hi) if ends_in else at < F.lit(hi)
     readable = F.col(QUARANTINED).isNull() & ~is_unreadable(stream)
+    there = landing.where((at >= F.lit(lo)) & upper)
+    erased = there.where(F.col(QUARANTINED) == ERASED).select(*ROW_ID, EVENT_TIME) if has_erased else None
     is_left_out = {"_filtered": ~selected(stream), "_canary": selected(stream) & is_canary(mark)}
-    read = landing.where(readable & (at >= F.lit(lo)) & upper).withColumns(is_left_out)
+    read = there.where(readable).withColumns(is_left_out)
     if stream.event_id is None:
-        return _without_duplicates(read, stream)
+        return _without_duplicates(read, stream, erased)
     claims = claims_of(read, stream)
     times = claims.groupBy("_hash").agg(F.count(F.lit(1)).alias("_times"))
-    return _divided(read, stream, claims, times.where(F.col("_times") > 1).select("_hash"))
+    return _divided(read, stream, claims, times.where(F.col("_times") > 1).select("_hash"), erased)
 
 
 def divided_by(rows: StreamRows, repeated: DataFrame) -> StreamRows:
@@ -86,7 +99,7 @@ def divided_by(rows: StreamRows, repeated: DataFrame) -> StreamRows:
         repeated: `_hash` of every event id that more than one row has.
     """
     claims = claims_of(rows.read, rows.stream).join(repeated, on="_hash", how="left_semi")
-    return _divided(rows.read, rows.stream, claims, repeated)
+    return _divided(rows.read, rows.stream, claims, repeated, rows.erased)
 
 
 def without_repeats(rows: StreamRows) -> StreamRows:
@@ -95,7 +108,7 @@ def without_repeats(rows: StreamRows) -> StreamRows:
     Args:
         rows: of a stretch that the caller has found free of repeated event ids.
     """
-    return _without_duplicates(rows.read, rows.stream)
+    return _without_duplicates(rows.read, rows.stream, rows.erased)
 
 
 def claims_of(read: DataFrame, stream: Stream) -> DataFrame:
@@ -217,15 +230,18 @@ def overlaps(names: Column, columns: Iterable[str]) -> Column:
     return F.coalesce(F.arrays_overlap(names, F.array(*[F.lit(name) for name in columns])), F.lit(False))
 
 
-def _divided(read: DataFrame, stream: Stream, claims: DataFrame, repeated: DataFrame) -> StreamRows:
+def _divided(
+    read: DataFrame, stream: Stream, claims: DataFrame, repeated: DataFrame, erased: DataFrame | None
+) -> StreamRows:
     duplicates = _duplicates(claims, stream)
     kept = _kept(read).join(duplicates.select(*ROW_ID), on=list(ROW_ID), how="left_anti")
-    return StreamRows(stream, read, kept, duplicates, repeated)
+    return StreamRows(stream, read, kept, duplicates, repeated, erased)
 
 
-def _without_duplicates(read: DataFrame, stream: Stream) -> StreamRows:
+def _without_duplicates(read: DataFrame, stream: Stream, erased: DataFrame | None) -> StreamRows:
     kept = _kept(read)
-    return StreamRows(stream, read, kept, kept.where(F.lit(False)).select(*ROW_ID, EVENT_TIME), None)
+    none = kept.where(F.lit(False)).select(*ROW_ID, EVENT_TIME)
+    return StreamRows(stream, read, kept, none, None, erased)
 
 
 def _kept(read: DataFrame) -> DataFrame:

@@ -42,13 +42,23 @@ EXPORT_POINTS = ("export.before_shard", "export.after_shard")
 """Points of an export: a file is whole and not yet in its place, or it is in its place and on record."""
 
 
+ERASE_POINTS = (
+    "erase.after_keys",
+    "erase.after_landing",
+    "erase.after_candidates",
+    "erase.before_training",
+    "erase.after_training",
+)
+"""Points of an erasure."""
+
+
 def point(name: str) -> None:
     """Die or stop here if the environment names this point.
 
     Raises:
         ValueError: the name is not a crash point.
     """
-    known = (*POINTS, *PAUSES, *LEDGER_POINTS, *SNAPSHOT_POINTS, *EXPORT_POINTS)
+    known = (*POINTS, *PAUSES, *LEDGER_POINTS, *SNAPSHOT_POINTS, *EXPORT_POINTS, *ERASE_POINTS)
     if name not in known:
         raise ValueError(f"{name!r} is not a crash point; known: {', '.join(known)}")
     if os.environ.get("PAUSE_AT") == name:

@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from windrow.columns import (
     BATCH,
     EPOCH,
+    ERASED,
     LANDING_META,
     LANDING_TYPES,
     QUARANTINED,
@@ -39,6 +40,8 @@ from windrow.semantics.landing.undelivered import Account
 
 APP_ID = "windrow.landing"
 ACCOUNT_APP_ID = "windrow.account"
+ERASURE = "erasure"
+"""Kind of a commit that emptied rows of erased keys (rule 22); it is no batch."""
 RECORDS_PER_FILE = 250_000
 
 
@@ -144,7 +147,9 @@ def rows_held(table: Lookup, epoch: int, batch: int) -> int:
 def _messages(table: DeltaTable) -> Iterator[tuple[tables.Commit, dict[str, Any]]]:
     """Yield the commits of batches and accounts with their messages, newest first."""
     for commit in tables.commits_of(table):
-        yield commit, json.loads(commit.message)
+        fields = json.loads(commit.message)
+        if fields["windrow"] != ERASURE:
+            yield commit, fields
 
 
 def append_account(path: str, account: Account) -> None:
@@ -158,6 +163,11 @@ def append_account(path: str, account: Account) -> None:
     assert table is not None, "a committed batch has a table"
     message = account.to_json()
     tables.commit_files(path, table, [], identity=message, message=message, transaction=(ACCOUNT_APP_ID, account.batch))
+
+
+def erasure_message() -> str:
+    """Return the message of a commit that empties rows of erased keys: no batch, and the ledger looks at everything."""
+    return json.dumps({"windrow": ERASURE})
 
 
 def committed_after(path: str, number: int) -> Iterator[Committed]:
@@ -243,7 +253,7 @@ def quarantined(spark: SparkSession, path: str, batch: Batch) -> DataFrame | Non
     if bad is None:
         return None
     bad = _with_newer_columns(bad)
-    bad = bad.where(F.col(QUARANTINED).isNotNull() & (F.col(EPOCH) == batch.epoch) & (F.col(BATCH) < batch.number))
+    bad = bad.where((F.col(QUARANTINED) != ERASED) & (F.col(EPOCH) == batch.epoch) & (F.col(BATCH) < batch.number))
     again = reconsidered(spark, path, batch.number - 1)
     return bad if again is None else bad.join(again, on=list(ROW_ID), how="left_anti")
 

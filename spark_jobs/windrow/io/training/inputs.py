@@ -17,13 +17,15 @@ from windrow.home import Home
 from windrow.io.delta import lookup, scan
 from windrow.io.delta.lookup import Condition, Has, Range
 from windrow.io.delta.session import schema_of
-from windrow.io.landing import batches
+from windrow.io.landing import batches, erased
+from windrow.io.registers import erasures
 from windrow.io.registers.clocks import Observation
 from windrow.outcomes import BadInput
 from windrow.semantics.intervals import Interval, stretches
 from windrow.semantics.plan import Plan
 from windrow.text import counted
 from windrow.transforms.conditions import any_of
+from windrow.transforms.erased import emptied
 from windrow.transforms.join import doubtful_rows
 from windrow.transforms.streams import Inputs, StreamRows, divided_by, rows_of, without_repeats
 
@@ -83,13 +85,17 @@ def read_range(
     pipeline = home.pipeline
     batches.refuse_lost(home, clock.rows)
     lost = clock.gaps_between(lo - pipeline.before, hi + pipeline.after, pipeline=pipeline, pins=pins)
-    left = pipeline.left
-    sides = [rows_of(landed(left, lo, hi), left, lo, hi, ends_in=False, mark=pipeline.mark_of(left))]
+    has_erased = erasures.are_any(home)
+
+    def side(stream: Stream, begin: datetime, end: datetime, *, ends_in: bool) -> StreamRows:
+        rows, mark = landed(stream, begin, end), pipeline.mark_of(stream)
+        return rows_of(rows, stream, begin, end, ends_in=ends_in, mark=mark, has_erased=has_erased)
+
+    sides = [side(pipeline.left, lo, hi, ends_in=False)]
     doubtful = {}
     for stream in pipeline.right:
         begin, end = lo - stream.window.before, hi + stream.window.after
-        mark = pipeline.mark_of(stream)
-        sides.append(rows_of(landed(stream, begin, end), stream, begin, end, ends_in=True, mark=mark))
+        sides.append(side(stream, begin, end, ends_in=True))
         if stream.role == "label":
             rows = _doubtful_of(spark, home, stream, pins, begin, end)
             if rows is not None:
@@ -171,7 +177,7 @@ def landed_of(
     pins: Mapping[str, int],
     *either: Sequence[Condition],
 ) -> DataFrame:
-    """Return landing rows of all topics of a stream, up to the pins.
+    """Return landing rows of all topics of a stream, up to the pins; those of erased keys have no payload.
 
     Args:
         pins: topic → last batch whose rows are read.
@@ -179,13 +185,13 @@ def landed_of(
     Returns:
         `LANDING_TYPES`, `_raw` and the columns of the stream.
     """
-    found = []
+    found, keys = [], erased.keys_of(spark, home)
     for topic in stream.topics:
         pin = pins.get(topic, 0)
         files = [(*conditions, Range(BATCH, most=pin)) for conditions in either]
         rows = scan.rows(spark, home.landing(topic), *files)
         if rows is not None:
-            found.append(rows.where(F.col(BATCH) <= pin))
+            found.append(emptied(rows.where(F.col(BATCH) <= pin), home.pipeline, topic, keys))
     payload = ", ".join(f"`{name}` {kind}" for name, kind in stream.columns.items())
     schema = schema_of(f"{_META_DDL}, {payload}")
     frames = [with_columns(rows, schema) for rows in found]

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from windrow.columns import (
     ARRIVED_AT,
     BATCH,
+    ERASED,
     EVENT_TIME,
     LANDING_TYPES,
     QUARANTINED,
@@ -72,11 +73,11 @@ def _of_topic(
 
 
 def _is_unread(home: Home, topic: str) -> Column:
-    quarantined = F.col(QUARANTINED).isNotNull()
+    quarantined = F.col(QUARANTINED) != ERASED  # of an erased record it is known that it could be read
     streams = home.pipeline.streams_of(topic)
     if len(streams) == 1:  # what its only stream cannot read is quarantined
         return quarantined
-    return quarantined | any_of(is_unreadable(stream) for stream in streams)
+    return quarantined | F.col(QUARANTINED).isNull() & any_of(is_unreadable(stream) for stream in streams)
 
 
 def _files(lo: datetime, hi: datetime) -> tuple[tuple[Condition, ...], ...]:

@@ -19,7 +19,7 @@ from windrow.home import Home, Table
 from windrow.io.delta import damage, lookup, tables
 from windrow.io.landing import batches
 from windrow.io.landing.batches import Committed
-from windrow.io.registers import clocks, measures, plans, publications, snapshots
+from windrow.io.registers import clocks, erasures, measures, plans, publications, snapshots
 from windrow.io.registers.clocks import Observation
 from windrow.outcomes import NeedsPerson
 from windrow.semantics.intact import (
@@ -113,7 +113,7 @@ def _published(home: Home) -> list[str]:
     planned = [Plan.from_json(row["plan"]) for row in register]
     return [
         *register_faults(register, publications.committed(home)),
-        *training_faults(publications.standing(known).values(), held),
+        *training_faults(publications.standing(known).values(), held, erasures.remaining(home)),
         *_behind(home, planned),
     ]
 
@@ -127,7 +127,7 @@ def _candidates(home: Home) -> list[str]:
     register = publications.registered(home, ["number", "interval", "plan_id"])
 
     standing = {start: row["number"] for start, row in publications.standing(register).items()}
-    unpublished = plans.of_ids(home, measured - {row["plan_id"] for row in register})
+    unpublished = plans.of_ids(home, measured - {row["plan_id"] for row in register} - erasures.discarded(home))
     gone = set(outdated(unpublished, standing))
     numbers = measures.by_plan(home, [plan for plan in unpublished if plan.id not in gone])
     rows = {plan: int(found["rows"] or 0) + int(found["left_unpaired"] or 0) for plan, found in numbers.items()}

@@ -3,11 +3,13 @@
 read     plan, pipeline file of its time, landed rows at its pins, the training version that it made
 compute  the join again; both sides hashed row by row and column by column, and compared
 report   columns, numbers of rows and row ids, never values; nothing is written
+
+Rows of keys that were erased since are left out on both sides (rule 22).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import reduce
@@ -20,7 +22,8 @@ from pyspark.sql import functions as F
 from windrow.columns import INTERVAL, PAIRED, ROW_ID
 from windrow.config import Pipeline
 from windrow.home import Home
-from windrow.io.registers import clocks, configs, publications
+from windrow.io.landing import erased
+from windrow.io.registers import clocks, configs, erasures, publications
 from windrow.io.registers.clocks import Observation
 from windrow.io.training import inputs, versions
 from windrow.jobs.audit.intact import require_intact
@@ -171,6 +174,9 @@ def _compare(
         [versions.intervals_at(spark, home, starts, v) for v, starts in _by_version(rows, read_at).items()],
     )
 
+    left = erasures.remaining(home)
+    held = _rows_by_interval(published) if erasures.are_any(home) else {}
+    published = erased.published(spark, home, published)
     rebuilt = join_plans(home.pipeline, planned, read).where(F.col(PAIRED))
     both = compared(hashed(published, home.pipeline), hashed(rebuilt, home.pipeline))
     found = findings(both, home.pipeline).withColumn("_at", F.unix_micros(INTERVAL)).drop(INTERVAL)
@@ -180,7 +186,8 @@ def _compare(
         for row in rows:
             counted = counts.get(row["interval"], {})
             ids = _row_ids(both, row["interval"]) if counted.get("_different") else ()
-            yield _outcome(row, read_at[row["number"]], counted, ids)
+            expected = {row["rows"], left.get(row["number"], row["rows"])}
+            yield _outcome(row, read_at[row["number"]], counted, ids, held.get(row["interval"]), expected)
     finally:
         inputs.release(read)
 
@@ -193,10 +200,31 @@ def _by_version(rows: Sequence[Mapping[str, Any]], read_at: Mapping[int, int]) -
     return starts
 
 
-def _outcome(row: Mapping[str, Any], version: int, counted: Mapping[str, Any], ids: tuple[str, ...]) -> Verification:
+def _rows_by_interval(published: DataFrame) -> dict[datetime, int]:
+    counts = published.groupBy(F.unix_micros(INTERVAL).alias("at")).count().collect()
+    return {at_micros(row["at"]): row["count"] for row in counts}
+
+
+def _outcome(
+    row: Mapping[str, Any],
+    version: int,
+    counted: Mapping[str, Any],
+    ids: tuple[str, ...],
+    held: int | None,
+    expected: Collection[int],
+) -> Verification:
+    """Return what the comparison has found.
+
+    Args:
+        held: rows of the publication in the version that was read, with those of keys that were erased since; None
+            where none are left out.
+        expected: how many there may be: as registered, or what an erasure has left.
+    """
     rows, content = counted.get("_rows", 0), counted.get("_published") or ""
     different = {name: n for name, n in counted.items() if name not in SUMS and n}
-    if rows != row["rows"] and not different:  # both sides lack the same rows: only the register still knows of them
+    if (
+        rows if held is None else held
+    ) not in expected and not different:  # both sides lack the same rows: only the register still knows of them
         different["rows registered"] = row["rows"]
     return Verification(row["number"], row["interval"], version, rows, content, different, ids)
 

@@ -1,11 +1,11 @@
-"""Where a left row stands: published, or the one reason why it is not (rules 8, 12 and 17)."""
+"""Where a left row stands: published, or the one reason why it is not (rules 8, 12, 17 and 22)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from windrow.columns import PUBLICATION
+from windrow.columns import ERASED, PUBLICATION
 from windrow.config.conditions import predicate
 from windrow.jobs.explain.case import Case
 from windrow.jobs.explain.words import above_pin_words, clock_words, range_words, row_text
@@ -36,6 +36,8 @@ def outcome_of(case: Case, computed: JoinedRow | None) -> Outcome:
     left, p = case.left, case.pipeline
     if case.training_row:
         return Outcome("published", f"published, in publication {case.training_row[PUBLICATION]}")
+    if left.quarantined == ERASED:
+        return Outcome("erased", "its key was erased: row id and times are all that is left, and it is in no interval")
     if reason := unreadable_for(left, case.spec.left):
         return Outcome("quarantined", f"quarantined at landing: {reason}; it is in no interval")
     if left.event_at is None or not passes(left, case.spec.left.where):

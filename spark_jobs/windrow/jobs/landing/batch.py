@@ -11,13 +11,14 @@ from pyspark.sql import SparkSession
 
 from windrow.home import Home
 from windrow.io.delta import crash_points
-from windrow.io.landing import batches, broker, log
+from windrow.io.landing import batches, broker, erased, log
 from windrow.io.landing.batches import Committed
 from windrow.semantics.clock import ClockRow
 from windrow.semantics.landing.batch import Batch, Topic
 from windrow.semantics.landing.clock_rows import Counts, check_accounted, check_delivered, clock_rows, undelivered
 from windrow.semantics.landing.undelivered import COMPACTED, NO_RECORD, Account, account_of, explain, gap_ranges
 from windrow.transforms.decode import decode
+from windrow.transforms.erased import emptied
 from windrow.transforms.landed import (
     around_gaps,
     count_by_partition,
@@ -45,7 +46,7 @@ def land_batch(
     records, delivered = broker.read(spark, home.places.kafka, batch)
 
     # Compute.
-    rows = decode(records, home.pipeline, batch)
+    rows = emptied(decode(records, home.pipeline, batch), home.pipeline, batch.topic, erased.keys_of(spark, home))
 
     # Write. The rows are counted as the table has them, not as they were written, so that a lost row is noticed.
     crash_points.point("land.before_commit")

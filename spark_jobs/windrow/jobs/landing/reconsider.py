@@ -18,7 +18,7 @@ from windrow.columns import QUARANTINED
 from windrow.home import Home, Table
 from windrow.io.delta import crash_points
 from windrow.io.delta.locks import held
-from windrow.io.landing import batches, broker
+from windrow.io.landing import batches, broker, erased
 from windrow.io.landing.batches import Committed
 from windrow.io.registers import clocks
 from windrow.io.registers.clocks import Observation
@@ -30,6 +30,7 @@ from windrow.semantics.landing.batch import Batch, Reconsidered, Topic
 from windrow.semantics.landing.host_clock import refuse_clock_that_went_back
 from windrow.semantics.landing.offsets import reconsidering_batch
 from windrow.transforms.decode import decode, records_of
+from windrow.transforms.erased import emptied
 
 
 def reconsidering(why: str | None, who: str | None) -> Reconsidered | None:
@@ -94,7 +95,8 @@ def reconsider_batch(
     if bad is None:
         return previous
     records = records_of(bad, is_stamped=topic.is_stamped)
-    rows = decode(records, home.pipeline, batch).where(F.col(QUARANTINED).isNull())
+    judged = decode(records, home.pipeline, batch).where(F.col(QUARANTINED).isNull())
+    rows = emptied(judged, home.pipeline, topic.name, erased.keys_of(spark, home))
     if rows.isEmpty():
         return previous
     crash_points.point("land.before_commit")

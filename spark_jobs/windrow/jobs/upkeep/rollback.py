@@ -2,8 +2,9 @@
 
     publication 3 of the interval ── rollback to 1 ──▶ publication 7: rows, counts, pins and verdict of 1
 
-It is a publication like any other: numbered and registered with reason and name, and a rebuild of the interval that
-was planned before it is refused. Its plan is the earlier one's, so that verify and the late ledger stay true.
+Rows of a key that was erased since are left out (rule 22). It is a publication like any other: numbered and registered
+with reason and name, and a rebuild of the interval that was planned before it is refused. Its plan is that of the
+earlier one, so that verify and the late ledger stay true.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from pyspark.sql import functions as F
 from windrow.columns import PUBLICATION
 from windrow.home import Table
 from windrow.io.delta.locks import held
-from windrow.io.registers import publications
+from windrow.io.landing import erased
+from windrow.io.registers import erasures, publications
 from windrow.io.registers.plans import Request
 from windrow.io.training import publication, versions
 from windrow.io.training.publication import Row
@@ -63,15 +65,19 @@ def rollback(ctx: Context, at: datetime, number: int, why: Request) -> Row:
         earlier = next(row for row in register if row["number"] == number)
         version = versions.version_with(ctx.home, register, earlier)
         rows = versions.intervals_at(spark, ctx.home, [at], version)
-        _refuse_other_count(interval, version, rows.count(), earlier)
+        _refuse_other_count(interval, version, rows.count(), earlier, erasures.remaining(ctx.home))
+        rows = erased.published(spark, ctx.home, rows)
+        earlier = {**earlier, "rows": rows.count()}
         numbered = rows.withColumn(PUBLICATION, F.lit(new).cast("bigint"))
         row = publication.commit(ctx.home, interval, _register_row(ctx, earlier, new, why), lambda: numbered)
     extend_after_publication(ctx)
     return row
 
 
-def _refuse_other_count(interval: Interval, version: int, found: int, earlier: Row) -> None:
-    if found != earlier["rows"]:
+def _refuse_other_count(
+    interval: Interval, version: int, found: int, earlier: Row, remaining: Mapping[int, int]
+) -> None:
+    if found not in (earlier["rows"], remaining.get(earlier["number"])):
         raise BalanceBroken(
             f"{interval}: version {version} of the training table holds {counted(found, 'row')} of it, and publication "
             f"{earlier['number']} had {earlier['rows']}. Nothing was changed; look who wrote to the table."

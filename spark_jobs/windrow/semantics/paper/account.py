@@ -1,8 +1,8 @@
 """The account of a whole history: every record of the left topics is counted exactly once.
 
-read = replayed + quarantined + filtered + canary + before_start + open + emitted + duplicate + unpaired
+read = replayed + quarantined + erased + filtered + canary + before_start + open + emitted + duplicate + unpaired
 
-by offset ──▶ replayed   by content ──▶ quarantined, filtered, canary   by time ──▶ before_start, open
+by offset ──▶ replayed   by content ──▶ quarantined, erased, filtered, canary   by time ──▶ before_start, open
                                                                         the rest, interval by interval ──▶
                                                                         emitted, duplicate, unpaired
 """
@@ -13,9 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from windrow.columns import ERASED
 from windrow.semantics.close import is_closed
 from windrow.semantics.intervals import Interval, interval_of, intervals_between, utc
-from windrow.semantics.records import JoinSpec, Record, is_canary, unreadable_for
+from windrow.semantics.records import JoinSpec, Record, emptied_all, is_canary, unreadable_for
 from windrow.semantics.reference import landed_once, passes, reference_join, side_of
 
 
@@ -50,6 +51,7 @@ class Tally:
     emitted: int = 0
     duplicate: int = 0
     unpaired: int = 0
+    erased: int = 0
 
 
 def account(records: Iterable[Record], spec: JoinSpec, pins: Mapping[str, int], frontier: datetime | None) -> Tally:
@@ -60,6 +62,7 @@ def account(records: Iterable[Record], spec: JoinSpec, pins: Mapping[str, int], 
     """
     records = list(records)
     landed, replayed = landed_once((r for r in records if r.row_id.topic in spec.left.topics), pins)
+    landed = emptied_all(landed, spec)
     good = [r for r in landed if unreadable_for(r, spec.left) is None]
     chosen = [r for r in good if passes(r, spec.left.where)]
     kept = [r for r in chosen if not is_canary(r, spec.left)]
@@ -71,7 +74,7 @@ def account(records: Iterable[Record], spec: JoinSpec, pins: Mapping[str, int], 
     return Tally(
         read=len(landed) + replayed,
         replayed=replayed,
-        quarantined=len(landed) - len(good),
+        quarantined=len(landed) - len(good) - sum(r.quarantined == ERASED for r in landed),
         filtered=len(good) - len(chosen),
         canary=len(chosen) - len(kept),
         before_start=len(kept) - len(served),
@@ -79,4 +82,5 @@ def account(records: Iterable[Record], spec: JoinSpec, pins: Mapping[str, int], 
         emitted=sum(b.emitted for b in joined),
         duplicate=sum(b.duplicate for b in joined),
         unpaired=sum(b.unpaired for b in joined),
+        erased=sum(r.quarantined == ERASED for r in landed),
     )

@@ -14,9 +14,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from windrow.semantics.clock import IdlePolicy, PartitionClock, Progress, advance, latest, topic_clock, watermark
+from windrow.semantics.erasure.keys import Erased
 from windrow.semantics.intervals import shifted
 from windrow.semantics.landing.host_clock import refuse_clock_that_went_back
-from windrow.semantics.records import REASONS, Gap, JoinSpec, Record, RowId, moves_no_clock, unreadable_for
+from windrow.semantics.records import REASONS, Gap, JoinSpec, Record, RowId, emptied, moves_no_clock, unreadable_for
 from windrow.semantics.reference import landed_once, passes
 
 PartitionId = tuple[str, int]
@@ -69,6 +70,7 @@ class Landings:
         self.unclocked: dict[str, datetime] = {}  # topics whose last batch was committed by a killed landing
         self.watermark_at: dict[tuple[str, int], datetime | None] = {}
         self.landed_at: datetime | None = None  # landing time of the newest observation
+        self.erased: tuple[Erased, ...] = ()
         self.lost: list[tuple[RowId, int, datetime]] = []  # with the batch and the time of accepting the gap
         self.unseen_ends: dict[str, list[PartitionClock]] = {}  # topics made again: their last clocks before it
         self.remade: list[tuple[int, Gap]] = []  # gaps of topics that were made again, with their batch
@@ -147,6 +149,7 @@ class Landings:
         for topic, batch in list(self.batches.items()):
             here = (topic, self.epoch[topic])
             bad = [r for r in landed if r.quarantined and (r.row_id.topic, r.row_id.epoch) == here]
+            bad = [r for r in bad if emptied(r, replace(self.rules.spec, erased=self.erased)) is r]  # no bytes to judge
             sent = [self.log[topic, r.row_id.partition][r.row_id.offset] for r in bad]
             again = [self._judged(s, r.row_id, batch + 1, now, is_again=True) for s, r in zip(sent, bad, strict=True)]
             readable = [replace(a, reconsidered=r.batch) for a, r in zip(again, bad, strict=True) if not a.quarantined]

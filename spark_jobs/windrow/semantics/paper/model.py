@@ -12,17 +12,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
+from windrow.columns import ERASED
 from windrow.semantics.clock import NotCaughtUp, PartitionClock, drain, holder
 from windrow.semantics.close import frontier, is_closed, may_be_forced
+from windrow.semantics.erasure.keys import Erased, Mode, hash_of
 from windrow.semantics.intervals import Interval, interval_of, intervals_between, utc
 from windrow.semantics.ledger import Line, Newer, ledger
 from windrow.semantics.paper.account import Tally, account
+from windrow.semantics.paper.erased import left_in
 from windrow.semantics.paper.landings import Landings, Rules
 from windrow.semantics.plan import Plan
-from windrow.semantics.records import JoinSpec, Record
+from windrow.semantics.records import JoinSpec, Record, emptied_all
 from windrow.semantics.reference import Joined, JoinedRow, event_clocks, landed_once, reference_join
 
+SECRET = b"on paper there is nothing to hide"
 MOST_INTERVALS = 5_000
 """A range of more intervals is refused, because it would take minutes in memory."""
 
@@ -143,6 +148,17 @@ class Model(Landings):
         for plan in plans[:done]:
             self.publish(plan)
 
+    def erase(self, keys: Sequence[Mapping[str, Any]], mode: Mode = "delete") -> None:
+        """Erase keys: their records count no more, whenever they land, and their published rows leave (rule 22).
+
+        Args:
+            keys: values by left column, of the same columns.
+        """
+        hashes = frozenset(filter(None, (hash_of(SECRET, key) for key in keys)))
+        self.erased += (Erased(SECRET, tuple(sorted(keys[0])), hashes, mode),)
+        spec = replace(self.rules.spec, erased=self.erased)
+        self.publications = [replace(p, joined=left_in(p.joined, spec)) for p in self.publications]
+
     # ---- results
 
     def joined(self, plan: Plan) -> Joined:
@@ -157,12 +173,13 @@ class Model(Landings):
 
     def late(self) -> dict[Interval, tuple[Line, ...]]:
         """The late ledger of every standing publication, complete up to the newest pins."""
-        landed, _ = landed_once(self.landed, self.pins)
-        of = {r.row_id: r for r in landed}
+        spec = self.spec_at(self.pins)
+        landed = emptied_all(landed_once(self.landed, self.pins)[0], spec)
+        of = {r.row_id: r for r in landed if r.quarantined != ERASED}
         found = {}
         for interval, p in sorted(self.standing.items()):
             newer = Newer(of, p.plan.pins, self.watermark_at)
-            found[interval] = ledger(p.joined, self.rebuilt(p), self.spec_at(self.pins), newer)
+            found[interval] = ledger(p.joined, self.rebuilt(p), spec, newer)
         return found
 
     def rebuilt(self, publication: Publication) -> Joined:
@@ -177,11 +194,17 @@ class Model(Landings):
 
     def _as_of(self, pins: Mapping[str, int], drained: bool) -> tuple[list[Record], JoinSpec]:
         """Records landed by the pins, one per offset, and the rules then. Cached, only to save time."""
-        known = (tuple(sorted(pins.items())), drained, len(self.landed), len(self.lost), len(self.remade))
+        counts = len(self.landed), len(self.lost), len(self.remade), len(self.erased)
+        known = (tuple(sorted(pins.items())), drained, *counts)
         if known not in self._at:
             landed, _ = landed_once(self.landed, pins)
-            clocks = event_clocks(landed, pins, self.rules.out_of_orderness, self.rules.spec.streams)
-            spec = replace(self.rules.spec, event_clocks=clocks, gaps=self.gaps_at(landed, pins), drained=drained)
+            spec = replace(
+                self.rules.spec,
+                event_clocks=event_clocks(landed, pins, self.rules.out_of_orderness, self.rules.spec.streams),
+                gaps=self.gaps_at(landed, pins),
+                drained=drained,
+                erased=self.erased,
+            )
             self._at[known] = (landed, spec)
         return self._at[known]
 

@@ -106,7 +106,8 @@ def _stretches(pipeline: Pipeline, seen: Seen, before: Knowledge, now: Knowledge
 def _removes_rows(entry: Mapping[str, Any]) -> bool:
     """Whether a commit of a landing table deleted or rewrote rows; landing itself only appends."""
     is_append = entry.get("operationParameters", {}).get("mode") == "Append"
-    return not is_append and entry.get("operation") not in _HARMLESS
+    is_erasure = '"windrow": "erasure"' in (entry.get("userMetadata") or "")
+    return is_erasure or (not is_append and entry.get("operation") not in _HARMLESS)
 
 
 def _reconsiders(entry: Mapping[str, Any]) -> bool:

@@ -1,0 +1,165 @@
+"""The register of erasures: hashes of erased keys, and what was done about them. No Spark, and no key.
+
+    key           the hash of one erased key       from here on no join has a record of it (rule 22)
+    candidate     a plan whose candidate was discarded, because it held rows of an erased key: it is not published
+    publication   how many rows a publication has left in the training table
+    done          the erasure has been through every table
+
+The secret of the hashes is made once, in a file of its own that is for its owner only. It is in no table, no log and
+no argument.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from importlib.metadata import version
+from typing import Any, NamedTuple
+
+from windrow.home import Home, Table
+from windrow.io.delta import store, tables
+from windrow.outcomes import NeedsPerson
+from windrow.schemas import ERASURES
+from windrow.semantics.erasure.keys import Mode, hash_of
+
+KEY, CANDIDATE, PUBLICATION, DONE = "key", "candidate", "publication", "done"
+APP_ID = "windrow.erasures"
+_CHECKED = {"windrow": "secret of erased keys"}
+
+
+class SecretLost(NeedsPerson):
+    """Keys were erased, and the secret of their hashes is gone or another one. A person restores it."""
+
+
+def are_any(home: Home) -> bool:
+    """Return whether a key was ever erased."""
+    return tables.opened(home.table(Table.ERASURES)) is not None
+
+
+class Known(NamedTuple):
+    """What is needed to tell the rows of erased keys from others."""
+
+    secret: bytes
+    column_lists: list[tuple[str, ...]]
+    """the lists of left columns by which keys were erased"""
+
+
+def known(home: Home) -> Known | None:
+    """Return the secret of the hashes and the columns of the keys, or None where no key was ever erased.
+
+    Raises:
+        SecretLost: keys were erased, and the secret is missing or not the one of their hashes.
+    """
+    rows = {(row["columns"], row["secret_check"]) for row in _rows(home, KEY, ["columns", "secret_check"])}
+    if not rows:
+        return None
+    location = home.places.erasure_secret(home.pipeline.name)
+    try:
+        secret = bytes.fromhex(store.read(location).decode())
+    except (FileNotFoundError, ValueError):
+        secret = b""
+    if {check for _, check in rows} != {hash_of(secret, _CHECKED)}:
+        raise SecretLost(
+            f"{location} is missing, or is not the secret of the keys that were erased: without it their rows cannot "
+            "be told from others. Nothing was landed, joined or erased. Restore the file from a backup."
+        )
+    return Known(secret, sorted({tuple(json.loads(columns)) for columns, _ in rows}))
+
+
+def made_secret(home: Home) -> bytes:
+    """Return the secret of the hashes, made where there is none.
+
+    Raises:
+        SecretLost: keys were erased, and the secret is missing or not the one of their hashes.
+    """
+    if (found := known(home)) is not None:
+        return found.secret
+    location = home.places.erasure_secret(home.pipeline.name)
+    if not store.is_remote(location):
+        os.makedirs(os.path.dirname(location), exist_ok=True)
+    if store.create(location, secrets.token_bytes(32).hex().encode()) and not store.is_remote(location):
+        os.chmod(location, 0o600)
+    return bytes.fromhex(store.read(location).decode())
+
+
+def add_keys(
+    home: Home,
+    erasure: str,
+    hashes: Iterable[str],
+    columns: Iterable[str],
+    mode: Mode,
+    *,
+    who: str,
+    why: str | None,
+    now: datetime,
+    secret: bytes,
+) -> int:
+    """Record the hashes of keys that are not there yet; return how many these are.
+
+    Args:
+        columns: the left columns of the keys.
+    """
+    named = json.dumps(list(columns))
+    there = {row["hash"] for row in _rows(home, KEY, ["hash", "columns"]) if row["columns"] == named}
+    shared = {"columns": named, "mode": mode, "asked_by": who, "reason": why}
+    shared["secret_check"] = hash_of(secret, _CHECKED)
+    fresh = [{"hash": one, **shared} for one in sorted(set(hashes) - there)]
+    if fresh:
+        _append(home, erasure, KEY, fresh, now)
+    return len(fresh)
+
+
+def add_candidates(home: Home, erasure: str, plan_ids: Iterable[str], now: datetime) -> None:
+    """Record plans whose candidates hold rows of an erased key. They are not published from now on."""
+    fresh = sorted(set(plan_ids) - discarded(home))
+    if fresh:
+        _append(home, erasure, CANDIDATE, [{"plan": plan_id} for plan_id in fresh], now)
+
+
+def discarded(home: Home) -> set[str]:
+    """Return the ids of the plans whose candidates were discarded."""
+    return {row["plan"] for row in _rows(home, CANDIDATE, ["plan"])}
+
+
+def add_publications(home: Home, erasure: str, rows: Iterable[Mapping[str, Any]], now: datetime) -> None:
+    """Record how many rows publications keep, before the others leave: `publication`, `interval`, `rows`."""
+    recorded = remaining(home)
+    fresh = [row for row in rows if recorded.get(row["publication"]) != row["rows"]]
+    if fresh:
+        _append(home, erasure, PUBLICATION, fresh, now)
+
+
+def remaining(home: Home) -> dict[int, int]:
+    """Return publication number → rows that it has left, of publications from which rows were erased.
+
+    The least number counts: a publication only loses rows, and a run that was killed and repeated records them twice.
+    """
+    least: dict[int, int] = {}
+    for row in _rows(home, PUBLICATION, ["publication", "rows"]):
+        least[row["publication"]] = min(row["rows"], least.get(row["publication"], row["rows"]))
+    return least
+
+
+def unfinished(home: Home) -> list[str]:
+    """Return the erasures that have not been through every table, oldest first."""
+    done = {row["erasure"] for row in _rows(home, DONE, ["erasure"])}
+    began = {row["erasure"]: row["recorded_at"] for row in _rows(home, KEY, ["erasure", "recorded_at"])}
+    return sorted(began.keys() - done, key=lambda name: (began[name], name))
+
+
+def finish(home: Home, erasures: Iterable[str], now: datetime) -> None:
+    """Record that these erasures have been through every table."""
+    for erasure in erasures:
+        _append(home, erasure, DONE, [{}], now)
+
+
+def _rows(home: Home, kind: str, columns: list[str]) -> list[dict[str, Any]]:
+    return tables.read(home.table(Table.ERASURES), columns, [("kind", "=", kind)])
+
+
+def _append(home: Home, erasure: str, kind: str, rows: Iterable[Mapping[str, Any]], now: datetime) -> None:
+    shared = {"erasure": erasure, "kind": kind, "recorded_at": now, "code_version": version("windrow")}
+    tables.append_next(home.table(Table.ERASURES), ERASURES, [{**row, **shared} for row in rows], app_id=APP_ID)

@@ -1,0 +1,116 @@
+"""The keys of an erasure are read strictly, and no message holds one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from windrow.config import PipelineInvalid, parse
+from windrow.jobs.erasure import report
+from windrow.jobs.erasure.asked import hashes_of
+from windrow.jobs.run import BadRequest
+from windrow.semantics.erasure.keys import hash_of
+
+SECRET = b"s" * 32
+TEXT = """\
+name: small
+start: 2026-11-01T00:00:00Z
+interval: 1m
+left: {name: served, topic: served, columns: {shop: string, user: bigint, age: double, t: timestamp}, key: [user],
+       event_time: t, out_of_orderness: 0s, event_id: shop}
+right:
+  - {name: likes, role: label, topic: likes, columns: {who: bigint, shop: string, t: timestamp}, key: [who],
+     event_time: t, out_of_orderness: 0s, window: {after: 1m}}
+erase: {by: [user, shop]}
+"""
+
+
+def hashes(*keys: str, file: str | None = None, text: str = TEXT) -> set[str]:
+    return hashes_of(parse(text), SECRET, keys, file)
+
+
+def test_a_value_is_what_its_column_holds(tmp_path: Path) -> None:
+    wanted = hash_of(SECRET, {"user": 7, "shop": "007"})
+    assert hashes("user=007,shop=007") == {wanted}
+    file = tmp_path / "keys.csv"
+    file.write_text('shop,user\n007,7\n"a,b",8\n')
+    assert hashes(file=str(file)) == {wanted, hash_of(SECRET, {"user": 8, "shop": "a,b"})}
+
+
+@pytest.mark.parametrize(
+    ("key", "says"),
+    [
+        ("user=4711", "--key number 1 has not exactly the columns user, shop"),
+        ("4711", "has not exactly the columns"),
+        ("user=4711,shop=", "shop is empty"),
+        ("user=4711x,shop=4711", "user is no whole number, and its column is bigint"),
+        ("user=47110000000000000000,shop=4711", "beyond what a column of type bigint holds"),
+    ],
+)
+def test_a_wrong_key_is_refused_without_being_repeated(key: str, says: str) -> None:
+    with pytest.raises(BadRequest, match=says) as refused:
+        hashes(key)
+    assert "4711" not in str(refused.value)
+
+
+def test_a_wrong_file_is_refused_by_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "keys.csv"
+    file.write_text("user,shop\n1,a\nsomebody,b\n")
+    with pytest.raises(BadRequest, match=r"line 3 of .*keys.csv: user is no whole number") as refused:
+        hashes(file=str(file))
+    assert "somebody" not in str(refused.value)
+    with pytest.raises(BadRequest, match="cannot be read"):
+        hashes(file=str(tmp_path / "none.csv"))
+    with pytest.raises(BadRequest, match="has no field `erase`"):
+        hashes("user=1,shop=a", text=TEXT.replace("erase: {by: [user, shop]}\n", ""))
+
+
+@pytest.mark.parametrize(
+    ("by", "says"),
+    [
+        ("{by: [usr]}", "is not a left column; did you mean 'user'"),
+        ("{by: [age]}", "column 'age' of served is double; keys are erased by text or whole numbers"),
+        ("{by: [user, user]}", "stands there twice"),
+        ("{by: [user], mode: null}", "null does not go with left.event_id"),
+    ],
+)
+def test_a_pipeline_file_that_cannot_erase_says_why(by: str, says: str) -> None:
+    with pytest.raises(PipelineInvalid, match=says):
+        parse(TEXT.replace("{by: [user, shop]}", by))
+
+
+def test_the_report_says_what_remains_until_when(tmp_path: Path) -> None:
+    from datetime import UTC, datetime
+
+    found: dict[str, Any] = {
+        "erasure": "erase__../x",
+        "pipeline": "small",
+        "at": datetime(2026, 11, 1, tzinfo=UTC),
+        "columns": ["user"],
+        "mode": "delete",
+        "keys": 1,
+        "landing": {"served": {"rows": 3, "unsearchable": 2}},
+        "candidates": 1,
+        "training": {"rows": 2, "intervals": 1},
+        "other_rows": {"2026-11-01T00:10:00.000000Z": 4},
+        "snapshots": {"ranker": 2},
+        "exports": [{"location": "/out", "exported_at": datetime(2026, 11, 1, tzinfo=UTC), "rows": 9}],
+        "not_covered": ["likes"],
+        "gone_after": datetime(2026, 12, 1, tzinfo=UTC),
+        "retention_days": 30,
+    }
+    page = report.write(found, tmp_path)
+    assert page.parent.parent == tmp_path / "erasures"
+    text = page.read_text()
+    for words in (
+        "the first maintenance after 2026-12-01 00:00:00Z",
+        "<td>2026-11-01 00:10:00Z</td><td>4</td>",
+        "<td>ranker</td><td>2</td>",
+        "<td>/out</td>",
+        "2 quarantined records of served",
+        "the stream likes: it has no column of the key",
+    ):
+        assert words in text, words
+    assert (page.parent / "report.json").exists()
