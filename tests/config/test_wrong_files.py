@@ -136,6 +136,7 @@ ONE_CHANGE = [
     ("grace: 1m", "grace: &a [*a]", "33: grace[0]: contains itself"),
     ("grace: 1m", "grace: " + "[" * 50 + "]" * 50, "33: is nested too deeply"),
     ("grace: 1m", "grace: " + "[" * 5_000 + "]" * 5_000, "33: is nested too deeply"),
+    ("array<float>", "map<bigint,float>", "12: left.columns.features: 'map<bigint,float>' is not a column type: names in JSON are text; write map<string,float>"),
     ("array<float>", "decimal(10", "12: left.columns.features: 'decimal(10' is not a column type: it ends where ')' belongs; put a type"),
 ]  # fmt: skip
 

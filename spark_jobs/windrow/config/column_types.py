@@ -1,10 +1,10 @@
 """The column types of a pipeline file: the Spark DDL types that every reader of a Delta table understands.
 
     string boolean tinyint smallint int bigint float double decimal(p,s) date timestamp binary
-    array<T>  map<K,V>  struct<name:T,…>
+    array<T>  map<string,T>  struct<name:T,…>
 
-VARIANT, intervals and timestamp_ntz are refused: a published table keeps Delta reader version 1, so that
-Spark, delta-rs, Polars, pandas and DuckDB read the same rows.
+A record is JSON, so the keys of a map are strings. VARIANT, intervals and timestamp_ntz are refused: a published table
+keeps Delta reader version 1, so that Spark, delta-rs, Polars, pandas and DuckDB read the same rows.
 """
 
 from __future__ import annotations
@@ -219,7 +219,7 @@ class _Reader:
         if name not in SIMPLE:
             if word in _ELSEWHERE:
                 raise ValueError(f"unknown type {short(word)}; write {_ELSEWHERE[word]}")
-            known = (*SIMPLE, *_ALIASES, "array<…>", "map<…,…>", "struct<…:…>")
+            known = (*SIMPLE, *_ALIASES, "array<…>", "map<string,…>", "struct<…:…>")
             raise ValueError(f"unknown type {short(word or self.text)}; {near_miss(word, known, 'types are')}")
         return ColumnType(name)
 
@@ -227,10 +227,10 @@ class _Reader:
         self.expect("<")
         inner = [self.type(depth + 1)]
         if name == "map":
-            if inner[0].name == "map" or any(part.name == "map" for part in inner[0].parts()):
-                raise self.wrong("the key of a map cannot hold a map")
             self.expect(",")
             inner.append(self.type(depth + 1))
+            if inner[0].name != "string":
+                raise self.wrong(f"names in JSON are text; write map<string,{inner[1]}>")
         self.expect(">")
         return ColumnType(name, inner=tuple(inner))
 
