@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +34,13 @@ from windrow.semantics.clock import PartitionClock
 from windrow.semantics.erasure.keys import Erased, hash_of
 from windrow.semantics.intervals import Interval, intervals_between
 from windrow.semantics.landing import gaps, offsets
-from windrow.semantics.landing.batch import Partition, Topic
+from windrow.semantics.landing.batch import Batch, Partition, Topic
 from windrow.semantics.match import Mark
 from windrow.semantics.plan import Plan
 from windrow.semantics.publication import Superseded
 from windrow.semantics.records import Gap, JoinSpec, Left, Record, Right, RowId, emptied, is_canary
 from windrow.semantics.reference import Joined, reference_join
+from windrow.transforms.decode import decode
 from windrow.transforms.join import join_plans
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
@@ -314,6 +316,26 @@ def takes(folder: Path) -> None:
     other = replace(topic, id="other", partitions=(Partition(0, 0, 9),))
     begun_again = offsets.next_batch(other, START, (row,), gaps.NOTHING)
     assert (begun_again.epoch, begun_again.ranges) == (1, {0: (0, 9, 9)})
+
+
+def reads(spark: Any) -> None:
+    """Numbers land as they stand in a record, or not at all."""
+    records = [
+        f'{{"a": {text}, "b": {number}, "id": "x", "kind": "shown", "t": "{START.isoformat()}"}}'.encode()
+        for text, number in (("1.10", "1.5"), ("1.0", "1.555"), ("7", f'"{"0" * 100}1.5"'))
+    ]
+    frame = spark.createDataFrame(
+        [(value, "served", 0, n, START, 0) for n, value in enumerate(records)],
+        "value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int",
+    )
+    pipeline = parse(pipeline_text().replace("b: string", "b: 'decimal(38,2)'"), "proof.yaml")
+    batch = Batch("served", "id", 0, 1, START, {0: (0, len(records), len(records))})
+    rows = decode(frame, pipeline, batch).orderBy("_offset").collect()
+    assert [(row["a"], row["b"], row["_quarantined"]) for row in rows] == [
+        ("1.10", Decimal("1.50"), None),
+        ("1.0", None, "wrong_type"),
+        ("7", None, "wrong_type"),
+    ]
 
 
 def _found(rows: list[dict[str, Any]]) -> list[Any]:

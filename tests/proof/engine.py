@@ -27,7 +27,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 if __name__ == "__main__":
     sys.path[:0] = [str(PROJECT / "tests"), str(PROJECT / "spark_jobs")]
 
-from proof.agreement import PLAIN, TAKEN, Prepared, excludes, takes  # noqa: E402 - after the path of a script is set
+from proof.agreement import PLAIN, TAKEN, Prepared, excludes, reads, takes  # noqa: E402 - after the path of a script is set
 from proof.breaks import Outcome, chosen, exit_code, table  # noqa: E402
 from proof.mutations import (  # noqa: E402
     Break,
@@ -44,9 +44,9 @@ from proof.mutations import (  # noqa: E402
 from windrow.places import Places  # noqa: E402
 
 JOIN, STATES, STREAMS = "transforms.join", "transforms.states", "transforms.streams"
-VOLUME, UNREAD = "transforms.volume", "io.training.unread"
+VOLUME, UNREAD, EXACT = "transforms.volume", "io.training.unread", "transforms.exact"
 MEASURE, INPUTS, OFFSETS = "transforms.measure", "io.training.inputs", "semantics.landing.offsets"
-JOINS, JOINS_TAKEN, COUNTS, TAKES = ("joins",), ("joins taken",), ("counts",), ("takes",)
+JOINS, JOINS_TAKEN, COUNTS, TAKES, READS = ("joins",), ("joins taken",), ("counts",), ("takes",), ("reads",)
 ERASED = ("erased",)
 TRUE, FALSE = "F.lit(True)", "F.lit(False)"
 KEYS_CONCATENATED = (
@@ -118,6 +118,10 @@ BREAKS = (
     ),
     Break("two offsets counted as one", f"{MEASURE}:_bit", becomes("63", "62"), COUNTS),
     Break("conflicts not counted", f"{MEASURE}:conflicts", argument("sum", 1, "F.lit(0)", "'_times'"), COUNTS),
+    # ---- transforms.exact
+    Break("numbers in text as Spark spells them", f"{EXACT}:may_differ", returns(FALSE), READS),
+    Break("decimals rounded", f"{EXACT}:is_rounded", returns(FALSE), READS),
+    Break("decimals of any length read", f"{EXACT}:is_slow", returns(FALSE), READS),
     # ---- io
     Break(
         "what cannot be read counts when it landed", f"{UNREAD}:_of_topic", becomes("RECORD_AT", "ARRIVED_AT"), COUNTS
@@ -188,6 +192,7 @@ def prove(spark: Any, places: Callable[[str], Places], breaks: Sequence[Break] =
         "publishes taken": lambda: published_anew(TAKEN),
         "excludes": lambda: excludes(folder),
         "takes": lambda: takes(folder),
+        "reads": lambda: reads(spark),
     }
     for check in dict.fromkeys(one.noticed_by[0] for one in breaks):
         checks[check]()

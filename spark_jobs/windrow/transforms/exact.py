@@ -150,12 +150,12 @@ def _fitting(scale: int) -> str:
 
     An exponent moves the point: 15e-1 has one digit, 1.5e1 none.
     """
-    shifts = [rf"\.?[0-9]{{0,{scale}}}0*(?:[eE][+-]?0+)?", r"0*\.?0*[eE][+-]?[0-9]+"]
+    shifts = [rf"\.?[0-9]{{0,{scale}}}0*(?:[eE][+-]?0+)?"]
     for by in range(1, _MOST + 1):
         shifts.append(rf"(?:\.[0-9]{{0,{scale + by}}}0*)?[eE]\+?0*{by}")
         behind = rf"(?:\.[0-9]{{0,{scale - by}}}0*)?" if by <= scale else rf"(?<=0{{{by - scale}}})(?:\.0*)?"
         shifts.append(rf"{behind}[eE]-0*{by}")
-    return rf"[+-]?[0-9]*(?:{'|'.join(shifts)})"
+    return rf"[+-]?(?:0*\.?0*[eE][+-]?[0-9]+|[0-9]*(?:{'|'.join(shifts)}))"
 
 
 def _only(kind: ColumnType, leaf: ColumnType) -> ColumnType | None:
