@@ -15,6 +15,8 @@ from windrow.config import Pipeline
 from windrow.io.landing.joined import ColumnJoinedLater
 from windrow.io.registers import configs
 from windrow.jobs.check import check
+from windrow.jobs.explain.answer import explain
+from windrow.jobs.explain.question import Question
 from windrow.jobs.join import make_candidates
 from windrow.jobs.plan.planning import plan_interval
 from windrow.jobs.publish import publish
@@ -103,6 +105,8 @@ def test_a_column_that_joined_later_decides_about_no_row_that_landed_before_it(w
     produce(300)
     with pytest.raises(ColumnJoinedLater, match=r"before its column v \(batch 2\)"):
         plan_interval(ctx, "too early", at(0), "publish", 1)
+    told = explain(ctx, Question(key={"k": "10"}, at=at(10)))
+    assert (told["outcome"], "from before its column v (batch 2)" in told["why"]) == ("closed", True), told["why"]
     ctx = world.pipeline(plain, now=at(10_000))
     produce(700)
     train_one(ctx, "first", at(0), "publish")

@@ -18,7 +18,7 @@ from datetime import datetime
 from deltalake import DeltaTable
 
 from windrow.columns import BATCH, EVENT_TIME
-from windrow.config import Pipeline, Stream
+from windrow.config import Stream
 from windrow.config.conditions import columns_in
 from windrow.home import Home
 from windrow.io.delta import scan, tables
@@ -59,6 +59,17 @@ def require_whole(home: Home, begin: datetime, end: datetime, pins: Mapping[str,
     Raises:
         ColumnJoinedLater: names stream, column and batch.
     """
+    if reason := reason_not_whole(home, begin, end, pins):
+        name = home.pipeline.name
+        raise ColumnJoinedLater(
+            f"intervals from {shown_instant(begin)} to {shown_instant(end)}: {reason}. Nothing was planned. Keep the "
+            "column in `columns`, but take it out of `where`, `key`, `event_id` and `event_time`; run "
+            f"`windrow land {name}` and `windrow train {name}` until these intervals are published; then use it."
+        )
+
+
+def reason_not_whole(home: Home, begin: datetime, end: datetime, pins: Mapping[str, int]) -> str | None:
+    """Return which stream and column would decide about rows from before the column, or None; see `require_whole`."""
     pipeline = home.pipeline
     reach = Range(EVENT_TIME, begin - pipeline.before, end + pipeline.after)
     for topic in pipeline.topics:
@@ -70,7 +81,11 @@ def require_whole(home: Home, begin: datetime, end: datetime, pins: Mapping[str,
             for name in sorted(_deciding(stream)):
                 since = known.get(name, pin + 1)
                 if since > 1 and scan.can_hold(path, (reach, Range(BATCH, most=min(since - 1, pin)))):
-                    raise ColumnJoinedLater(_refusal(pipeline, stream, name, topic, since, begin, end))
+                    return (
+                        f"windows reach rows of {topic} from before its column {name} (batch {since}), and stream "
+                        f"{stream.name} selects or pairs by it: they would count as rows without a value"
+                    )
+    return None
 
 
 def _since(table: DeltaTable) -> dict[str, int]:
@@ -87,15 +102,3 @@ def _deciding(stream: Stream) -> set[str]:
         return named
     read = columns_in(stream.where)
     return named | {name for name in stream.columns if not read or name.lower() in read}
-
-
-def _refusal(
-    pipeline: Pipeline, stream: Stream, column: str, topic: str, since: int, begin: datetime, end: datetime
-) -> str:
-    return (
-        f"intervals from {shown_instant(begin)} to {shown_instant(end)}: their windows reach rows of {topic} from "
-        f"before its column {column} (batch {since}), and stream {stream.name} selects or pairs by it: they would "
-        f"count as rows without a value. Nothing was planned. Keep {column} in `columns`, but take it out of `where`, "
-        f"`key`, `event_id` and `event_time`; run `windrow land {pipeline.name}` and `windrow train {pipeline.name}` "
-        "until these intervals are published; then use it."
-    )

@@ -17,6 +17,7 @@ from windrow.config.conditions import predicate
 from windrow.home import Home, Table
 from windrow.io.delta import lookup, tables
 from windrow.io.delta.lookup import Range, all_of, equal
+from windrow.io.landing import joined
 from windrow.io.landing.landed_rows import LandedRows, Row, record_of
 from windrow.io.ledger import table as ledger_table
 from windrow.io.registers import clocks, judgements, plans, publications
@@ -55,6 +56,8 @@ class Case:
     """lines of the late ledger about the row"""
     files: Mapping[str, Mapping[str, int]]
     """topic or table → how many files were opened, and of how many"""
+    not_whole: str | None = None
+    """why no interval at the row's event time may be planned under this pipeline file; None: it may"""
 
     @cached_property
     def left(self) -> Record:
@@ -174,6 +177,7 @@ def read_case(home: Home, landed: LandedRows, row: Row, *, near: timedelta | Non
         judgements=judgements.of_plans(home, [judged]).get(judged.id, []) if judged else [],
         ledger=ledger_table.of_row(home, record_of(row).row_id),
         files={**landed.looked, **({"training": training_files} if training_files else {})},
+        not_whole=joined.reason_not_whole(home, on_grid.start, on_grid.end, clock.pins) if on_grid else None,
     )
 
 

@@ -33,6 +33,15 @@ def outcome_of(case: Case, computed: JoinedRow | None) -> Outcome:
     Args:
         computed: the row as the reference join makes it at the case's pins, None where it does not emit it.
     """
+    found = _outcome_at_pins(case, computed)
+    if case.not_whole and case.standing is None and not case.training_row:
+        return found._replace(
+            why=f"{found.why}; its interval cannot be planned under this pipeline file: {case.not_whole}"
+        )
+    return found
+
+
+def _outcome_at_pins(case: Case, computed: JoinedRow | None) -> Outcome:
     left, p = case.left, case.pipeline
     if case.training_row:
         return Outcome("published", f"published, in publication {case.training_row[PUBLICATION]}")
