@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -21,13 +21,15 @@ from windrow.config import Pipeline, parse
 from windrow.io.registers.clocks import Observation
 from windrow.jobs.explain.answer import answer
 from windrow.jobs.explain.case import Case
+from windrow.schemas import LATE
 from windrow.semantics.clock import IdlePolicy
-from windrow.semantics.intervals import interval_of
+from windrow.semantics.intervals import Interval, interval_of
+from windrow.semantics.ledger import Line, Newer, ledger
 from windrow.semantics.paper.landings import PartitionId, Rules, Sent
 from windrow.semantics.paper.model import Model, NotClosed, Publication
 from windrow.semantics.plan import Plan
 from windrow.semantics.records import Gap, JoinSpec, Left, Record, Right, RowId
-from windrow.semantics.reference import JoinedRow, reference_join
+from windrow.semantics.reference import JoinedRow, landed_once, reference_join
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 SECOND, INTERVAL, GRACE = timedelta(seconds=1), timedelta(seconds=20), timedelta(seconds=5)
@@ -49,9 +51,10 @@ right:
      out_of_orderness: 8s, window: {{before: 3s, after: 15s}}, take: {take}, silence: {silence},
      where: "kind = 'real'"}}
   - {{name: views, role: feature, topic: views, columns: *columns, key: [key], event_time: t, out_of_orderness: 0s,
-     window: {{after: 10s}}, join: {join}}}
-  - {{name: seen, role: feature, topic: views, columns: *columns, key: [key], event_time: t, out_of_orderness: 0s,
-     window: {{after: 4s}}, join: {join}}}
+     window: {{after: 10s}}, join: {views}}}
+  - {{name: seen, role: feature, topic: views, key: [key], event_time: t, out_of_orderness: 0s,
+     columns: {{key: string, id: string, kind: string, t: timestamp, n: bigint}}, window: {{after: 4s}}, join: {seen},
+     where: "kind = 'real'"}}
 idle: {{mode: {idle}, after: 10s}}
 """
 
@@ -77,29 +80,86 @@ class PaperClock(Observation):
         )
 
 
+FAILED_CRITICAL = ("failed", "critical")
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What a gate said about a plan, and whether a person overrode it."""
+
+    rows: tuple[dict[str, Any], ...]
+    overridden_by: str | None
+
+    @property
+    def is_blocked(self) -> bool:
+        return bool(self.blocking)
+
+    @property
+    def blocking(self) -> list[dict[str, Any]]:
+        return [r for r in self.rows if r["verdict"] == "error" or (r["verdict"], r["severity"]) == FAILED_CRITICAL]
+
+    def verdict(self, publication: Publication) -> tuple[str, str | None]:
+        """Return the verdict of the register, and its reason."""
+        if self.overridden_by:
+            return "overridden", "label rate 0 % < 10 %"
+        if any((r["verdict"], r["severity"]) == ("failed", "warning") for r in self.rows):
+            return "warned", "unknown rate 24 % > 20 %"
+        return ("passed", None) if publication.joined.rows else ("empty", "no row")
+
+
 class Life:
-    """A pipeline of random rules, and some rounds of its life: traffic, landings, runs, now and then by force."""
+    """A pipeline of random rules, and some rounds of its life.
+
+    Traffic, landings, records that can be read only later or by one stream, runs by schedule and by force, verdicts of
+    every kind, and now and then another pipeline file.
+    """
 
     def __init__(self, seed: int) -> None:
         self.rng = rng = random.Random(seed)
-        take, join = rng.choice(("all", "all", "first", "last")), rng.choice(("left", "inner", "inner"))
-        silence, idle = rng.choice(("unknown", "unknown", "negative")), rng.choice(("wait", "caught_up"))
-        self.pipeline = parse(PIPELINE.format(take=take, join=join, silence=silence, idle=idle))
-        right: list[Any] = [
-            Right(
-                "labels", ("labels",), ("key",), 15 * SECOND, 3 * SECOND, "label", "id", is_real, "left", take, silence
-            ),
-            Right("views", ("views",), ("key",), 10 * SECOND, role="feature", join=join),
-            Right("seen", ("views",), ("key",), 4 * SECOND, role="feature", join=join),
-        ]
-        spec = JoinSpec(Left("served", ("served",), ("key",), "id", is_real), tuple(right), START, INTERVAL, GRACE)
-        policy = IdlePolicy(idle, timedelta(0) if idle == "wait" else 10 * SECOND)
+        self.silence, self.idle = rng.choice(("unknown", "unknown", "negative")), rng.choice(("wait", "caught_up"))
+        self.pipeline, spec = self.rules()
+        policy = IdlePolicy(self.idle, timedelta(0) if self.idle == "wait" else 10 * SECOND)
         self.model = Model(Rules(spec, {"served": 2, "labels": 2, "views": 1}, DISORDER, policy))
         self.now, self.t, self.n = START, START, 0
         self.served: list[Sent] = []
+        self.sent: dict[str, list[Sent]] = {}
         self.has_labels = rng.random() < 0.9
+        self.arrived: dict[tuple[str, int], datetime] = {}
+        self.judged: dict[Plan, Judged] = {}
+        self.last_plan: dict[Interval, Plan] = {}
+        self.published_at: dict[int, datetime] = {}
+        self.lines: dict[int, tuple[Line, ...]] = {}
+        self.of_other_file = 0  # publications up to this number were made under another pipeline file
         for _ in range(rng.randrange(1, 5)):
             self.round()
+            if rng.random() < 0.2:
+                self.change_file()
+        self.files = {name: {"opened": rng.randrange(3), "of": rng.randrange(3, 9)} for name in ("served", "training")}
+
+    def rules(self) -> tuple[Pipeline, JoinSpec]:
+        """Return a pipeline with a random file, and the same rules as the model takes them."""
+        rng = self.rng
+        take, join = rng.choice(("all", "all", "first", "last")), rng.choice(("left", "inner", "inner"))
+        views, seen = (join, join) if rng.random() < 0.7 else rng.sample(("left", "inner"), 2)
+        text = PIPELINE.format(take=take, views=views, seen=seen, silence=self.silence, idle=self.idle)
+        both = frozenset(("key", "id", "kind", "t"))
+        key, label = ("key",), ("label", "id", is_real, "left", take, self.silence)
+        right: list[Any] = [
+            Right("labels", ("labels",), key, 15 * SECOND, 3 * SECOND, *label),  # type: ignore[arg-type]
+            Right("views", ("views",), key, 10 * SECOND, role="feature", join=views, columns=both),
+            Right("seen", ("views",), key, 4 * SECOND, role="feature", join=seen, where=is_real, columns=both | {"n"}),
+        ]
+        left = Left("served", ("served",), key, "id", is_real)
+        return parse(text), JoinSpec(left, tuple(right), START, INTERVAL, GRACE)
+
+    def change_file(self) -> None:
+        """Write another pipeline file; what is published stays as the last one made it."""
+        pipeline, spec = self.rules()
+        if pipeline.config_hash == self.pipeline.config_hash or self.of_other_file:
+            return
+        self.of_other_file = len(self.model.publications)
+        self.pipeline, self.model.rules = pipeline, replace(self.model.rules, spec=spec)
+        self.model._at.clear()  # its cache is of the rules
 
     def round(self) -> None:
         rng, first = self.rng, self.t
@@ -112,9 +172,27 @@ class Life:
         self.now = max(self.now, self.t) + rng.choice((0, 1, 40)) * SECOND
         if rng.random() < 0.15:
             self.model.land_killed(self.now, rng.sample(("labels", "served", "views"), 2))
+            self.note_batches()
             return
-        self.model.land(self.now, unseen={rng.choice(PLACES): 1} if rng.random() < 0.2 else None)
+        self.model.land(self.now, unseen={rng.choice(PLACES): rng.randrange(1, 3)} if rng.random() < 0.2 else None)
+        self.note_batches()
         self.run()
+        if rng.random() < 0.4:
+            self.reconsider()
+
+    def note_batches(self) -> None:
+        for batch in self.model.batches.items():
+            self.arrived.setdefault(batch, self.now)
+
+    def reconsider(self) -> None:
+        """Judge the quarantined records again, after the reason for some of them is gone."""
+        self.now += SECOND
+        for log in self.model.log.values():
+            for n, sent in enumerate(log):
+                if sent.defect and self.rng.random() < 0.5:
+                    log[n] = replace(sent, defect=None, event_at=sent.event_at or sent.record_at)
+        self.model.reconsider(self.now)
+        self.note_batches()
 
     def event(self, first: datetime) -> None:
         """A left row and right rows at and around its window; each of them may be bad in one way."""
@@ -125,6 +203,9 @@ class Life:
         self.served.append(left)
         if rng.random() < 0.25:
             self.model.produce(("served", rng.randrange(2)), left)
+        for topic, sent in self.sent.items():  # a retry that may land batches later, with a lesser row id
+            if topic != "views" and rng.random() < 0.15:
+                self.model.produce((topic, 0), rng.choice(sent))
         count = 30 if rng.random() < 0.02 else rng.randrange(0, 5)
         for topic in rng.choices(("labels", "labels", "views") if self.has_labels else ("views",), k=count):
             about = rng.choice(self.served)
@@ -141,9 +222,12 @@ class Life:
         kind = rng.choice(("real",) * 8 + ("other", None))
         defect = "wrong_type" if rng.random() < 0.08 else None
         bad_time = defect and rng.random() < 0.5
-        sent = Sent(None if bad_time else at, {"key": key, "id": event_id, "kind": kind}, at, defect)
+        logged_at = at + rng.choice((0, 0, 0, 0, 40)) * SECOND
+        unreadable = {"n": rng.choice(("wrong_type", "not_finite"))} if topic == "views" and rng.random() < 0.15 else {}
+        sent = Sent(None if bad_time else at, {"key": key, "id": event_id, "kind": kind}, logged_at, defect, unreadable)
         is_lost = topic == "labels" and rng.random() < 0.03
         self.model.produce((topic, rng.randrange(2) if topic != "views" else 0), replace(sent, is_lost=is_lost))
+        self.sent.setdefault(topic, []).append(sent)
         return sent
 
     def run(self) -> None:
@@ -155,15 +239,40 @@ class Life:
             if deed < 0.3:
                 interval = interval_of(max(START, self.t - 20 * SECOND), START, INTERVAL)
                 if interval not in model.standing:
-                    model.publish_all(model.plan(name, [interval], forced=True))
+                    self.publish(model.plan(name, [interval], forced=True))
             elif deed < 0.4 and model.standing:
-                model.publish_all(model.plan(name, [rng.choice(sorted(model.standing))]))
+                self.publish(model.plan(name, [rng.choice(sorted(model.standing))]))
             elif deed < 0.45 and all(clock.caught_up for clock in model.clocks):
-                model.publish_all(model.plan(name, drained=True))
+                self.publish(model.plan(name, drained=True))
             else:
-                model.publish_all(model.plan(name))
+                self.publish(model.plan(name))
         except NotClosed:
             return
+
+    def publish(self, plans: Iterable[Plan]) -> None:
+        """Judge each plan, and publish it unless it is blocked and nobody overrides that."""
+        for plan in plans:
+            judged = self.judge()
+            self.judged[plan], self.last_plan[plan.interval] = judged, plan
+            if not judged.is_blocked or judged.overridden_by:
+                publication = self.model.publish(plan)
+                self.published_at[publication.number] = self.now
+
+    def judge(self) -> Judged:
+        rng, report = self.rng, f"r{len(self.judged)}.html"
+        rows = []
+        for name in ("rows", "label_rate", "unknown_rate"):
+            failed = ("failed", rng.choice(("critical", "warning", "warning", "info")))
+            verdict, severity = failed if rng.random() < 0.12 else ("passed", "critical")
+            rows.append(
+                {
+                    "expectation": f"expect_{name}", "metric": name, "value": rng.randrange(9) / 8, "bound": ">= 0.5",
+                    "severity": severity, "verdict": "error" if rng.random() < 0.02 else verdict, "report": report,
+                    "judged_at": self.now,
+                }
+            )  # fmt: skip
+        judged = Judged(tuple(rows), None)
+        return replace(judged, overridden_by="ann") if judged.is_blocked and rng.random() < 0.5 else judged
 
     @property
     def clock(self) -> PaperClock:
@@ -175,42 +284,75 @@ class Life:
         model = self.model
         grid = None if left.event_at is None else interval_of(left.event_at, START, INTERVAL)
         is_in = not left.quarantined and left.event_at is not None and left.event_at >= START and is_real(left.values)
-        register = [
-            {
-                "number": p.number, "plan": self.plan(p.plan).to_json(), "published_at": self.now, "verdict": "passed",
-                "overridden_by": None, "override_reason": None, "training_version": p.number, "why": None,
-            }
-            for p in model.publications if is_in and p.plan.interval == grid
-        ]  # fmt: skip
+        register = [self.registered(p) for p in model.publications if is_in and p.plan.interval == grid]
         standing = model.standing.get(grid) if grid else None
         row = row_in(standing, left)
         meta = dict(zip(ROW_ID, vars(left.row_id).values(), strict=True)) | {
-            "_event_time": left.event_at, "_batch": left.batch, "_arrived_at": self.now, "_record_at": left.record_at,
-            "_quarantined": left.quarantined, "_raw": None,
+            "_event_time": left.event_at, "_batch": left.batch, "_record_at": left.record_at,
+            "_arrived_at": self.arrived[left.row_id.topic, left.batch], "_quarantined": left.quarantined,
+            "_unreadable": None, "_reconsidered": left.reconsidered,
         }  # fmt: skip
+        plan = None if not is_in else standing.plan if standing else self.last_plan.get(grid)  # type: ignore[arg-type]
         return Case(
             pipeline=self.pipeline,
             row={**meta, **left.values},
             interval=grid if is_in else None,
-            records=tuple(model.landed),
+            records=tuple(self.rng.sample(model.landed, len(model.landed))),  # a table has no order
             register=register,
             training_row=row and training(row, standing.number if standing else 0, self.now),
             clock=self.clock,
             watermarks=model.watermark_at,
-            judgements=[],
-            ledger=[],
-            files={},
+            judgements=self.judged[plan].rows if plan else [],
+            ledger=self.ledger_of(standing, left) if standing and is_in else [],
+            files=self.files,
         )
 
-    def plan(self, plan: Plan) -> Plan:
-        return replace(plan, config_hash=self.pipeline.config_hash)
+    def registered(self, p: Publication) -> dict[str, Any]:
+        """Return the register's row of a publication."""
+        judged = self.judged[p.plan]
+        verdict, why = judged.verdict(p)
+        return {
+            "number": p.number, "plan": self.plan(p).to_json(), "published_at": self.published_at[p.number],
+            "verdict": verdict, "why": why, "overridden_by": judged.overridden_by,
+            "override_reason": judged.overridden_by and "known outage", "training_version": p.number + 100,
+        }  # fmt: skip
+
+    def ledger_of(self, p: Publication, left: Record) -> list[dict[str, Any]]:
+        """Return the late ledger's lines about a row, with the columns that are printed."""
+        if p.number <= self.of_other_file:
+            return [{**dict.fromkeys(LATE.names), "publication": p.number, "kind": "config_changed"}]
+        return [
+            {
+                **dict.fromkeys(LATE.names), "publication": p.number, "kind": line.kind, "stream": line.stream,
+                "missed_by_us": line.missed_by and line.missed_by // timedelta(microseconds=1), "cause": line.cause,
+                **dict(zip(("state_before", "reason_before"), line.state[0] if line.state else (), strict=False)),
+                **dict(zip(("state_after", "reason_after"), line.state[1] if line.state else (), strict=False)),
+            }
+            for line in self.late(p)
+            if left.row_id in (line.row_id, line.gone)
+        ]  # fmt: skip
+
+    def late(self, p: Publication) -> tuple[Line, ...]:
+        """Return the late ledger of a publication, complete up to the newest pins."""
+        if p.number not in self.lines:
+            model, plan = self.model, p.plan
+            clocks = {c.identity: c.newest_at and c.newest_at - DISORDER[c.topic] for c in plan.watermark}
+            landed = {r.row_id: r for r in landed_once(model.landed, model.pins)[0]}
+            how = {"drained": plan.drained, "forced": plan.is_forced(LONGEST_AFTER, GRACE)}
+            newer = Newer(landed, plan.pins, model.watermark_at, clocks, DISORDER, **how)
+            self.lines[p.number] = ledger(p.joined, model.rebuilt(p), model.spec_at(model.pins), newer)
+        return self.lines[p.number]
+
+    def plan(self, p: Publication) -> Plan:
+        is_other = p.number <= self.of_other_file
+        return replace(p.plan, config_hash="of another file" if is_other else self.pipeline.config_hash)
 
     def check_all(self) -> Counter[str]:
         """Check every sentence about every landed left row; return how often each kind of sentence was met."""
         seen: Counter[str] = Counter()
-        for left in self.model.landed:
-            if left.row_id.topic == "served":
-                Statements(self, left, seen).check()
+        lefts = {r.row_id: r for r in self.model.landed if r.row_id.topic == "served"}  # the reconsidered one stands
+        for left in lefts.values():
+            Statements(self, left, seen).check()
         return seen
 
 
@@ -253,6 +395,9 @@ class Statements:
     stream: str = ""
     listed: dict[str, set[str]] = field(default_factory=dict)
     known: dict[str, JoinedRow] = field(default_factory=dict)
+    more: Counter[str] = field(default_factory=Counter)
+    changes: list[tuple[str, str | None]] = field(default_factory=list)
+    has_flip: bool = False
 
     def __post_init__(self) -> None:
         model, left = self.life.model, self.left
@@ -262,8 +407,10 @@ class Statements:
         self.standing = model.standing.get(self.interval) if self.interval else None
         self.pins = self.standing.plan.pins if self.standing else model.pins
         self.published = row_in(self.standing, left)
-        self.of = {r.row_id: r for r in model.landed}
-        self.by_text = {text(row_id): r for row_id, r in self.of.items()}
+        self.is_of_other_file = self.standing is not None and self.standing.number <= self.life.of_other_file
+        self.by_batch = {(text(r.row_id), r.batch): r for r in model.landed}
+        self.standing_at_pins = self.landed_at(self.pins)
+        self.landed_now = self.landed_at(dict.fromkeys(model.pins, 10**9))
 
     # ---- what the model says
 
@@ -281,6 +428,34 @@ class Statements:
         records = [replace(self.left, batch=0), *(r for r in self.model.landed if r.row_id.topic != "served")]
         return reference_join(records, spec, self.interval, {**pins, "served": 0}).rows[0]
 
+    def landed_at(self, pins: Mapping[str, int]) -> dict[str, Record]:
+        """Return by row id what stands at the pins: no offset lands twice here, but it may be reconsidered."""
+        return {text(r.row_id): r for r in self.model.landed if self.landed_by(r, pins)}
+
+    def near_misses(self, right: Right) -> dict[str, Record]:
+        """Return by row id the right rows that nearly match, by rules 8, 11 and 12 alone.
+
+        Of a record that was reconsidered above the pin, what stood at the pin counts if that is near.
+        """
+        later = [r for r in self.model.landed if not self.landed_by(r, self.pins)]
+        rows = [r for r in (*self.standing_at_pins.values(), *later) if r.row_id.topic in right.topics]
+        near = {text(r.row_id): r for r in reversed(rows) if self.is_near(r, right)}
+        return {row: r for row, r in near.items() if row not in self.matched(right.name)}
+
+    def is_near(self, r: Record, right: Right) -> bool:
+        ours, theirs, at = self.left.values["key"], r.values["key"], self.left.event_at
+        if ours is None or theirs is None or ours.strip().lower() != theirs.strip().lower():
+            return False
+        assert at
+        is_chosen = True if right.where is None else right.where(r.values)
+        is_inside = r.event_at is not None and at - right.before <= r.event_at <= at + right.after
+        if unread(r, right):
+            was_in_time = r.record_at is None or r.record_at >= at - right.before
+            return is_chosen is not False and (is_inside if r.event_at else was_in_time)
+        if ours != theirs:
+            return is_inside and is_chosen is True
+        return r.event_at is not None and (is_inside or is_chosen is True)
+
     def rebuilt(self) -> JoinedRow | None:
         assert self.standing
         return next((r for r in self.model.rebuilt(self.standing).rows if r.row_id == self.left.row_id), None)
@@ -296,16 +471,19 @@ class Statements:
         """Whether a record is the least landed one of the event of another one (rule 11)."""
         topic = row.row_id.topic
         same = [
-            r for r in self.model.landed
-            if r.row_id.topic == topic and not r.quarantined and is_real(r.values) and self.landed_by(r, pins)
+            r for r in self.landed_at(pins).values()
+            if r.row_id.topic == topic and not r.quarantined and is_real(r.values)
             and r.values["id"] is not None and (r.values["id"], r.event_at) == (row.values["id"], row.event_at)
         ]  # fmt: skip
         return bool(same) and text(min(r.row_id for r in same)) == winner != text(row.row_id)
 
     def state(self) -> tuple[str | None, str | None]:
-        """State and reason as published, or as a publication at the newest pins has them; twice None without a row."""
+        """State and reason as published, or as the join has them at the pins; twice None without a row."""
         row = self.published
-        if row is None:
+        if row is None and self.standing:
+            found = self.model.joined(self.standing.plan).rows
+            row = next((r for r in found if r.row_id == self.left.row_id), None)
+        elif row is None:
             pins = self.model.pins
             assert self.interval
             found = reference_join(self.model.landed, self.model.spec_at(pins), self.interval, pins).rows
@@ -314,6 +492,7 @@ class Statements:
 
     def inner_without_match(self, pins: Mapping[str, int]) -> list[str]:
         row = self.alone(pins)
+        assert pins != self.pins or not self.is_of_other_file, "only its own pipeline file says why it is left out"
         return [r.name for r in self.spec.right if r.join == "inner" and not row.matches[r.name]]
 
     def is_doubted(self, bad: Record) -> bool:
@@ -354,6 +533,7 @@ class Statements:
         found = answer(self.life.case(self.left), all_columns=False)
         printed = list(lines(found))
         self.seen[found["outcome"]] += 1
+        self.seen["reconsidered left row"] += self.left.reconsidered is not None
         for line in printed:
             self.one(line, printed)
             self.seen.update(word for word in WORDS if word in line)
@@ -368,27 +548,183 @@ class Statements:
         raise AssertionError(f"nobody checks this sentence: {line!r}")
 
     def nothing_is_left_out(self, found: Mapping[str, Any]) -> None:
-        """Every match is listed as one, and every readable row of the key in the window is listed at all."""
+        """Every match and near miss is listed or counted, and so is every change that a rebuild would make."""
         assert found["agrees"] in (True, None), found
+        assert (found["agrees"] is None) <= (self.standing is None or self.is_of_other_file)
         assert (found["interval"] is None) == (self.interval is None) == (found["streams"] == {})
         state = (found["label_state"], found["label_reason"])
         assert state == ((None, None) if found["outcome"] not in STATED else self.state())
         for right in self.spec.right if self.interval else ():
+            matched, near, more = self.matched(right.name), self.near_misses(right), self.more[right.name]
             listed = self.listed.get(right.name, set())
-            assert self.matched(right.name) <= listed
-            all_of_key = self.alone(dict.fromkeys(self.pins, 10**9), take="all", event_id=None)
-            if not found["streams"][right.name]["more_near_misses"]:
-                assert {text(match.row_id) for match in all_of_key.matches[right.name]} <= listed
+            missed = listed - matched
+            assert matched <= listed <= matched | set(near), right.name
+            assert len(missed) + more == len(near), (right.name, listed, near)
+            assert not more or len(missed) == MOST
+            self.are_nearest(missed, near)
+        assert sorted(self.changes, key=str) == sorted(self.expected_changes(), key=str), found["late"]
+        assert self.has_flip == self.is_flipped()
 
-    def open_or_closed(self, start: str, state: str, needed: str | None = None) -> bool:
+    def are_nearest(self, listed: set[str], near: Mapping[str, Record]) -> None:
+        """Check that no near miss that is only counted is nearer in event time than one that is listed."""
+        at = self.left.event_at or START
+        apart = {row: abs(r.event_at - at) if r.event_at else FOREVER for row, r in near.items()}
+        farthest = max((apart[row] for row in listed), default=timedelta(0))
+        assert farthest <= min((apart[row] for row in apart if row not in listed), default=FOREVER)
+
+    def rebuilt_if_comparable(self) -> JoinedRow | None:
+        return self.rebuilt() if self.standing and not self.is_of_other_file else None
+
+    def expected_changes(self) -> list[tuple[str, str | None]]:
+        """Return kind and stream of each change that the late ledger must hold about the row."""
+        if self.standing is None:
+            return []
+        if self.is_of_other_file:
+            return [("config_changed", None)]
+        old, new = self.published, self.rebuilt()
+        if old is None or new is None:
+            if old is None and new is None:
+                return []
+            events = [r.values["id"] is not None and (r.values["id"], r.event_at) for r in self.standing.joined.rows]
+            is_replaced = new is None or (new.values["id"], new.event_at) in events
+            is_late = not self.landed_by(self.left, self.pins)
+            return [("winner_changed" if is_replaced else "late_left" if is_late else "pair_appeared", None)]
+        changes: list[tuple[str, str | None]] = [
+            (self.kind_of(match, old.matches[right.name], right), right.name)
+            for right in self.spec.right
+            for match in new.matches[right.name]
+            if match.row_id not in {m.row_id for m in old.matches[right.name]}
+        ]
+        if self.is_flipped() and ("labels" not in {stream for _, stream in changes}):
+            changes.append(("state_changed", None))
+        return changes
+
+    def kind_of(self, match: Record, before: Iterable[Record], right: Right) -> str:
+        """Return the kind of an added match: it replaces a retry of its event, or is new."""
+        event = (match.values["id"], match.event_at) if right.name == "labels" and match.values["id"] else None
+        is_retry = event in {(m.values["id"], m.event_at) for m in before}
+        return "winner_changed" if is_retry or self.landed_by(match, self.pins) else f"late_{right.role}"
+
+    def is_flipped(self) -> bool:
+        """Whether a rebuild changes the label state, or the reason, of a row that stays."""
+        old, new = self.published, self.rebuilt_if_comparable()
+        if old is None or new is None:
+            return False
+        return (old.label_state, old.label_reason) != (new.label_state, new.label_reason)
+
+    def change(self, number: str, kind: str, stream: str | None, missed: str | None, flip: str | None,
+               cause: str | None) -> bool:  # fmt: skip
+        """Check a line of the late ledger; `nothing_is_left_out` checks that there is one for each change."""
+        assert self.standing
+        self.changes.append((kind, stream))
+        if flip:
+            old, new = self.published, self.rebuilt()
+            assert old
+            assert new
+            assert not self.has_flip
+            assert kind == "state_changed" or stream == "labels"
+            self.has_flip = True
+            if old.label_state != new.label_state:
+                assert flip == f"{old.label_state} becomes {new.label_state}"
+            else:
+                was, now = old.label_reason or "none", new.label_reason or "none"
+                assert flip == f"{old.label_state} as before, its reason {was} becomes {now}"
+        if kind in ("config_changed", "pair_appeared", "state_changed"):
+            return not missed and not cause and self.standing.number == int(number)
+        late = [r for r in self.added(stream) if not self.landed_by(r, self.pins)]
+        ways = {(self.missed(r), self.why_late(r)) for r in late} or {(None, None)}
+        return (missed, cause) in ways and self.standing.number == int(number)
+
+    def added(self, stream: str | None) -> list[Record]:
+        """Return what a rebuild adds: the left row of the event, or matches of a stream."""
+        assert self.standing
+        if stream is None:
+            rows = self.model.rebuilt(self.standing).rows
+            event = (self.left.values["id"], self.left.event_at)
+            ours = [r for r in rows if r.row_id == self.left.row_id or (r.values["id"], r.event_at) == event]
+            return [self.landed_now[text(r.row_id)] for r in ours]
+        new, old = self.rebuilt(), self.published
+        assert new
+        assert old
+        before = {m.row_id for m in old.matches[stream]}
+        return [m for m in new.matches[stream] if m.row_id not in before]
+
+    def missed(self, r: Record) -> str | None:
+        came = self.model.watermark_at[r.row_id.topic, r.batch]
+        return plain_length(came - self.closing) if came and came > self.closing else None
+
+    def why_late(self, r: Record) -> str:
+        assert self.standing
+        plan, topic = self.standing.plan, r.row_id.topic
+        if plan.drained or self.is_forced:
+            return "drained" if plan.drained else "forced"
+        newest = [c.newest_at for c in plan.watermark if (c.topic, c.partition) == (topic, r.row_id.partition)]
+        if not newest or newest[0] is None or newest[0] - DISORDER[topic] < self.closing:
+            return "idle_advance"
+        return "lag" if r.record_at and r.record_at - DISORDER[topic] <= self.closing else "producer_delay"
+
+    def open_or_closed(self, start: str, end: str, state: str, needed: str | None = None) -> bool:
         assert self.interval
-        is_right = f"[{self.interval.start:%Y-%m-%dT%H:%M:%SZ}" == start and self.standing is None
+        is_right = self.interval_text() == (start, end) and self.standing is None
         if state == "open":
             return is_right and not self.is_closed and needed == shown(self.closing)
         return is_right and self.is_closed
 
-    def late_left(self, batches: str, number: str, is_published: str, why: str | None) -> bool:
+    def interval_text(self) -> tuple[str, str]:
+        assert self.interval
+        return f"[{self.interval.start:%Y-%m-%dT%H:%M:%SZ}", f"{self.interval.end:%Y-%m-%dT%H:%M:%SZ})"
+
+    def waits(self, start: str, end: str, state: str, needed: str, at: str, lacks: str, held_by: str, lag: str) -> bool:
+        """Check what an open interval waits for, and which partition holds it up."""
+        watermark, clocks = self.model.watermark, self.model.clocks
+        assert watermark
+        holders = [c for c in clocks if f"{c.topic}/{c.partition}" == held_by and c.clock_at == watermark]
+        most = max(c.end_offset - c.next_offset for c in clocks if c.clock_at == watermark)
+        return (
+            self.open_or_closed(start, end, state, needed)
+            and (at, length(lacks)) == (shown(watermark), self.closing - watermark)
+            and [c.end_offset - c.next_offset for c in holders] == [int(lag)] == [most]
+        )
+
+    def waits_for_start(self, start: str, end: str, state: str, needed: str, held_by: str, lag: str) -> bool:
+        """Check what an open interval waits for while a partition has no clock."""
+        stopped = {
+            f"{c.topic}/{c.partition}": c.end_offset - c.next_offset for c in self.model.clocks if not c.clock_at
+        }
+        is_open = self.open_or_closed(start, end, state, needed)
+        return is_open and stopped[held_by] == int(lag) == max(stopped.values())
+
+    def blocked(self, names: str, report: str) -> bool:
+        assert self.interval
+        judged = self.life.judged[self.life.last_plan[self.interval]]
+        expected = ", ".join(f"{row['expectation']}({row['metric']})" for row in judged.blocking)
+        is_waiting = self.is_closed and self.standing is None and judged.is_blocked
+        return is_waiting and (names, report) == (expected, judged.rows[0]["report"])
+
+    def is_blocked(self) -> bool:
+        plan = self.life.last_plan.get(self.interval) if self.interval else None
+        return plan is not None and self.life.judged[plan].is_blocked
+
+    def judged(self) -> tuple[dict[str, Any], ...]:
+        assert self.interval
+        plan = self.standing.plan if self.standing else self.life.last_plan[self.interval]
+        return self.life.judged[plan].rows
+
+    def expectations(self, counts: str, report: str) -> bool:
+        rows = self.judged()
+        printed = {part.split(" ")[1]: int(part.split(" ")[0]) for part in counts.split(", ")}
+        return printed == Counter(row["verdict"] for row in rows) and report == rows[0]["report"]
+
+    def expectation(self, name: str, metric: str, value: str, bound: str, verdict: str) -> bool:
+        rows = [row for row in self.judged() if row["expectation"] == name]
+        fields = ("metric", "value", "bound", "verdict")
+        return [tuple(str(row[f]) for f in fields) for row in rows] == [(metric, value, bound, verdict)] and (
+            verdict != "passed"
+        )
+
+    def late_left(self, batches: str, number: str, start: str, end: str, is_published: str, why: str | None) -> bool:
         assert self.standing
+        assert (start, end) == self.interval_text()
         above = self.left.batch - self.pins["served"]
         is_right = (above, self.standing.number) == (int(batches), int(number)) and above > 0
         return is_right and (is_published == "publishes it") == (self.rebuilt() is not None) and (
@@ -403,10 +739,30 @@ class Statements:
             return streams == self.inner_without_match(pins) and (parts[2] == "is") == (len(streams) == 1)
         return "the clock does not have its batch yet" in why and not self.landed_by(self.left, pins)
 
-    def miss(self, row: str, batch: str, at: str, why: str) -> bool:
-        r = self.by_text[row]
-        self.listed.setdefault(self.stream, set()).add(row)
-        assert (str(r.batch), shown(r.event_at)) == (batch, at)
+    def right_row(self, row: str, batch: str, at: str, values: str) -> Record:
+        """Return the right row of a line, whose batch, time and values must be its own."""
+        listed = self.listed.setdefault(self.stream, set())
+        assert row not in listed, "listed twice"
+        listed.add(row)
+        r = self.by_batch[row, int(batch)]
+        shown_columns = ("key", "id") if self.stream == "labels" else ("key",)
+        assert (at, values) == (shown(r.event_at), " ".join(f"{n}={r.values[n]}" for n in shown_columns if r.values[n]))
+        is_at_pins = self.landed_by(r, self.pins)
+        if is_at_pins:
+            assert r == self.standing_at_pins[row]
+        is_match = row in self.matched(self.stream)
+        again = self.landed_now[row]
+        self.seen["reconsidered match"] += is_match and r.reconsidered is not None
+        self.seen["reconsidered above the pin"] += again.reconsidered is not None and not self.landed_by(
+            again, self.pins
+        )
+        is_of_one = bool(r.unreadable) and not r.quarantined
+        self.seen["match that another stream cannot read"] += is_match and is_of_one and self.stream == "views"
+        self.seen["miss that another stream can read"] += not is_match and is_of_one and self.stream == "seen"
+        return r
+
+    def miss(self, row: str, batch: str, at: str, values: str, why: str) -> bool:
+        r = self.right_row(row, batch, at, values)
         assert row not in self.matched(self.stream)
         for pattern, check in MISSES:
             if parts := re.fullmatch(pattern, why):
@@ -439,10 +795,11 @@ class Statements:
         return take != "all" and r.row_id in everything
 
     def quarantined(self, r: Record, reason: str, could: str, above: str | None) -> bool:
+        (right,) = (right for right in self.spec.right if right.name == self.stream)
         is_same = r.values["key"] == self.left.values["key"]
         is_above = int(above or 0) == max(0, r.batch - self.pins[r.row_id.topic])
         is_doubted = self.is_doubted(replace(r, values={**r.values, "key": self.left.values["key"]}))
-        return r.quarantined == reason and is_above and is_doubted and is_same == (could == "it could have matched")
+        return unread(r, right) == reason and is_above and is_doubted and is_same == (could == "it could have matched")
 
     def near_key(self, r: Record) -> bool:
         ours, theirs = self.left.values["key"], r.values["key"]
@@ -458,9 +815,35 @@ class Statements:
         (right,) = (r for r in self.spec.right if r.name == stream)
         return (right.role, *bounds, n or "none") == (role, begin, end, int(count) if count != "none" else "none")
 
-    def match(self, row: str) -> bool:
-        self.listed.setdefault(self.stream, set()).add(row)
-        return row in self.matched(self.stream)
+    def match(self, row: str, batch: str, at: str, values: str) -> bool:
+        r = self.right_row(row, batch, at, values)
+        return row in self.matched(self.stream) and self.landed_by(r, self.pins)
+
+    def count_more(self, count: str) -> bool:
+        self.more[self.stream] = int(count)
+        return int(count) > 0
+
+    def not_published(self, r: Record) -> bool:
+        """Check that only another pipeline file can have left a match out."""
+        row = self.alone(self.pins)
+        return self.is_of_other_file and r.row_id in {match.row_id for match in row.matches[self.stream]}
+
+    def missing(self, number: str) -> bool:
+        """Check that a publication under another pipeline file has read the row, and left it out."""
+        assert self.standing
+        is_read = self.landed_by(self.left, self.pins) and self.published is None
+        return is_read and self.is_of_other_file and self.standing.number == int(number)
+
+    def landing(self, batch: str, at: str, logged_at: str) -> bool:
+        arrived = self.life.arrived[self.left.row_id.topic, self.left.batch]
+        return (int(batch), at, logged_at) == (self.left.batch, shown(arrived), shown(self.left.record_at))
+
+    def same_event(self, row: str, batch: str, how: str) -> bool:
+        """Check another landed row with the event id: the one that stands for the event, or one that does not."""
+        pins = self.pins if self.standing else dict.fromkeys(self.pins, 10**9)
+        other = self.landed_now[row]
+        is_same = other.batch == int(batch) and other.values["id"] == self.left.values["id"]
+        return is_same and (how == "stands for the event") == self.stands_for(row, self.left, pins)
 
     def head(self, not_published: str | None, state: str, labels: str | None) -> bool:
         matching = len(self.matched("labels"))
@@ -482,14 +865,14 @@ class Statements:
         }
         if reason == "label_quarantined":
             self.stream = "labels"
-            bad = [r for r in self.model.landed if r.quarantined and r.row_id.topic == "labels"]
-            true[reason] = any(self.is_doubted(r) for r in bad if self.landed_by(r, self.pins))
+            bad = [r for r in self.standing_at_pins.values() if r.quarantined and r.row_id.topic == "labels"]
+            true[reason] = any(self.is_doubted(r) for r in bad)
         return reason == expected and true[reason] and bool(incomplete) == (state == "positive" and reason != "drained")
 
     def progress(self, at: str, is_not: str, ends: str, silence: str | None) -> bool:
         newest = [
-            r.event_at for r in self.model.landed
-            if r.row_id.topic == "labels" and not r.quarantined and r.event_at and self.landed_by(r, self.pins)
+            r.event_at for r in self.standing_at_pins.values()
+            if r.row_id.topic == "labels" and not r.quarantined and r.event_at
         ]  # fmt: skip
         reached, end = max(newest) - DISORDER["labels"], self.left.event_at + LONGEST_AFTER  # type: ignore[operator]
         is_negative = self.spec.right[0].silence == "negative"
@@ -511,13 +894,41 @@ class Statements:
         is_behind = bool(is_least) and is_least[0].end_offset - is_least[0].next_offset == int(behind or 0)
         return is_behind and dict(pin.split("=") for pin in pins.split()) == {t: str(n) for t, n in self.pins.items()}
 
-    def publication(self, number: str, held: str, state: str | None) -> bool:
+    def publication(
+        self, number: str, at: str, verdict: str, why: str | None, by: str | None, held: str, state: str | None,
+        version: str,
+    ) -> bool:  # fmt: skip
         publication = self.model.publications[int(number) - 1]
-        row = row_in(publication, self.left)
+        row, judged = row_in(publication, self.left), self.life.judged[publication.plan]
+        assert (at, version) == (shown(self.life.published_at[int(number)]), f"{int(number) + 100}")
+        assert (verdict, why) == judged.verdict(publication)
+        assert by == (judged.overridden_by and "ann: known outage")
+        assert (verdict == "overridden") == judged.is_blocked
+        is_past = int(number) <= self.life.of_other_file and publication is not self.standing
+        if is_past:  # only its own pipeline file could tell
+            return held == "may have held it (other pipeline file)" and state is None
         return (held == "held it", state) == (row is not None, row.label_state if row else None)
 
 
-STATED = ("published", "closed")
+def unread(r: Record, right: Right) -> str | None:
+    """Why a stream cannot read a record, by rule 12."""
+    is_chosen = right.where is None or right.where(r.values) is not False
+    return r.quarantined or (r.unreadable.get("n") if right.name == "seen" and is_chosen else None)
+
+
+def plain_length(span: timedelta) -> str:
+    """A length as `explain` writes it."""
+    seconds, text = span.total_seconds(), ""
+    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)):
+        count, seconds = divmod(seconds, size)
+        text += f" {count:.0f}{unit}" if count else ""
+    return text.strip()
+
+
+FOREVER = timedelta.max
+MOST = 20
+"""Near misses of a stream that are listed; the others are counted."""
+STATED = ("published", "closed", "blocked", "missing")
 """Outcomes of a row that has a label state, or that gets one by a run now."""
 WORDS = (
     *("null_key:", "offset_gap:", "forced:", "label_quarantined:", "side_silent:", "drained:", "may be incomplete"),
@@ -531,17 +942,47 @@ WORDS = (
         "`take: last`",
         "records behind",
     ),
+    *(
+        "(passed)",
+        "(warned: ",
+        "(overridden: ",
+        "(empty: no row)",
+        ", overridden by ann: known outage",
+        "may have held it",
+    ),
+    *("1 error", " failed; report", ": late_label of labels", ": late_feature of ", ": late_left"),
+    *(": pair_appeared", ": state_changed", ": config_changed", " becomes positive", " as before, its reason "),
+    *(
+        ", missed by ",
+        ", lag",
+        ", producer_delay",
+        ", forced",
+        ", drained",
+        "quarantined: not_finite",
+    ),
 )
 """Parts of sentences, each of which must have been printed and checked somewhere."""
+KINDS = (
+    *("reconsidered left row", "reconsidered match", "reconsidered above the pin"),
+    *("match that another stream cannot read", "miss that another stream can read"),
+)
+"""Kinds of rows, each of which must have been explained somewhere."""
 BEHIND = r"(?:, (\d+) records? behind)?"
 ABOVE = r"(?:, and landed (\d+) batch(?:es)? above the pin)?"
+OPEN = r"  its interval (\S+), (\S+) is (open): it closes when the watermark is at (\S+ \S+)"
 Check = Callable[..., Any]
 SENTENCES: tuple[tuple[str, Check], ...] = (
     ("", lambda s: True),
-    (r"row (\S+)  .*", lambda s, row: row == text(s.left.row_id)),
+    (
+        r"row (\S+)  (?:key=(.*))?",
+        lambda s, row, key: (row, key) == (text(s.left.row_id), s.left.values["key"]),
+    ),
     (r"  published, in publication (\d+)", lambda s, n: s.published and s.standing.number == int(n)),
     (r"  quarantined at landing: (\S+); it is in no interval", lambda s, why: s.left.quarantined == why),
-    (r"  left out by where: .*; it is in no interval", lambda s: not is_real(s.left.values) and not s.interval),
+    (
+        r"  left out by where: kind = 'real'; it is in no interval",
+        lambda s: not is_real(s.left.values) and not s.interval,
+    ),
     (
         r"  before the pipeline's start 2026-11-01 00:00:00Z: it is in no interval",
         lambda s: s.left.event_at < START and not s.interval,
@@ -551,33 +992,37 @@ SENTENCES: tuple[tuple[str, Check], ...] = (
         lambda s, row: s.stands_for(row, s.left, s.pins if s.standing else dict.fromkeys(s.pins, 10**9)),
     ),
     (
-        r"  late: it landed (\d+) batch(?:es)? above the pin of publication (\d+)\. A rebuild of \S+ \S+ "
+        r"  late: it landed (\d+) batch(?:es)? above the pin of publication (\d+)\. A rebuild of (\S+), (\S+) "
         r"(publishes it|does not publish it either)(?:: (.*))?",
         Statements.late_left,
     ),
     (r"  left out: (.*)", lambda s, why: s.standing and not s.published and s.not_emitted(why, s.pins)),
     (
-        r"  its interval (\S+), \S+ is (open): it closes when the watermark is at (\S+ \S+); it is at \S+ \S+ and "
-        r"lacks .*, held by .*",
-        lambda s, start, state, needed: s.open_or_closed(start, state, needed),
+        rf"{OPEN}; it is at (\S+ \S+) and lacks (.*), held by (\S+/\d+), (\d+) records? behind",
+        Statements.waits,
+    ),
+    (rf"{OPEN}; it has not started, held by (\S+/\d+), (\d+) records? behind", Statements.waits_for_start),
+    (
+        rf"{OPEN}; it has not started, because nothing has landed",
+        lambda s, *open: s.open_or_closed(*open) and not s.model.clocks,
     ),
     (
-        r"  its interval (\S+), \S+ is (open): it closes when the watermark is at (\S+ \S+); it has not started.*",
-        lambda s, start, state, needed: s.open_or_closed(start, state, needed) and s.model.watermark is None,
+        r"  its interval (\S+), (\S+) is (closed) and not published yet: `windrow train model`",
+        lambda s, *closed: s.open_or_closed(*closed) and not s.is_blocked(),
     ),
-    (r"  its interval (\S+), \S+ is (closed) and not published yet: `windrow train model`", Statements.open_or_closed),
+    (r"  its candidate is blocked by (.*); the report: (\S+)", Statements.blocked),
+    (r"  publication (\d+) was made under another pipeline file, and did not publish it", Statements.missing),
     (
         r"  event time (\S+(?: \S+)?)(?:, event id (\S+))?",
         lambda s, at, event: (at, event) == (shown(s.left.event_at), s.left.values["id"]),
     ),
     (
-        r"  landed in batch (\d+) at .*, logged at (.*)",
-        lambda s, batch, at: (int(batch), at) == (s.left.batch, shown(s.left.record_at)),
+        r"  landed in batch (\d+) at (.*), logged at (.*)",
+        Statements.landing,
     ),
     (
-        r"  (\S+) \(batch \d+\) (stands for the event|has the same event id)",
-        lambda s, row, how: (how.startswith("has") and s.by_text[row].values["id"] == s.left.values["id"])
-        or s.stands_for(row, s.left, s.pins if s.standing else dict.fromkeys(s.pins, 10**9)),
+        r"  (\S+) \(batch (\d+)\) (stands for the event|has the same event id)",
+        Statements.same_event,
     ),
     (
         r"interval (\S+ \S+) to (\S+ \S+), closes when the watermark is at (\S+ \S+)",
@@ -591,10 +1036,9 @@ SENTENCES: tuple[tuple[str, Check], ...] = (
     (rf"  held by (\S+/\d+){BEHIND}; pins (.*)", Statements.holder),
     (r"  held by nothing; pins ", lambda s: not s.model.clocks),
     (r"(\S+) \((label|feature)\), window (\S+ \S+) to (\S+ \S+): (\d+|none) matched", Statements.header),
-    (r"  \+ (\S+) \(batch \d+\) at .*", Statements.match),
-    (r"  - (\S+) \(batch (\d+)\) at (\S+Z|-)  .*?: (.*)", Statements.miss),
-    (r"  - (\S+) \(batch (\d+)\) at (\S+ \S+Z)  .*?: (.*)", Statements.miss),
-    (r"  - and \d+ more", lambda s: True),
+    (r"  \+ (\S+) \(batch (\d+)\) at (\S+ \S+Z)  (.*)", Statements.match),
+    (r"  - (\S+) \(batch (\d+)\) at (-|\S+ \S+Z)  (.*?): (.*)", Statements.miss),
+    (r"  - and (\d+) more", Statements.count_more),
     (r"(as the landed rows give it, not published: )?(positive): (\d+) labels? matched", Statements.head),
     (
         r"(as the landed rows give it, not published: )?(negative): no label matched, and the label side counts as "
@@ -624,10 +1068,22 @@ SENTENCES: tuple[tuple[str, Check], ...] = (
         lambda s: "labels" not in {c.topic for c in s.model.clocks if c.newest_at},
     ),
     (
-        r"publication (\d+) of .* \(passed\) (held it|did not hold it)(?: as (\w+))?; training table version \d+",
+        r"publication (\d+) of (\S+ \S+) \((\w+)(?:: (.*?))?(?:, overridden by (.*))?\) "
+        r"(held it|did not hold it|may have held it \(other pipeline file\))(?: as (\w+))?; "
+        r"training table version (\d+)",
         Statements.publication,
     ),
-    (r"looked into 0 of 0 files", lambda s: True),
+    (r"expectations: (.*); report (\S+)", Statements.expectations),
+    (r"  (expect_\w+) (\w+) = (\S+), (.*): (failed|error)", Statements.expectation),
+    (
+        r"late ledger of publication (\d+): (\w+)(?: of (\w+))?(?:, missed by ([^,]*))?"
+        r"(?:, (\w+ becomes \w+|\w+ as before, its reason \w+ becomes \w+))?(?:, (\w+))?",
+        Statements.change,
+    ),
+    (
+        r"looked into (\d+) of (\d+) files",
+        lambda s, *n: tuple(map(int, n)) == tuple(sum(f[k] for f in s.life.files.values()) for k in ("opened", "of")),
+    ),
 )  # fmt: skip
 """Every sentence that may be printed, and what must be true of the model then."""
 
@@ -647,8 +1103,9 @@ MISSES: tuple[tuple[str, Check], ...] = (
         r"a retry: (\S+) is the same event and stands for it",
         lambda s, r, winner: s.stream == "labels" and s.stands_for(winner, r, s.pins),
     ),
-    (r"left out by where: kind = 'real'", lambda s, r: not is_real(r.values)),
+    (r"left out by where: kind = 'real'", lambda s, r: s.stream != "views" and not is_real(r.values)),
     (r"matched, and left out by `take: (\w+)`", Statements.is_beside),
+    (r"it matches, and the training table has the row without it", Statements.not_published),
     (rf"quarantined: (\w+); (it could have matched|its key reads the same){ABOVE}", Statements.quarantined),
     (r"its key reads the same and is not equal: keys are equal by type and value, to the letter", Statements.near_key),
 )  # fmt: skip

@@ -165,11 +165,19 @@ def _expectation_lines(expectations: list[Mapping[str, Any]]) -> Iterable[str]:
 
 def _ledger_text(line: Mapping[str, Any]) -> str:
     stream = f" of {line['stream']}" if line["stream"] else ""
-    flip = f", {line['state_before']} becomes {line['state_after']}" if line["state_after"] else ""
+    flip = f", {_flip_text(line)}" if line["state_after"] else ""
     missed_by = timedelta(microseconds=line["missed_by_us"] or 0)
     missed = f", missed by {shown_duration(missed_by, exact=True)}" if missed_by else ""
     cause = f", {line['cause']}" if line["cause"] else ""
     return f"{line['kind']}{stream}{missed}{flip}{cause}"
+
+
+def _flip_text(line: Mapping[str, Any]) -> str:
+    """Return what changes: the label state, or its reason alone."""
+    before, after = line["state_before"], line["state_after"]
+    if before != after:
+        return f"{before} becomes {after}"
+    return f"{before} as before, its reason {line['reason_before'] or 'none'} becomes {line['reason_after'] or 'none'}"
 
 
 def _values(values: Mapping[str, Any]) -> str:

@@ -72,16 +72,16 @@ def _left_out(case: Case, interval: Interval, publication: int, computed: Joined
         if row_at(case.records, case.newest_spec, left, newest):
             return Outcome("late_left", late + "publishes it")
         return Outcome("late_left", late + f"does not publish it either: {_not_emitted_words(case, newest)}")
+    if not case.is_same_config:  # its own file decided, and that is not known
+        return Outcome(
+            "missing", f"publication {publication} was made under another pipeline file, and did not publish it"
+        )
     if computed is None:
         return Outcome("unpaired", f"left out: {_not_emitted_words(case, case.pins)}")
     if not case.is_where_known:
         where = "; ".join(s.where for s in case.pipeline.streams if s.where and not predicate(s.where, s.columns))
         return Outcome(
             "filtered", f"not published; most likely left out by where, which only Spark can evaluate: {where}"
-        )
-    if not case.is_same_config:
-        return Outcome(
-            "missing", f"publication {publication} was made under another pipeline file, and did not publish it"
         )
     return Outcome(
         "missing", "it should be in the training table and is not: `windrow verify` compares the whole interval"
