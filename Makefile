@@ -40,7 +40,8 @@ failover: setup ## run the demo on a cluster, kill a broker, a worker, a driver 
 
 test: SETS := s3 store postgres
 test: setup ## run the whole test suite with three workers
-	@$(BIN)/pytest -n 3 --dist loadscope --no-loadscope-reorder --durations 40
+	@WINDROW_TORCH_PYTHON="$(or $(WINDROW_TORCH_PYTHON),$(wildcard $(WINDROW_CACHE)/torch/python))" \
+	  $(BIN)/pytest -n 3 --dist loadscope --no-loadscope-reorder --durations 40
 
 fast: .venv/.synced ## run the tests of the contract, the pipeline file and the scenarios on paper
 	@WINDROW_HISTORIES=100 $(BIN)/pytest tests/semantics tests/config tests/scenarios/test_scenarios.py
@@ -62,7 +63,7 @@ roots: SETS := s3 store
 roots: setup ## run the tests of faults and upkeep with tables in a folder and in an object store
 	@WINDROW_BOTH_ROOTS=1 $(BIN)/pytest -n 3 --dist loadscope -m both_roots tests
 
-torch: $(UV) ## fetch torch for CPUs into the cache (150 MB, Debian 12), for the PyTorch recipe of docs/TRAINING.md
+torch: $(UV) ## fetch torch for CPUs into the cache (150 MB, Debian 12), for the PyTorch recipe of docs/TRAINING.md; `make test` finds it
 	@tests/docs/torch_python.sh "$(WINDROW_CACHE)/torch" "$(PYTHON)" "$(UV)"
 
 docs: setup ## check that references in the documents resolve, and that examples in docstrings are right
