@@ -11,10 +11,11 @@ from deltalake import write_deltalake
 
 from support.generated import INTERVAL, PIPELINE, START
 from windrow.config import load
-from windrow.home import Home
+from windrow.home import Home, Table
+from windrow.io.delta import tables
 from windrow.io.ledger import table as ledger_table
 from windrow.places import Places
-from windrow.schemas import LATE
+from windrow.schemas import LATE, PUBLICATIONS
 from windrow.semantics.records import RowId
 
 ROW = {"event_time": START, "topic": "t.served", "epoch": 0, "partition": 0}
@@ -74,6 +75,15 @@ def test_a_publication_of_another_config_has_that_line_alone_and_only_then(home:
     written(home, line(1, "late_label", "a"), line(2, "config_changed", ""), line(3, "config_changed", ""))
     assert kinds(home, config_hash="another") == [("", "config_changed")]
     assert kinds(home) == [("a", "late_label")]
+
+
+def test_that_line_is_about_every_row_of_its_interval(home: Home) -> None:
+    published = {"number": 1, "interval": START, "config_hash": "another"}
+    tables.append_once(home.table(Table.PUBLICATIONS), PUBLICATIONS, [published], app_id="test", version=1)
+    written(home, line(1, "config_changed", ""), line(1, "config_changed", "", interval=START + INTERVAL))
+    row = RowId("t.served", 0, 0, 1)
+    assert [found["interval"] for found in ledger_table.of_row(home, row, START)] == [START]
+    assert ledger_table.of_row(home, row) == []
 
 
 def test_intervals_that_were_not_asked_for_are_left_out(home: Home) -> None:

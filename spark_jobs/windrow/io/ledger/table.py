@@ -18,6 +18,7 @@ from windrow.io.delta import damage, tables
 from windrow.io.delta.tables import Filter
 from windrow.io.registers import publications
 from windrow.schemas import LATE
+from windrow.semantics.ledger import CONFIG_CHANGED
 from windrow.semantics.records import RowId
 from windrow.transforms.ledger import reading
 from windrow.transforms.ledger.passes import Pass
@@ -77,8 +78,12 @@ def summary(home: Home, starts: Sequence[datetime]) -> dict[datetime, dict[str, 
     return reading.kinds(lines(home, starts, columns=("interval", "kind", *reading.STATES)))
 
 
-def of_row(home: Home, row_id: RowId) -> list[dict[str, Any]]:
-    """Return the lines that count about one left row, published or not, as dicts with the columns of `schemas.LATE`."""
+def of_row(home: Home, row_id: RowId, start: datetime | None = None) -> list[dict[str, Any]]:
+    """Return the lines that count about one left row, published or not, as dicts with the columns of `schemas.LATE`.
+
+    Args:
+        start: start of the row's interval, whose `config_changed` line is about all of its rows.
+    """
     table = tables.opened(path_of(home))
     if table is None:
         return []
@@ -87,9 +92,9 @@ def of_row(home: Home, row_id: RowId) -> list[dict[str, Any]]:
         found = table.to_pyarrow_table(
             columns=["interval"], filters=filters
         ).to_pylist()  # the filters are alternatives
-    starts = sorted({row["interval"] for row in found})
-    about = (_id(row_id, ""), _id(row_id, "gone_"))
-    counting = lines(home, starts).iter_rows(named=True) if starts else ()
+    starts = {row["interval"] for row in found} | ({start} if start else set())
+    about = [_id(row_id, ""), _id(row_id, "gone_"), {"kind": CONFIG_CHANGED, "interval": start}]
+    counting = lines(home, sorted(starts)).iter_rows(named=True) if starts else ()
     return [line for line in counting if any(row.items() <= line.items() for row in about)]
 
 

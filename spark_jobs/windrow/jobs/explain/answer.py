@@ -133,7 +133,7 @@ def _duplicates(case: Case) -> list[dict[str, Any]]:
         return []
     same = {
         r.row_id: r
-        for r in case.records
+        for r in sorted(case.records, key=lambda record: record.batch)  # one that was reconsidered stands for itself
         if r.row_id.topic in stream.topics and r.values.get(stream.event_id) == event_id
     }
     winner = winner_of(case.records, case.spec.left, case.left, case.settled_pins) or case.left.row_id

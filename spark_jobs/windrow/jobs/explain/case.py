@@ -175,7 +175,7 @@ def read_case(home: Home, landed: LandedRows, row: Row, *, near: timedelta | Non
         clock=clock,
         watermarks=_watermarks(home, records, plan.pins if plan else clock.pins) if interval else {},
         judgements=judgements.of_plans(home, [judged]).get(judged.id, []) if judged else [],
-        ledger=ledger_table.of_row(home, record_of(row).row_id),
+        ledger=ledger_table.of_row(home, record_of(row).row_id, interval.start if interval else None),
         files={**landed.looked, **({"training": training_files} if training_files else {})},
         not_whole=joined.reason_not_whole(home, on_grid.start, on_grid.end, clock.pins) if on_grid else None,
     )
