@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 from airflow.dag_processing.dagbag import DagBag
+from airflow.sdk.exceptions import AirflowTaskTimeout
 from typer.testing import CliRunner
 
 from support.web_server import WebServer, web_server
@@ -101,8 +102,9 @@ def told(places, mail, web, now):  # noqa: F811
     places.notifiers_file.parent.mkdir(parents=True, exist_ok=True)
     places.notifiers_file.write_text(FILE)
 
-    def look(minutes: int = 0, names: tuple[str, ...] = ("kept_back",)) -> telling.Round:
+    def look(minutes: int = 0, names: tuple[str, ...] = ("kept_back",), only: str = "") -> telling.Round:
         known = notifiers.load(places.notifiers_file)
+        known = {name: one for name, one in known.items() if only in ("", name)}
         return telling.look_and_tell(list(names), places, known, lambda: now + timedelta(minutes=minutes))
 
     return look
@@ -152,12 +154,46 @@ def test_who_could_not_be_reached_is_told_at_the_next_look_and_nobody_twice(told
     web.status = 200
     again = told(1)
     assert [body["what"] for _, body in web.posted] == ["begun", "ended"]  # in order, although it is over by now
-    assert len(again.problems) == 2
+    assert len(again.problems) == 1  # the end waits for its begin
     mail.start()
     assert told(2).told == 2
     assert len(titles(mail)) == 2
     assert len(web.posted) == 2
     assert told(3).told == 0
+
+
+def test_an_end_is_not_told_before_its_begin(told, mail, web, places, monkeypatch):  # noqa: F811
+    web.status = 500
+    told()
+    publish(Home(find("kept_back", places.pipelines), places), range(14))
+    tell, failures = notifiers.Notifier.tell, iter([True])
+
+    def fails_once(self: Any, saying: Any) -> None:
+        web.status = 500 if next(failures, False) else 200
+        tell(self, saying)
+
+    monkeypatch.setattr(notifiers.Notifier, "tell", fails_once)
+    told(1, only="hook")
+    assert web.posted == []
+    told(2, only="hook")
+    assert [body["what"] for _, body in web.posted] == ["begun", "ended"]
+
+
+def test_a_notifier_that_hangs_is_left_out_for_the_rest_of_the_round(told, mail, web, monkeypatch):
+    tell, asked = notifiers.Notifier.tell, []
+
+    def hangs(self: Any, saying: Any) -> None:
+        if "smtp" in self.class_:
+            asked.append(saying.title)
+            raise AirflowTaskTimeout
+        tell(self, saying)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(notifiers.Notifier, "tell", hangs)
+        done = told(names=("kept_back", "slow"))
+    assert (len(asked), len(web.posted), len(done.problems)) == (1, 2, 1)
+    assert told(1, names=("kept_back", "slow")).told == 2  # its messages stayed due
+    assert len(titles(mail)) == 2
 
 
 def test_who_was_told_right_before_a_kill_is_told_once_more_and_nobody_is_missed(told, mail, web, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -112,3 +113,19 @@ def test_few_values_are_kept(home: Home) -> None:
     for n in range(3 * recent.MOST):
         assert known.of(path, n, lambda n=n: n) == n
     assert known.of(path, 0, lambda: "again") == "again"
+
+
+def test_a_table_that_was_removed_and_made_again_is_read_anew(home: Home) -> None:
+    known, path = recent.Recent(), Path(home.table(Table.PUBLICATIONS))
+    for n in range(3):
+        publish(home, n)
+    assert len(recent.starts(home, known)) == 3
+    shutil.rmtree(path)
+    known.look_again(home.places)
+    assert len(recent.starts(home, known)) == 0
+    for n in range(5, 9):  # beyond the version that was read
+        publish(home, n)
+    known.look_again(home.places)
+    first = recent.starts(home, known)
+    assert first.min() == micros(START + 5 * LENGTH)
+    assert len(first) == 4

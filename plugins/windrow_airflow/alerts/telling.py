@@ -39,6 +39,8 @@ class Round:
     """pipeline → conditions that hold"""
     told: int = 0
     problems: list[str] = field(default_factory=list)
+    hanging: set[str] = field(default_factory=set)
+    """notifiers that did not end in time: the rest of the round goes on without them, and tells them nothing"""
 
 
 def look_and_tell(
@@ -87,17 +89,28 @@ def try_out(notifiers: Mapping[str, Notifier], now: datetime) -> Round:
 def _tell(
     found: Look, places: Places, notifiers: Mapping[str, Notifier], now: Callable[[], datetime], done: Round
 ) -> None:
+    from airflow.sdk.exceptions import AirflowTaskTimeout
+
     from windrow.jobs.upkeep.alerts import told
 
+    untold: set[tuple[str, str]] = set()
     for alert, event, name in found.due:
+        if name in done.hanging or (alert.condition, name) in untold:  # the end is never told before its begin
+            continue
         if name not in notifiers:  # it was taken out of the file since: nobody can be told by it
             log.warning("%s: %s of %s: no notifier %s any more", found.pipeline, event, alert.condition, name)
             found = told(places, found, alert, event, name, now())
             continue
         saying = message(found.pipeline, alert, event)
+        untold.add((alert.condition, name))
         with _noting(done, f"{name} was not told: {saying.title}"):
-            with _limited():
-                notifiers[name].tell(saying)
+            try:
+                with _limited():
+                    notifiers[name].tell(saying)
+            except AirflowTaskTimeout:
+                done.hanging.add(name)
+                raise
+            untold.discard((alert.condition, name))
             found = told(places, found, alert, event, name, now())
             done.told += 1
             log.info("%s was told: %s", name, saying.title)

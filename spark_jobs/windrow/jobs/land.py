@@ -100,7 +100,7 @@ def land(
     first, restored = None, 0
     while True:
         began = time.monotonic()
-        before, after, restored_now = land_once(spark, ctx, given_up, trust_clock=trust_clock and first is None)
+        before, after, restored_now = land_once(spark, ctx, given_up, trust_clock=trust_clock, is_first=first is None)
         if reconsider is not None and first is None:
             after = reconsider_once(spark, ctx, reconsider)
         first, restored = first or before, restored + restored_now
@@ -113,7 +113,9 @@ def land(
             time.sleep(max(0.0, min(began + every.total_seconds(), until) - time.monotonic()))
 
 
-def land_once(spark: SparkSession, ctx: Context, given_up: GivenUp, *, trust_clock: bool = False) -> Landed:
+def land_once(
+    spark: SparkSession, ctx: Context, given_up: GivenUp, *, trust_clock: bool = False, is_first: bool = True
+) -> Landed:
     """Land the next batch of every topic, then record the clock; return the clock before and after.
 
         read                    compute                 write
@@ -134,6 +136,7 @@ def land_once(spark: SparkSession, ctx: Context, given_up: GivenUp, *, trust_clo
     Args:
         given_up: lost ranges that a person gives up; they become gaps.
         trust_clock: land although the host's clock is behind the last landing, or ahead of the broker's.
+        is_first: false for a later round of the same run: a clock that goes back after the first is not trusted.
 
     Raises:
         Locked: another process lands.
@@ -151,7 +154,7 @@ def land_once(spark: SparkSession, ctx: Context, given_up: GivenUp, *, trust_clo
         batches.refuse_lost(home, before.rows)
         # Read before the broker is asked: what a partition found idle promises is true only up to this instant.
         landed_at = ctx.now()
-        if not trust_clock:
+        if not (trust_clock and is_first):
             refuse_clock_that_went_back(landed_at, [row["landed_at"] for row in before.rows], home.pipeline.max_skew)
         topics = broker.describe(home.places.kafka, home.pipeline.topics)
         if not trust_clock:

@@ -94,7 +94,8 @@ def _missing(log: str, name: str, size: int) -> str:
         size: bytes; a commit never changes, so another size is another file.
     """
     try:
-        actions = [json.loads(line) for line in store.read(f"{log}/{name}").decode().splitlines()]
+        lines = store.read(f"{log}/{name}").decode().split("\n")  # a text may hold other ends of lines
+        actions = [json.loads(line) for line in lines if line.strip()]
     except FileNotFoundError:  # cleaned since it was listed
         return ""
     info: dict[str, Any] | None = next((one["commitInfo"] for one in actions if "commitInfo" in one), None)
@@ -254,7 +255,7 @@ def _read_commit(log: str, name: str) -> None:
     Raises:
         ValueError: it is empty, or a line of it is no JSON.
     """
-    lines = store.read(f"{log}/{name}").decode().splitlines()
+    lines = [line for line in store.read(f"{log}/{name}").decode().split("\n") if line.strip()]
     if not lines:
         raise ValueError(f"{name} is empty")
     for line in lines:

@@ -22,7 +22,7 @@ from windrow.config import Stream
 from windrow.config.conditions import columns_in
 from windrow.home import Home
 from windrow.io.delta import scan, tables
-from windrow.io.delta.lookup import Range
+from windrow.io.delta.lookup import Has, Range
 from windrow.outcomes import BadInput
 from windrow.text import shown_instant
 
@@ -71,7 +71,7 @@ def require_whole(home: Home, begin: datetime, end: datetime, pins: Mapping[str,
 def reason_not_whole(home: Home, begin: datetime, end: datetime, pins: Mapping[str, int]) -> str | None:
     """Return which stream and column would decide about rows from before the column, or None; see `require_whole`."""
     pipeline = home.pipeline
-    reach = Range(EVENT_TIME, begin - pipeline.before, end + pipeline.after)
+    reach = (Range(EVENT_TIME, begin - pipeline.before, end + pipeline.after), Has(EVENT_TIME, value=True))
     for topic in pipeline.topics:
         path, pin = home.landing(topic), pins.get(topic, 0)
         if (table := tables.opened(path)) is None:
@@ -80,7 +80,7 @@ def reason_not_whole(home: Home, begin: datetime, end: datetime, pins: Mapping[s
         for stream in pipeline.streams_of(topic):
             for name in sorted(_deciding(stream)):
                 since = known.get(name, pin + 1)
-                if since > 1 and scan.can_hold(path, (reach, Range(BATCH, most=min(since - 1, pin)))):
+                if since > 1 and scan.can_hold(path, (*reach, Range(BATCH, most=min(since - 1, pin)))):
                     return (
                         f"windows reach rows of {topic} from before its column {name} (batch {since}), and stream "
                         f"{stream.name} selects or pairs by it: they would count as rows without a value"

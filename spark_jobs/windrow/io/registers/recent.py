@@ -24,8 +24,9 @@ from deltalake.exceptions import DeltaError
 
 from windrow.config import Finder, Pipeline
 from windrow.home import Home, Table
-from windrow.io.delta import damage, tables
+from windrow.io.delta import damage, store, tables
 from windrow.io.delta.lookup import Lookup, Range
+from windrow.io.delta.store import StoredFile
 from windrow.places import Places
 from windrow.schemas import PUBLICATIONS
 from windrow.semantics.intervals import Interval, at_micros, grid_around, micros, shifted
@@ -128,7 +129,9 @@ class Recent:
             table = tables.opened(path)
             if table is None:
                 return None
-            self._known[path] = known = _Known(table, Lookup(table, tables.data_files(table)), self._look)
+            self._known[path] = known = _Known(
+                table, Lookup(table, tables.data_files(table)), self._look, _commit(path, table)
+            )
         return known
 
 
@@ -140,17 +143,32 @@ class _Known:
     lookup: Lookup
     seen_in: int
     """the look in which its version was the newest"""
+    commit: StoredFile | None
+    """the commit of this version: another file in its place is another table, or a restored one"""
     values: dict[Hashable, Any] = field(default_factory=dict)
     """of this version"""
     files: dict[Hashable, dict[str, Any]] = field(default_factory=dict)
     """what is read → data file → what was made of its rows"""
 
     def see_newest(self, path: str) -> None:
+        """See the newest version.
+
+        Raises:
+            OSError, DeltaError: the table is not the one that was read; open it again.
+        """
         version = self.table.version()
+        if _commit(path, self.table) != self.commit:
+            raise FileNotFoundError(f"{path}: version {version} is not the one that was read")
         self.table.update_incremental()
         if self.table.version() != version:
             damage.refuse_lost_commits(path, self.table.version())
+            self.commit = _commit(path, self.table)
             self.lookup, self.values = Lookup(self.table, tables.data_files(self.table)), {}
+
+
+def _commit(path: str, table: DeltaTable) -> StoredFile | None:
+    """The commit file of the table's version; None where it is gone."""
+    return store.stat(f"{path}/_delta_log/{table.version():020}.json")
 
 
 def _kept(values: dict[Hashable, Any], key: Hashable, read: Callable[[], _T]) -> _T:
