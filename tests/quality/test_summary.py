@@ -25,6 +25,8 @@ def test_a_rate_has_its_own_denominator() -> None:
     assert GOOD.unknown_rate == 0.2
     assert (GOOD.late_rate, GOOD.flip_rate) == (0.04, 0.01)
     assert GOOD.unaccounted == 0
+    assert Figures(served=105, published=99, duplicate=3, unpaired=2).unaccounted == 1
+    assert Figures(served=105, published=99, duplicate=3, unpaired=2, erased=1).unaccounted == 0
 
 
 def test_a_day_is_the_sum_of_its_intervals_and_its_rates_come_from_the_sums() -> None:

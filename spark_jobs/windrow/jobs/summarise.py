@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from datetime import UTC, date, datetime, timedelta
@@ -93,6 +94,7 @@ def figures(records: Records) -> dict[datetime, Figures]:
             duplicate=row["left_duplicate"],
             unpaired=row["left_unpaired"],
             canary=row.get("left_canary") or 0,
+            erased=json.loads(row.get("balance") or "{}").get("left_erased", 0),
             positive=row["positive"],
             negative=row["negative"],
             unknown=row["unknown"],

@@ -34,6 +34,7 @@ class Figures:
     duplicate: int = 0
     unpaired: int = 0
     canary: int = 0
+    erased: int = 0  # of an erased key, by the plan of the publication
     positive: int = 0
     negative: int = 0
     unknown: int = 0
@@ -73,7 +74,7 @@ class Figures:
     @property
     def unaccounted(self) -> int:
         """Served rows neither published nor explained; the balance is broken if it is not 0."""
-        return self.served - self.published - self.duplicate - self.unpaired - self.canary
+        return self.served - self.published - self.duplicate - self.unpaired - self.canary - self.erased
 
 
 Rate = Callable[[Figures], float | None]
@@ -87,8 +88,8 @@ TRENDS: tuple[tuple[str, str, Rate], ...] = (
 """Name, meaning and rate of each pair of plots."""
 
 _COUNTS = (
-    "served", "published", "duplicate", "unpaired", "canary", "unaccounted", "positive", "negative", "unknown", "late",
-    "flips", "overridden", "empty", "blocked",
+    "served", "published", "duplicate", "unpaired", "canary", "erased", "unaccounted", "positive", "negative",
+    "unknown", "late", "flips", "overridden", "empty", "blocked",
 )  # fmt: skip
 _RATES = ("label_rate", "null_rate_max")
 _WIDTH, _HEIGHT, _EDGE = 480, 120, 8

@@ -45,7 +45,9 @@ def test_a_value_is_what_its_column_holds(tmp_path: Path) -> None:
         ("user=4711", "--key number 1 has not exactly the columns user, shop"),
         ("4711", "has not exactly the columns"),
         ("user=4711,shop=", "shop is empty"),
-        ("user=4711x,shop=4711", "user is no whole number, and its column is bigint"),
+        ("user=4711x,shop=4711", "user is not a whole number, and its column is bigint"),
+        ("user=47_11,shop=4711", "user is not a whole number"),
+        ("user=4711,user=4712,shop=a", "--key number 1 names a column twice"),
         ("user=47110000000000000000,shop=4711", "beyond what a column of type bigint holds"),
     ],
 )
@@ -58,13 +60,27 @@ def test_a_wrong_key_is_refused_without_being_repeated(key: str, says: str) -> N
 def test_a_wrong_file_is_refused_by_its_line(tmp_path: Path) -> None:
     file = tmp_path / "keys.csv"
     file.write_text("user,shop\n1,a\nsomebody,b\n")
-    with pytest.raises(BadRequest, match=r"line 3 of .*keys.csv: user is no whole number") as refused:
+    with pytest.raises(BadRequest, match=r"line 3 of .*keys.csv: user is not a whole number") as refused:
         hashes(file=str(file))
     assert "somebody" not in str(refused.value)
     with pytest.raises(BadRequest, match="cannot be read"):
         hashes(file=str(tmp_path / "none.csv"))
     with pytest.raises(BadRequest, match="has no field `erase`"):
         hashes("user=1,shop=a", text=TEXT.replace("erase: {by: [user, shop]}\n", ""))
+
+
+def test_a_header_that_names_a_column_twice_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "keys.csv"
+    file.write_text("user,shop,user\n1,a,2\n")
+    with pytest.raises(BadRequest, match="names a column twice"):
+        hashes(file=str(file))
+
+
+def test_a_canary_is_nobodys_and_cannot_be_erased() -> None:
+    text = TEXT + "canary: {keys: {user: [900, 999]}}\n"
+    assert len(hashes("user=899,shop=a", text=text)) == 1
+    with pytest.raises(BadRequest, match="in the range of the canaries"):
+        hashes("user=899,shop=a", "user=900,shop=a", text=text)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from windrow.semantics.erasure.keys import hash_of
 
 Key = Mapping[str, str | int]
 """Left column → value, of the column's type."""
+_WHOLE = re.compile(r" *[+-]?[0-9]{1,20} *")
 _BITS = {"tinyint": 7, "smallint": 15, "int": 31, "bigint": 63}
 
 
@@ -46,20 +48,30 @@ def hashes_of(pipeline: Pipeline, secret: bytes, keys: Sequence[str], file: str 
     """
     by = erasable(pipeline).by
     rows = [*_of_options(keys), *(_of_file(file) if file else ())]
-    found = {hash_of(secret, _typed(pipeline, by, row, where)) for where, row in rows}
+    typed = [_typed(pipeline, by, row, where) for where, row in rows]
+    mark = pipeline.mark_of(pipeline.left)
+    if mark and any(mark.holds(key) for key in typed):
+        raise BadRequest("a key is in the range of the canaries, which are nobody's; nothing was erased")
+    found = {hash_of(secret, key) for key in typed}
     return {one for one in found if one is not None}
 
 
 def _of_options(keys: Iterable[str]) -> Iterator[tuple[str, dict[str, str]]]:
     for n, text in enumerate(keys, 1):
-        pairs = (pair.partition("=") for pair in text.split(","))
-        yield f"--key number {n}", {name.strip(): value for name, _, value in pairs}
+        pairs = [pair.partition("=") for pair in text.split(",")]
+        names = [name.strip() for name, _, _ in pairs]
+        if len({*names}) < len(names):
+            raise BadRequest(f"--key number {n} names a column twice; give each key an option of its own")
+        yield f"--key number {n}", dict(zip(names, (value for _, _, value in pairs), strict=True))
 
 
 def _of_file(file: str) -> Iterator[tuple[str, dict[str, str]]]:
     try:
         with Path(file).open(newline="", encoding="utf-8") as lines:
-            for n, row in enumerate(csv.DictReader(lines), 2):
+            reader = csv.DictReader(lines)
+            if len({*(reader.fieldnames or ())}) < len(reader.fieldnames or ()):
+                raise BadRequest(f"the first line of {file} names a column twice")
+            for n, row in enumerate(reader, 2):
                 yield f"line {n} of {file}", {str(name).strip(): value or "" for name, value in row.items()}
     except OSError as error:
         raise BadRequest(f"{file} cannot be read: {error.strerror}. Name a CSV file of keys.") from None
@@ -79,10 +91,9 @@ def _value(kind: str, text: str, name: str, where: str) -> str | int:
         raise BadRequest(f"{where}: {name} is empty; a record without it has no key and cannot be erased by it")
     if kind == "string":
         return text
-    try:
-        number = int(text)
-    except ValueError:
-        raise BadRequest(f"{where}: {name} is no whole number, and its column is {kind}") from None
+    if not _WHOLE.fullmatch(text):  # Python also reads 1_0 and the digits of other scripts
+        raise BadRequest(f"{where}: {name} is not a whole number, and its column is {kind}")
+    number = int(text)
     if not -(1 << _BITS[kind]) <= number < 1 << _BITS[kind]:
         raise BadRequest(f"{where}: {name} is beyond what a column of type {kind} holds")
     return number
