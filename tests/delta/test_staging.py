@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from deltalake import DeltaTable, Field, Schema
 
 from windrow.io.delta import staging
@@ -90,3 +94,25 @@ def test_files_with_other_columns_do_not_join_a_table_as_it_is(tmp_path: Path) -
     assert staging.fits(known, {"user_id": "bigint", "name": "string"})
     assert not staging.fits(known, {"user_id": "bigint", "new": "string"})
     assert not staging.fits(known, {"user_id": "string"})
+
+
+def test_what_a_killed_process_staged_is_removed_a_day_after_its_last_write(tmp_path: Path) -> None:
+    root, day = str(tmp_path / "staging"), 24 * 3600
+    for name, ages in {"old": (day + 60, 2 * day), "slow": (3 * day, day - 60), "live": (0,)}.items():
+        for n, age in enumerate(ages):
+            file = tmp_path / "staging" / name / f"_place={n}" / "part.parquet"
+            file.parent.mkdir(parents=True)
+            file.write_bytes(b"rows")
+            os.utime(file, (time.time() - age,) * 2)
+    staging.remove_abandoned(root)
+    staging.remove_abandoned(f"{root} that is not there")
+    assert sorted(path.name for path in Path(root).iterdir()) == ["live", "slow"]
+
+
+def test_processes_of_two_machines_with_one_pid_stage_in_folders_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = set()
+    for host in ("worker-0", "worker-1"):
+        monkeypatch.setattr(socket, "gethostname", lambda host=host: host)
+        found |= {staging.own_folder("root", purpose) for purpose in ("erase", "compact")}
+    assert len(found) == 4
+    assert found == {f"root/{what}-worker-{n}-{os.getpid()}" for what in ("erase", "compact") for n in (0, 1)}

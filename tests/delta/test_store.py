@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -46,6 +47,17 @@ def test_a_file_is_created_once_read_copied_listed_and_removed(places: Places) -
         store.read(f"{path}/one")
     store.remove_all(path)
     assert store.listed(path) == []
+
+
+def test_folders_are_named_without_what_is_in_them(places: Places) -> None:
+    path = places.table("feed", "landing")
+    assert store.folders(path) == []
+    if not store.is_remote(path):
+        Path(path).mkdir(parents=True)
+    for name in ("feed.views/_delta_log/0", "feed.likes/_date=2026-11-01/part", "file"):
+        store.create(f"{path}/x", b"")
+        store.copy(f"{path}/x", f"{path}/{name}")
+    assert store.folders(path) == ["feed.likes", "feed.views"]
 
 
 def test_a_table_is_absent_before_it_is_written_and_asking_makes_nothing(places: Places) -> None:

@@ -15,9 +15,20 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from windrow.columns import ERASED, QUARANTINED, RAW, REASON, STATE, UNREADABLE_VALUES
+from windrow.columns import (
+    ERASED,
+    EVENT_TIME,
+    QUARANTINED,
+    RAW,
+    REASON,
+    RECONSIDERED,
+    ROW_ID,
+    STATE,
+    UNREADABLE_VALUES,
+)
 from windrow.config import Pipeline
 from windrow.semantics.erasure.keys import columns_in, is_within_key
+from windrow.transforms.conditions import any_of
 
 MODE = "_erased"
 """Column with the mode of the erased key of a row; null where its key was not erased."""
@@ -80,16 +91,73 @@ def landing_ways(pipeline: Pipeline, topic: str, keys: ErasedKeys) -> dict[tuple
     return {columns: ways_of(pipeline, [topic], columns) for columns in keys.hashes}
 
 
-def emptied(rows: DataFrame, pipeline: Pipeline, topic: str, keys: ErasedKeys | None) -> DataFrame:
+def originals_of_erased(rows: DataFrame, pipeline: Pipeline, topic: str, keys: ErasedKeys) -> DataFrame | None:
+    """Return the ids of quarantined rows for which the row of an erased key stands; None where none can be.
+
+    The key of such a row could not be read before it was reconsidered, and its bytes hold it.
+
+    Args:
+        rows: all rows of the landing table of a topic.
+    """
+    if RECONSIDERED not in rows.columns:
+        return None
+    again = marked(rows.where(F.col(RECONSIDERED).isNotNull()), keys, landing_ways(pipeline, topic, keys))
+    values = [F.col(f"`{name}`").isNotNull() for name in rows.columns if not name.startswith("_") or name == RAW]
+    # with mode `null` a left row has no reason; a row that was read has a value, that of its event time at least
+    was_emptied = (F.col(QUARANTINED) == ERASED) | (F.col(EVENT_TIME).isNotNull() & ~any_of(values))
+    return again.where(F.col(MODE).isNotNull() | was_emptied).select(*ROW_ID).distinct()
+
+
+def marked_landing(
+    rows: DataFrame, pipeline: Pipeline, topic: str, keys: ErasedKeys, originals: DataFrame | None = None
+) -> DataFrame:
+    """Add `_erased` to landing rows of a topic, as `marked`, also to the originals that still have their bytes.
+
+    Args:
+        originals: what `originals_of_erased` has found; None adds no row to those whose key can be read.
+    """
+    found = marked(rows, keys, landing_ways(pipeline, topic, keys))
+    if originals is None:
+        return found
+    joined = found.join(originals.withColumn("_is_original", F.lit(True)), on=list(ROW_ID), how="left")
+    has_bytes = F.col(RECONSIDERED).isNull() & F.col(QUARANTINED).isNotNull() & F.col(RAW).isNotNull()
+    mode = F.coalesce(F.col(MODE), F.when(F.col("_is_original") & has_bytes, F.lit("delete")))
+    return joined.select(*[F.col(f"`{name}`") for name in rows.columns], mode.alias(MODE))
+
+
+def unsearchable(marked_rows: DataFrame, ways: Mapping[tuple[str, ...], Sequence[Way]]) -> DataFrame:
+    """Return landing rows that keep their bytes although a column that can hold an erased key has no value.
+
+    A quarantined row for which a reconsidered row stands was searched with that one, where it has all these values.
+
+    Args:
+        marked_rows: all rows of the landing table of a topic, with `_erased`; those of erased keys are left out.
+        ways: as for `marked`; without any, all rows with bytes are returned.
+    """
+    there = {name.lower() for name in marked_rows.columns}
+    columns = sorted({column for several in ways.values() for way in several for column in way.values()})
+    unread = [F.col(f"`{name}`").isNull() if name.lower() in there else F.lit(True) for name in columns]
+    is_unread = any_of(unread) if unread else F.lit(True)
+    hidden = marked_rows.where(F.col(MODE).isNull() & F.col(RAW).isNotNull() & is_unread)
+    if RECONSIDERED not in marked_rows.columns:
+        return hidden
+    searched = marked_rows.where(F.col(RECONSIDERED).isNotNull() & ~is_unread).select(*ROW_ID).distinct()
+    return hidden.join(searched, on=list(ROW_ID), how="left_anti")
+
+
+def emptied(
+    rows: DataFrame, pipeline: Pipeline, topic: str, keys: ErasedKeys | None, originals: DataFrame | None = None
+) -> DataFrame:
     """Return landing rows of a topic, those of erased keys without payload (`semantics.records.emptied`).
 
     Args:
         rows: `LANDING_META`, `_raw` and any payload columns.
         keys: None where no key was erased.
+        originals: as for `marked_landing`.
     """
     if keys is None:
         return rows
-    found = marked(rows, keys, landing_ways(pipeline, topic, keys))
+    found = marked_landing(rows, pipeline, topic, keys, originals)
     stays = (F.col(MODE) == "null") & F.lit(topic in pipeline.left.topics)
     reason = F.when(F.col(MODE).isNull() | stays, F.col(QUARANTINED)).otherwise(F.coalesce(QUARANTINED, F.lit(ERASED)))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterable
 from dataclasses import replace
@@ -19,10 +20,12 @@ from support.oracle import PINS, expected, expected_rows, found_rows
 from support.side_by_side import Killed, dying, faults
 from support.small_pipeline import at, made
 from support.world import World, content
+from windrow.config import load
 from windrow.home import Table
 from windrow.io.delta import crash_points, tables
 from windrow.io.registers import clocks, erasures, snapshots
 from windrow.io.registers.plans import Request
+from windrow.jobs import land
 from windrow.jobs.audit import reconcile, verify
 from windrow.jobs.audit.intact import require_intact
 from windrow.jobs.check import check
@@ -32,10 +35,12 @@ from windrow.jobs.plan.planning import plan_interval
 from windrow.jobs.publish import publish
 from windrow.jobs.rebuild import rebuild
 from windrow.jobs.run import Context
-from windrow.jobs.upkeep import snapshot
+from windrow.jobs.upkeep import maintain, snapshot
 from windrow.jobs.upkeep.rollback import rollback
 from windrow.outcomes import ExitCode, exit_code
 from windrow.semantics.erasure.keys import Erased, hash_of
+from windrow.semantics.landing.batch import Reconsidered
+from windrow.semantics.maintenance import RETENTION
 from windrow.semantics.publication import CandidateErased
 from windrow.text import instant_text
 
@@ -213,3 +218,72 @@ def test_a_killed_erasure_is_finished_by_the_next_and_after_vacuum_no_byte_of_th
     world.produce([event("served", 700, "last")])
     with pytest.raises(erasures.SecretLost):
         world.land(ctx)
+
+
+VIEWS = """\
+  - name: views
+    role: feature
+    topic: {t}.likes
+    columns: {id: string, page: string, t: timestamp}
+    key: [page]
+    event_time: t
+    out_of_orderness: 0s
+    window: {before: 0s, after: 1m}
+grace: 0s
+"""
+
+
+def abandoned(ctx: Context) -> Path:
+    """A file that a killed process staged long ago."""
+    file = Path(ctx.places.staging(ctx.pipeline.name)) / "erase-gone-7" / "part.parquet"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(PERSON.encode())
+    os.utime(file, (0, 0))
+    return file
+
+
+def test_bytes_of_reconsidered_records_go_too_and_what_cannot_be_searched_is_named(world: World) -> None:
+    text = TEXT.replace("page: string, t: timestamp}\n    key", "page: string, t: timestamp, n: int}\n    key")
+    text = text.replace("grace: 0s\n", VIEWS)
+    small = made(world, f"{text}max_record_bytes: 1024\n", {"served": 1, "likes": 1})
+    _, _, doubtful, stamp = event("likes", 20, "other", n="no number")
+    world.produce(
+        [
+            *(event("served", 10, who, page="x" * 1100) for who in (PERSON, "Heloise-1", "other")),
+            ("served", 0, f"no JSON of {PERSON}".encode(), at(11)),
+            ("likes", 0, doubtful.replace(b'"who": "other", ', b""), stamp),  # lands for `views`, and keeps its bytes
+        ]
+    )
+    world.land(small)
+
+    def unsearchable(done: dict[str, Any]) -> list[int]:
+        return [done["landing"][f"{world.name}.{topic}"]["unsearchable"] for topic in ("served", "likes")]
+
+    def kept() -> list[str]:
+        rows = world.table(small, f"landing/{world.name}.served")
+        return sorted(who for row in rows for who in (PERSON, "Heloise-1", "other") if who in repr(row))
+
+    done = erase.erase(small, "before", [f"who={PERSON}"], who="ann")
+    assert (unsearchable(done), done["unknown_tables"]) == ([4, 1], [])
+    path = world.places.pipelines[0] / "small.yaml"
+    path.write_text(text.replace("{t}", world.name))
+    ctx = replace(small, pipeline=load(path, world.places.expectations))
+    *_, last = land.land(ctx, reconsider=Reconsidered("ann", "larger records are read"))
+    assert sum(row["landed"] for row in last.after.rows) >= 3
+    assert kept() == ["Heloise-1", "Heloise-1", PERSON, PERSON, "other", "other"]  # one of them is no JSON
+
+    shutil.copytree(ctx.home.landing(f"{world.name}.likes"), ctx.home.landing("stream.of.old"))
+    staged = abandoned(ctx)
+    done = erase.erase(ctx, "after", ["who=Heloise-1"], who="ann")
+    assert done["landing"][f"{world.name}.served"]["rows"] == 3  # her row, its original, and his original
+    assert kept() == [PERSON, "other", "other"]
+    assert (unsearchable(done), done["unknown_tables"]) == ([1, 1], ["stream.of.old"])
+    assert "landing/stream.of.old, whose topic left" in Path(done["report"]).read_text()
+    again = erase.erase(ctx, "once more", who="ann")
+    assert {one["rows"] for one in again["landing"].values()} == {0}
+    require_intact(ctx.home)
+
+    assert not staged.parent.exists()
+    staged = abandoned(ctx)
+    maintain.maintain(ctx, RETENTION)
+    assert not staged.parent.exists()

@@ -114,6 +114,7 @@ def test_the_report_says_what_remains_until_when(tmp_path: Path) -> None:
         "snapshots": {"ranker": 2},
         "exports": [{"location": "/out", "exported_at": datetime(2026, 11, 1, tzinfo=UTC), "rows": 9}],
         "not_covered": ["likes"],
+        "unknown_tables": ["views"],
         "gone_after": datetime(2026, 12, 1, tzinfo=UTC),
         "retention_days": 30,
     }
@@ -125,8 +126,9 @@ def test_the_report_says_what_remains_until_when(tmp_path: Path) -> None:
         "<td>2026-11-01 00:10:00Z</td><td>4</td>",
         "<td>ranker</td><td>2</td>",
         "<td>/out</td>",
-        "2 quarantined records of served",
+        "2 records of served that kept their bytes: a key could not be read",
         "the stream likes: it has no column of the key",
+        "the table landing/views, whose topic left the pipeline file: delete its folder, or put the stream back",
     ):
         assert words in text, words
     assert (page.parent / "report.json").exists()

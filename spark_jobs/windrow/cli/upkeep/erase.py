@@ -29,6 +29,7 @@ def erase(
     windrow erase feed --key user_id=4711
     """
     from windrow.jobs.erasure import erase as job
+    from windrow.jobs.erasure import report
 
     ctx = context(pipeline)
     user, reason = noted(why, who)
@@ -51,6 +52,8 @@ def erase(
         )
     if done["snapshots"]:
         console.print(f"snapshots that still hold the key: {', '.join(sorted(done['snapshots']))}")
+    for one in report.unsearched(done):
+        console.print(f"not searched: {one}")
     console.print(f"report: {done['report']}")
 
 

@@ -1,19 +1,21 @@
 """Files that are to join the training table with the rows of an interval: the candidate's own, or new ones.
 
     candidates/_plan=<plan>/part-*.parquet, if they have the columns and the number that will be published
-    candidates ─▶ one job ─▶ <pipeline>/staging/<plan>-<pid>/_n=<number>/part-*.parquet, if not
+    candidates ─▶ one job ─▶ <pipeline>/staging/<plan>-<host>-<pid>/_n=<number>/part-*.parquet, if not
                                                     │ in the commit of that number
                                                     ▼
                              training/_date=<day>/part-<number>-<name>, added with statistics
 
 The name is Spark's, which no other write has: a process that is late cannot replace a file that is published.
 A file holds rows of one interval, so that a later publication of the interval can remove it without reading it.
-No reader sees a staged file before a commit names it. The staging folder is removed with the process, or a day later.
+No reader sees a staged file before a commit names it. The staging folder of a killed
+process is removed a day later, by the next publication, maintenance or erasure.
 """
 
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -83,8 +85,8 @@ def staged(rows: DataFrame, numbers: Mapping[Plan, int], root: str) -> Iterator[
         numbers: publication number of each plan, as in the rows' `_publication`.
         root: location in the folder or store of the tables.
     """
-    _remove_abandoned(root)
-    folder = f"{root}/{next(iter(numbers)).id}-{os.getpid()}"
+    remove_abandoned(root)
+    folder = own_folder(root, next(iter(numbers)).id)
     without_day = rows.drop(DATE)
     try:
         (
@@ -169,8 +171,22 @@ def additions(path: str, staged: Staged, statistics: Sequence[str]) -> list[AddA
     return actions
 
 
-def _remove_abandoned(root: str) -> None:
-    """Remove the folders of killed processes: those to which nobody has written for a day."""
+def own_folder(root: str, purpose: str) -> str:
+    """Return the location of a staging folder that no other live process has, on whatever machine.
+
+    Args:
+        root: location of the pipeline's staging folders.
+        purpose: what the process stages; one that does so for several tables takes turns.
+    """
+    return f"{root}/{purpose}-{socket.gethostname()}-{os.getpid()}"
+
+
+def remove_abandoned(root: str) -> None:
+    """Remove the folders of killed processes: those to which nobody has written for a day.
+
+    Args:
+        root: location of the pipeline's staging folders.
+    """
     written: dict[str, datetime] = {}
     for file in store.listed(root):
         folder = file.name.split("/", 1)[0]

@@ -87,6 +87,15 @@ def listed(folder: str, *, after: str | None = None) -> list[StoredFile]:
     return sorted(StoredFile(meta["path"], meta["size"], meta["last_modified"]) for meta in found)
 
 
+def folders(location: str) -> list[str]:
+    """Return the names of the folders directly in a folder, sorted; what is in them is not listed."""
+    if not may_exist(location):
+        return []
+    return sorted(
+        str(one).rsplit("/", 1)[-1] for one in obstore.list_with_delimiter(_store(location))["common_prefixes"]
+    )
+
+
 def read(location: str) -> bytes:
     """Return the content of a small file.
 

@@ -12,7 +12,6 @@ a snapshot keeps for good. Which files form a piece is decided in `semantics.mai
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence, Set
 from datetime import datetime, timedelta
 from typing import Any
@@ -36,7 +35,7 @@ from windrow.home import Home, Table
 from windrow.io.delta import files, store, tables
 from windrow.io.delta.files import DataFile
 from windrow.io.delta.locks import held
-from windrow.io.delta.staging import files_in
+from windrow.io.delta.staging import files_in, own_folder
 from windrow.io.registers import plans, snapshots
 from windrow.semantics.balance import BalanceBroken
 from windrow.semantics.maintenance import HOUR, LandingFile, Piece, TrainingFile, require_safe
@@ -84,7 +83,7 @@ def compact(
         sizes = {} if table is None else _sizes(table, piece)
         if table is None or piece.paths != sizes.keys():  # another process was faster; the next run looks again
             return 0
-        folder = f"{home.places.staging(home.pipeline.name)}/compact-{os.getpid()}"
+        folder = own_folder(home.places.staging(home.pipeline.name), "compact")
         try:
             _stage(spark, path, piece, folder)
             added = _additions(path, piece, files_in(folder))

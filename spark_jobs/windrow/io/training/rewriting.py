@@ -9,7 +9,6 @@ deletes the old files after the retention.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -24,7 +23,7 @@ from windrow.columns import DATE, ROW_ORDER
 from windrow.home import Home
 from windrow.io.delta import files, scan, store, tables
 from windrow.io.delta.session import frame_of
-from windrow.io.delta.staging import files_in
+from windrow.io.delta.staging import files_in, own_folder
 from windrow.semantics.balance import BalanceBroken
 from windrow.text import counted
 
@@ -101,7 +100,7 @@ def _swap(
     assert table is not None, "its rows were just looked at"
     known = {str(row["path"]).rsplit("/", 1)[-1]: row for row in tables.data_files(table).to_pylist()}
     old = [known[one.name] for one in held]
-    folder = f"{home.places.staging(home.pipeline.name)}/erase-{os.getpid()}"
+    folder = own_folder(home.places.staging(home.pipeline.name), "erase")
     try:
         _stage(spark, table, path, old, change, folder)
         actions = []

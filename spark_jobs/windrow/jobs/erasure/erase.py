@@ -2,7 +2,8 @@
 
     read        the keys, once: only their hashes are kept
     tombstones  recorded first: from here on every landing and every join leaves the keys out
-    landing     their records lose payload and raw bytes                            (lock `landing`)
+    landing     their records lose payload and raw bytes, also the quarantined
+                originals of reconsidered ones                                      (lock `landing`)
     candidates  those that hold them are discarded, and their plans not published   (lock `candidates`)
     training    their rows leave, or lose their payload                             (lock `training`)
     report      what was erased where, and what remains until when; without a key
@@ -20,10 +21,11 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from windrow.columns import INTERVAL, LANDING_META, PLAN, PUBLICATION, QUARANTINED, RAW, ROW_ID, TRAINING_STATISTICS
+from windrow.columns import INTERVAL, LANDING_META, PLAN, PUBLICATION, ROW_ID, TRAINING_STATISTICS
 from windrow.home import Home, Table
-from windrow.io.delta import crash_points
+from windrow.io.delta import crash_points, store
 from windrow.io.delta.locks import held
+from windrow.io.delta.staging import remove_abandoned
 from windrow.io.landing import batches, erased
 from windrow.io.registers import erasures, exports, publications, snapshots
 from windrow.io.training import candidates, rewriting
@@ -45,8 +47,11 @@ from windrow.transforms.erased import (
     emptied,
     landing_ways,
     marked,
+    marked_landing,
     matches_of_erased,
+    originals_of_erased,
     training_ways,
+    unsearchable,
     without_erased,
 )
 
@@ -71,6 +76,7 @@ def erase(
     if not hashes and not erasures.are_any(home):
         raise BadRequest("no key was given, and none was ever erased: --key user_id=7, or --keys-file PATH")
     spark = spark_for(f"erase {ctx.pipeline.name}", ctx.places, ctx.pipeline)
+    remove_abandoned(ctx.places.staging(ctx.pipeline.name))
     with held(home.lock(Table.LANDING)):
         fresh = erasures.add_keys(home, run, hashes, rule.by, rule.mode, who=who, why=why, now=ctx.now(), secret=secret)
         crash_points.point("erase.after_keys")
@@ -98,6 +104,7 @@ def erase(
         "snapshots": _snapshots_with(spark, home, found),
         "exports": exports.listed(home),
         "not_covered": [s.name for s in ctx.pipeline.streams if columns_in(s, ctx.pipeline.left, rule.by) is None],
+        "unknown_tables": _unknown_tables(home),
         "gone_after": ctx.now() + RETENTION,
         "retention_days": RETENTION.days,
     }
@@ -111,22 +118,26 @@ def _empty_landing(spark: SparkSession, home: Home, topic: str, keys: ErasedKeys
     """Take payload and raw bytes from the landed records of erased keys; the caller holds the landing lock.
 
     Returns:
-        `rows` that were emptied, and `unsearchable`: quarantined records with bytes in which no key could be read.
+        `rows` that were emptied, and `unsearchable`: records with bytes in which a key could not be read.
     """
-    path, ways = home.landing(topic), landing_ways(home.pipeline, topic, keys)
+    path = home.landing(topic)
     rows = rewriting.table_rows(spark, path)
     if rows is None:
         return {"rows": 0, "unsearchable": 0}
-    held_rows = rewriting.held_in(_found(rows, keys, ways), F.lit(False))
+    originals = originals_of_erased(rows, home.pipeline, topic, keys)
+    every = marked_landing(rows, home.pipeline, topic, keys, originals)
+    hidden = unsearchable(every, landing_ways(home.pipeline, topic, keys)).count()
+    held_rows = rewriting.held_in(every.where(F.col(MODE).isNotNull()), F.lit(False))
     message = batches.erasure_message()
-    change = lambda frame: emptied(frame, home.pipeline, topic, keys)  # noqa: E731 - named for the call below
+    change = lambda frame: emptied(frame, home.pipeline, topic, keys, originals)  # noqa: E731 - named for the call below
     rewriting.write_again(spark, home, path, held_rows, change, LANDING_META, _host_now(), message)
-    columns = {column for several in ways.values() for way in several for column in way.values()}
-    unread = [F.col(f"`{name}`").isNull() for name in columns if name in rows.columns]
-    hidden = F.col(QUARANTINED).isNotNull() & F.col(RAW).isNotNull()
-    for one in unread:
-        hidden = hidden & one
-    return {"rows": sum(one.rows for one in held_rows), "unsearchable": rows.where(hidden).count()}
+    return {"rows": sum(one.rows for one in held_rows), "unsearchable": hidden}
+
+
+def _unknown_tables(home: Home) -> list[str]:
+    """Return the landing tables of topics that left the pipeline file; which columns hold a key is not known."""
+    known = set(home.pipeline.topics)
+    return [name for name in store.folders(home.table(Table.LANDING)) if name not in known]
 
 
 def _discard_candidates(spark: SparkSession, home: Home, run: str, keys: ErasedKeys, now: datetime) -> list[str]:

@@ -77,7 +77,8 @@ def _sections(report: Mapping[str, Any]) -> Iterator[Section]:
         ("location", "written", "rows"),
         [(one["location"], one["exported_at"], one["rows"]) for one in report["exports"]],
     )
-    yield "What could not be searched", _unsearched(report), (), ()
+    parts = unsearched(report)
+    yield "What could not be searched", "; ".join(parts) + "." if parts else "Nothing.", (), ()
 
 
 def _until(report: Mapping[str, Any]) -> str:
@@ -88,11 +89,21 @@ def _until(report: Mapping[str, Any]) -> str:
     )
 
 
-def _unsearched(report: Mapping[str, Any]) -> str:
+def unsearched(report: Mapping[str, Any]) -> list[str]:
+    """Return what an erasure could not search, each with its reason or the next move.
+
+    Args:
+        report: as for `write`.
+    """
     hidden = {topic: one["unsearchable"] for topic, one in report["landing"].items() if one["unsearchable"]}
     parts = [
-        f"{counted(n, 'quarantined record')} of {topic}: the key could not be read, and the bytes may hold it"
+        f"{counted(n, 'record')} of {topic} that kept their bytes: a key could not be read, and the bytes may hold it"
         for topic, n in hidden.items()
     ]
     parts += [f"the stream {name}: it has no column of the key" for name in report["not_covered"]]
-    return "; ".join(parts) + "." if parts else "Nothing."
+    parts += [
+        f"the table landing/{topic}, whose topic left the pipeline file: delete its folder, or put the stream back and "
+        "erase again"
+        for topic in report["unknown_tables"]
+    ]
+    return parts

@@ -12,6 +12,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from windrow.home import Table
+from windrow.io.delta.staging import remove_abandoned
 from windrow.io.registers import publications, snapshots
 from windrow.io.training import candidates, maintenance
 from windrow.jobs.options import PipelineName, Retention
@@ -25,7 +26,7 @@ REPORTS = timedelta(days=90)
 
 
 def maintain(ctx: Context, retention: timedelta) -> dict[str, Any]:
-    """Discard outdated candidates, compact, vacuum, remove old reports.
+    """Discard outdated candidates and what killed processes staged, compact, vacuum, remove old reports.
 
     Returns:
         `outdated_candidates` and `old_report_days`: numbers; `fewer_files` and `deleted_files`: numbers by table;
@@ -36,6 +37,7 @@ def maintain(ctx: Context, retention: timedelta) -> dict[str, Any]:
     require_safe(retention)
     now, name = ctx.now(), ctx.pipeline.name
     spark = spark_for(f"maintain {name}", ctx.places, ctx.pipeline)  # first: where there is none, nothing is done
+    remove_abandoned(ctx.places.staging(name))
     discarded = discard_outdated(ctx)
     compacted = compact(ctx, spark, now - HOUR)
     deleted = maintenance.vacuum(ctx.home, retention)
