@@ -307,7 +307,8 @@ def takes(folder: Path) -> None:
     """Landing begins at the first offset, goes on where it was, and gives nothing up by itself."""
     topic = Topic("t", "id", (Partition(0, 3, 9),))
     assert offsets.next_batch(topic, START, (), gaps.NOTHING).ranges == {0: (3, 9, 9)}
-    known = {"topic": "t", "topic_id": "id", "epoch": 0, "batch": 4, "partition": 0, "newest_at": None, "gap": None}
+    known = {"topic": "t", "topic_id": "id", "epoch": 0, "batch": 4, "partition": 0, "gap": None}
+    known |= {"newest_at": None, "clock_at": None}
     row = {**known, "next_offset": 5, "end_offset": 5}
     went_on = offsets.next_batch(topic, START, (row,), gaps.NOTHING)
     assert (went_on.number, went_on.ranges) == (5, {0: (5, 9, 9)})
