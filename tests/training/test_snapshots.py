@@ -30,12 +30,12 @@ from windrow.cli import app
 from windrow.columns import ROW_ORDER
 from windrow.home import Home, Table
 from windrow.io.delta import crash_points, store
-from windrow.io.registers import publications, snapshots
+from windrow.io.registers import erasures, publications, snapshots
 from windrow.io.training import maintenance
 from windrow.jobs.audit.intact import TablesDisagree, require_intact
 from windrow.jobs.run import BadRequest, Context
 from windrow.jobs.upkeep import snapshot as job
-from windrow.outcomes import NothingToDo
+from windrow.outcomes import ExitCode, NothingToDo, exit_code
 from windrow.places import PROJECT, Places
 from windrow.semantics.paper.model import Model
 
@@ -305,6 +305,25 @@ def test_a_state_that_vacuum_has_ended_is_not_kept(life: Lived) -> None:
     with pytest.raises(job.RowsOfStateGone, match="Take a later state"):
         take(life, "late", number=last)
     assert snapshots.listed(life.home) == []
+
+
+def test_after_an_erasure_only_rows_that_stand_are_kept(life: Lived) -> None:
+    """Replaced rows were not searched for erased keys, in a past version or in the files of another snapshot."""
+    home, last = life.home, len(life.model.publications)
+    take(life, "before", end=MIDDLE)
+    life.rebuild([0])
+    take(life, "replaced", number=last)  # no key is erased yet
+    secret = erasures.made_secret(home)
+    erasures.add_keys(home, "e", ["0" * 64], ["k"], "delete", who=ME, why=None, now=life.context.now(), secret=secret)
+    with pytest.raises(erasures.HoldsErased, match="Leave out --publication") as refused:
+        take(life, "past", number=last)
+    assert exit_code(refused.value) == ExitCode.BAD_INPUT
+    assert take(life, "present").rows == life.read().height
+    assert take(life, "standing", begin=START + 8 * STEP, number=last).rows > 0, "what it asks for stands as it was"
+    life.years_pass()
+    with pytest.raises(erasures.HoldsErased):
+        take(life, "copied", number=last, end=MIDDLE)
+    assert {one.name for one in snapshots.kept(home)} == {"before", "replaced", "present", "standing"}
 
 
 def command(life: Lived, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> tuple[int, str]:

@@ -25,7 +25,7 @@ from windrow.io.column_changes import require_fitting, require_unchanged
 from windrow.io.delta import crash_points
 from windrow.io.delta.locks import held
 from windrow.io.expressions import require_sound
-from windrow.io.registers import canaries, measures, publications
+from windrow.io.registers import canaries, erasures, measures, publications
 from windrow.io.registers.clocks import Observation
 from windrow.io.training import candidates, inputs, unread
 from windrow.jobs.options import OptionalIntervalStart, PipelineName, RunKey
@@ -59,6 +59,7 @@ def make_candidates(ctx: Context, planned: tuple[Plan, ...], known: Known | None
         PipelineInvalid: Spark cannot run a label, or not twice with the same result.
         TypesChanged: a column or a label has another type than in the tables.
         LabelNotPublishable: a label has a type that not every reader knows.
+        ErasedColumnGone: keys were erased by a left column that the pipeline file lacks.
     """
     _refuse_other_config(ctx, planned)
     known = known or Known(ctx)
@@ -84,6 +85,7 @@ def _join(ctx: Context, plans: tuple[Plan, ...], clock: Observation, numbers: Ma
     spark = spark_for(f"join {pipeline.name}", ctx.places, pipeline)
     require_sound(spark, pipeline)
     with held(home.lock(Table.CANDIDATES)):
+        erasures.require_covered(home)
         # read
         read = inputs.read(spark, home, plans, clock)
         if not candidates.are_written(home, plans):

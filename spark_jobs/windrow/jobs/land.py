@@ -23,7 +23,7 @@ from windrow.io.delta.locks import held
 from windrow.io.expressions import require_sound
 from windrow.io.landing import batches, broker, present
 from windrow.io.landing.batches import Committed
-from windrow.io.registers import clocks
+from windrow.io.registers import clocks, erasures
 from windrow.io.registers.clocks import Observation
 from windrow.jobs.decision import decision
 from windrow.jobs.landing.batch import clock_after, land_batch
@@ -91,6 +91,7 @@ def land(
         CommitsLost: a landing table lacks what the clock says was landed.
         Locked, WriteSkipped: another process lands this pipeline.
         TypesChanged: a column has another type than in the tables.
+        ErasedColumnGone: keys were erased by a left column that the pipeline file lacks.
         PipelineInvalid: Spark cannot run a `where`, or not twice with the same result.
     """
     require_unchanged(ctx.home)
@@ -147,9 +148,12 @@ def land_once(
         OffsetsGone, TopicCompacted: records are lost that a person has not given up.
         OffsetsReplaced: the broker has other records at offsets that have landed.
         NoSuchGap: a range that is given up is not lost.
+        ErasedColumnGone: keys were erased by a left column that the pipeline file lacks.
     """
     home = ctx.home
     with held(home.lock(Table.LANDING)):
+        # in each round: keys are erased between two rounds, maybe under a newer pipeline file than this process has
+        erasures.require_covered(home)
         before = clocks.observe(home)
         batches.refuse_lost(home, before.rows)
         # Read before the broker is asked: what a partition found idle promises is true only up to this instant.

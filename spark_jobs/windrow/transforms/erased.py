@@ -192,8 +192,9 @@ def matches_of_erased(rows: DataFrame, pipeline: Pipeline, keys: ErasedKeys, *co
         known = {c: [way] for c, way in ways.items() if way and set(c) <= pipeline.left.columns.keys()}
         array = f"_all_{stream.name}" if f"_all_{stream.name}" in rows.columns else stream.name
         if known and array in rows.columns:
-            fields = sorted({column for (way,) in known.values() for column in way.values()})
             each = rows.select(*columns, F.explode(array).alias("_match"))
+            there = {name.lower() for name in each.select("_match.*").columns}  # an older file may have lacked one
+            fields = sorted({name for (way,) in known.values() for name in way.values() if name.lower() in there})
             flat = each.select(*columns, *[F.col(f"_match.`{name}`").alias(name) for name in fields])
             found.append(marked(flat, keys, known).where(F.col(MODE).isNotNull()).select(*columns))
     return reduce(DataFrame.unionByName, found) if found else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from windrow.jobs.audit.intact import require_intact
 from windrow.jobs.check import check
 from windrow.jobs.erasure import erase
 from windrow.jobs.join import make_candidates
+from windrow.jobs.landing.reconsider import reconsider_once
 from windrow.jobs.plan.planning import plan_interval
 from windrow.jobs.publish import publish
 from windrow.jobs.rebuild import rebuild
@@ -153,7 +154,7 @@ def holding(home: Path, text: str) -> list[Path]:
 
 
 def test_a_killed_erasure_is_finished_by_the_next_and_after_vacuum_no_byte_of_the_key_is_left(
-    world: World, capfd: pytest.CaptureFixture[str]
+    world: World, spark: Any, capfd: pytest.CaptureFixture[str]
 ) -> None:
     ctx = made(world, TEXT, {"served": 1, "likes": 1})
     world.produce(
@@ -192,6 +193,11 @@ def test_a_killed_erasure_is_finished_by_the_next_and_after_vacuum_no_byte_of_th
     assert done["other_rows"] == {instant_text(at(0)): 2}
     rebuild(ctx, "without", at(0), at(60), lambda row: None)
     assert PERSON not in repr(world.training(ctx))
+    standing = world.training(ctx)
+    first = next(row for row in world.register(ctx) if row["interval"] == at(0))
+    with pytest.raises(erasures.HoldsErased, match=r"matches of such a key.*Rebuild the interval instead"):
+        rollback(ctx, at(0), first["number"], Request("to see", "ann"))
+    assert world.training(ctx) == standing
     require_intact(ctx.home)
     with pytest.raises(CandidateErased, match=r"was discarded\. Nothing was published") as refused:
         publish(ctx, waiting)
@@ -214,6 +220,18 @@ def test_a_killed_erasure_is_finished_by_the_next_and_after_vacuum_no_byte_of_th
     assert secret.stat().st_mode & 0o077 == 0
     for hidden in (PERSON, secret.read_text()):
         assert hidden not in said.out + said.err
+    text = TEXT.replace("who: string, page: string, n", "page: string, n").replace("erase: {by: [who]}\n", "")
+    blind = world.pipeline(text, now=ctx.now())
+    planned = plan_interval(blind, "blind", at(60), "republish", 1)
+    moves: list[Callable[[], object]] = [
+        lambda: world.land(blind),
+        lambda: reconsider_once(spark, blind, Reconsidered("ann", "to see")),
+        lambda: make_candidates(blind, planned),
+        lambda: rollback(blind, at(0), first["number"], Request("to see", "ann")),
+    ]
+    for move in moves:
+        with pytest.raises(erasures.ErasedColumnGone, match="erased by who, and the left stream served has no such"):
+            move()
     secret.unlink()
     world.produce([event("served", 700, "last")])
     with pytest.raises(erasures.SecretLost):

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from support.training.table import empty_places, home_of
 from windrow.config import PipelineInvalid, parse
+from windrow.io.registers import erasures
 from windrow.jobs.erasure import report
 from windrow.jobs.erasure.asked import hashes_of
 from windrow.jobs.run import BadRequest
+from windrow.outcomes import ExitCode, exit_code
 from windrow.semantics.erasure.keys import hash_of
 
 SECRET = b"s" * 32
@@ -97,9 +101,24 @@ def test_a_pipeline_file_that_cannot_erase_says_why(by: str, says: str) -> None:
         parse(TEXT.replace("{by: [user, shop]}", by))
 
 
-def test_the_report_says_what_remains_until_when(tmp_path: Path) -> None:
-    from datetime import UTC, datetime
+def test_a_pipeline_file_without_the_column_of_erased_keys_is_refused_until_it_has_it_again(tmp_path: Path) -> None:
+    places = empty_places(tmp_path)
+    home = home_of(places, TEXT)
+    erasures.require_covered(home)
+    for by in (["user", "shop"], ["user"]):
+        hashed, secret = {hash_of(SECRET, dict.fromkeys(by, 7)) or ""}, erasures.made_secret(home)
+        erasures.add_keys(home, "e", hashed, by, "delete", who="ann", why=None, now=datetime.now(UTC), secret=secret)
+    erasures.require_covered(home_of(places, TEXT.replace("erase: {by: [user, shop]}\n", "")))
+    without = TEXT.replace("shop: string, user", "item: string, user").replace("event_id: shop", "event_id: item")
+    blind = home_of(places, without.replace("[user, shop]}\n", "[user]}\n"))
+    with pytest.raises(erasures.ErasedColumnGone, match="by shop, and the left stream served") as refused:
+        erasures.require_covered(blind)
+    assert exit_code(refused.value) == ExitCode.NEEDS_PERSON
+    # a right stream alone without it is not refused: that it had the column is on no record
+    erasures.require_covered(home_of(places, TEXT.replace("{who: bigint, shop: string, t", "{who: bigint, t")))
 
+
+def test_the_report_says_what_remains_until_when(tmp_path: Path) -> None:
     found: dict[str, Any] = {
         "erasure": "erase__../x",
         "pipeline": "small",

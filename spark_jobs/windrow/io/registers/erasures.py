@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from windrow.home import Home, Table
 from windrow.io.delta import store, tables
-from windrow.outcomes import NeedsPerson
+from windrow.outcomes import BadInput, NeedsPerson
 from windrow.schemas import ERASURES
 from windrow.semantics.erasure.keys import Mode, hash_of
 
@@ -32,6 +32,14 @@ _CHECKED = {"windrow": "secret of erased keys"}
 
 class SecretLost(NeedsPerson):
     """Keys were erased, and the secret of their hashes is gone or another one. A person restores it."""
+
+
+class ErasedColumnGone(NeedsPerson):
+    """Keys were erased by a left column that the pipeline file lacks now. A person puts the column back."""
+
+
+class HoldsErased(BadInput):
+    """A past state holds, or may hold, something of keys that were erased since. A retry does not help."""
 
 
 def are_any(home: Home) -> bool:
@@ -67,6 +75,22 @@ def known(home: Home) -> Known | None:
             "be told from others. Nothing was landed, joined or erased. Restore the file from a backup."
         )
     return Known(secret, sorted({tuple(json.loads(columns)) for columns, _ in rows}))
+
+
+def require_covered(home: Home) -> None:
+    """Check that records of every erased key can be told from others: the left stream has the columns of the keys.
+
+    Raises:
+        ErasedColumnGone: it lacks one.
+    """
+    left = home.pipeline.left
+    by = {name for row in _rows(home, KEY, ["columns"]) for name in json.loads(row["columns"])}
+    if gone := sorted(by - left.columns.keys()):
+        raise ErasedColumnGone(
+            f"keys of {home.pipeline.name} were erased by {', '.join(gone)}, and the left stream {left.name} has no "
+            "such column any more: records of these keys could not be told from others, and would come back. Nothing "
+            "was written. Put the column back into `columns` of the left stream, under its old name."
+        )
 
 
 def made_secret(home: Home) -> bytes:

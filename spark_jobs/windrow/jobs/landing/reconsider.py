@@ -20,7 +20,7 @@ from windrow.io.delta import crash_points
 from windrow.io.delta.locks import held
 from windrow.io.landing import batches, broker, erased
 from windrow.io.landing.batches import Committed
-from windrow.io.registers import clocks
+from windrow.io.registers import clocks, erasures
 from windrow.io.registers.clocks import Observation
 from windrow.jobs.decision import decision
 from windrow.jobs.landing.batch import clock_after
@@ -51,9 +51,11 @@ def reconsider_once(spark: SparkSession, ctx: Context, decided: Reconsidered) ->
     Raises:
         ClockWentBack: the clock of this host is behind the last landing.
         CommitsLost: a landing table lacks what the clock says was landed.
+        ErasedColumnGone: keys were erased by a left column that the pipeline file lacks.
     """
     home = ctx.home
     with held(home.lock(Table.LANDING)):
+        erasures.require_covered(home)
         before = clocks.observe(home)
         batches.refuse_lost(home, before.rows)
         landed_at = ctx.now()

@@ -2,9 +2,10 @@
 
     publication 3 of the interval ── rollback to 1 ──▶ publication 7: rows, counts, pins and verdict of 1
 
-Rows of a key that was erased since are left out (rule 22). It is a publication like any other: numbered and registered
-with reason and name, and a rebuild of the interval that was planned before it is refused. Its plan is that of the
-earlier one, so that verify and the late ledger stay true.
+Rows of a key that was erased since are left out. Where a row of another key has a match of such a key the rollback is
+refused: only a rebuild makes the row without the match (rule 22). It is a publication like any other: numbered and
+registered with reason and name, and a rebuild of the interval that was planned before it is refused. Its plan is that
+of the earlier one, so that verify and the late ledger stay true.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from windrow.columns import PUBLICATION
+from windrow.columns import PUBLICATION, ROW_ID
 from windrow.home import Table
 from windrow.io.delta.locks import held
 from windrow.io.landing import erased
-from windrow.io.registers import erasures, publications
+from windrow.io.registers import configs, erasures, publications
 from windrow.io.registers.plans import Request
 from windrow.io.training import publication, versions
 from windrow.io.training.publication import Row
@@ -34,6 +36,7 @@ from windrow.outcomes import NothingToDo
 from windrow.semantics.balance import BalanceBroken
 from windrow.semantics.intervals import Interval
 from windrow.text import counted
+from windrow.transforms.erased import matches_of_erased
 
 
 def rollback(ctx: Context, at: datetime, number: int, why: Request) -> Row:
@@ -50,6 +53,8 @@ def rollback(ctx: Context, at: datetime, number: int, why: Request) -> Row:
         versions.VersionGone: its rows were vacuumed.
         LedgerNotExtended: it is published and on record, and the ledger is behind.
         BalanceBroken: its version does not hold as many rows as were published.
+        HoldsErased: a row of it has a match of a key that was erased since.
+        ErasedColumnGone: keys were erased by a left column that the pipeline file lacks.
     """
     interval = interval_at(ctx, at)
     numbers = [row["number"] for row in publications.repaired(ctx.home) if row["interval"] == at]
@@ -57,6 +62,7 @@ def rollback(ctx: Context, at: datetime, number: int, why: Request) -> Row:
         raise BadRequest(f"{interval} has no publication {number}; it has {', '.join(map(str, numbers)) or 'none'}")
     spark = spark_for(f"rollback {ctx.pipeline.name}", ctx.places, ctx.pipeline)
     with held(ctx.home.lock(Table.TRAINING)):
+        erasures.require_covered(ctx.home)
         new = publications.repair(ctx.home) + 1
         register = publications.of_intervals(ctx.home, [at])
         standing = max(register, key=lambda row: row["number"])
@@ -67,6 +73,7 @@ def rollback(ctx: Context, at: datetime, number: int, why: Request) -> Row:
         rows = versions.intervals_at(spark, ctx.home, [at], version)
         _refuse_other_count(interval, version, rows.count(), earlier, erasures.remaining(ctx.home))
         rows = erased.published(spark, ctx.home, rows)
+        _refuse_erased_matches(spark, ctx, rows, earlier)
         earlier = {**earlier, "rows": rows.count()}
         numbered = rows.withColumn(PUBLICATION, F.lit(new).cast("bigint"))
         row = publication.commit(ctx.home, interval, _register_row(ctx, earlier, new, why), lambda: numbered)
@@ -81,6 +88,23 @@ def _refuse_other_count(
         raise BalanceBroken(
             f"{interval}: version {version} of the training table holds {counted(found, 'row')} of it, and publication "
             f"{earlier['number']} had {earlier['rows']}. Nothing was changed; look who wrote to the table."
+        )
+
+
+def _refuse_erased_matches(spark: SparkSession, ctx: Context, rows: DataFrame, earlier: Row) -> None:
+    """Fail where a row has a match of an erased key, under the present pipeline file or that of the publication."""
+    keys = erased.keys_of(spark, ctx.home)
+    if keys is None:
+        return
+    then = configs.of_hash(ctx.home, earlier["config_hash"])  # its streams and its left key may be others
+    files = {one.config_hash: one for one in (ctx.pipeline, then) if one is not None}
+    found = (matches_of_erased(rows, pipeline, keys, *ROW_ID) for pipeline in files.values())
+    if then is None or any(matches is not None and not matches.isEmpty() for matches in found):
+        interval = Interval(earlier["interval"], earlier["interval_end"])
+        why = "cannot be searched: its pipeline file is not on record" if then is None else "have matches of such a key"
+        raise erasures.HoldsErased(
+            f"keys were erased, and rows of publication {earlier['number']} of {interval} {why}. Nothing was "
+            "published. Rebuild the interval instead: that makes its rows without the erased keys."
         )
 
 

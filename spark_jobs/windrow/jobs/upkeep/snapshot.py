@@ -20,7 +20,7 @@ import typer
 from windrow.home import Home, Table
 from windrow.io.delta import crash_points, tables
 from windrow.io.delta.locks import held
-from windrow.io.registers import publications, snapshots
+from windrow.io.registers import erasures, publications, snapshots
 from windrow.io.registers.snapshots import KeptFiles, Snapshot
 from windrow.io.training import states
 from windrow.io.training.states import Row
@@ -67,6 +67,7 @@ def take(
         BadRequest: the name was given to another snapshot, or nothing is published in the range.
         NothingToDo: the same state is kept under this name.
         RowsOfStateGone: files of the state were deleted by vacuum.
+        HoldsErased: keys were erased, and publications of the state were replaced since.
     """
     if not _NAME.fullmatch(name):
         raise BadRequest(f"{short(name)} is not a valid snapshot name: letters, digits, . _ and -, at most 100 of them")
@@ -126,6 +127,8 @@ def _state(
     wide = Interval(shifted(span.start, -reach), shifted(span.end, reach))
     rows = sorted(states.within(standing, wide), key=lambda row: row["number"])
     found = states.table_with(home, table, register, rows, wide)
+    if found is not table:
+        _refuse_before_erasure(home, span)
     if found is not None:
         files = states.files_in(home, found, wide)
     elif kept := states.snapshot_with(home, register, rows, wide):
@@ -163,6 +166,19 @@ def _refuse_given(home: Home, wanted: Snapshot) -> None:
     raise BadRequest(f"{since}, of {known.range}{was}. A name is given once: choose another one.")
 
 
+def _refuse_before_erasure(home: Home, span: Interval) -> None:
+    """Fail where keys were erased: rows that do not stand any more were not searched for them.
+
+    The caller holds the training lock: an erasure that begins now looks at what is recorded under it.
+    """
+    if erasures.are_any(home):
+        raise erasures.HoldsErased(
+            f"keys of {home.pipeline.name} were erased, and rows of {span} that were published then have been replaced "
+            "since: they may be of these keys, and a snapshot would keep them for good. Nothing was kept. Leave out "
+            "--publication: the state that stands now can be kept."
+        )
+
+
 def _lost(home: Home, files: KeptFiles) -> list[str]:
     """Files that are gone; those of the newest version are not looked for, because nothing deletes them."""
     table = tables.opened(home.table(Table.TRAINING))
@@ -193,6 +209,7 @@ def execute(
         BadRequest: the name is not valid or was given to another state, or nothing is published in the range.
         NothingToDo: the same state is kept under this name.
         RowsOfStateGone: files of the state were deleted by vacuum.
+        HoldsErased: keys were erased, and publications of the state were replaced since.
     """
     user, reason = noted(why, who)
     return brief(take(context(pipeline), name, begin, end, publication, who=user, why=reason))
