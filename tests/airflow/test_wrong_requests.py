@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 from urllib.error import HTTPError
@@ -167,9 +168,17 @@ def _text(at: datetime) -> str:
 
 def test_nothing_of_the_platform_listens_beyond_the_loopback(running: Running, broker: Any) -> None:
     parts = [part.process() for part in running.airflow.processes.values()]
-    parts += [node.process.process() for node in broker.nodes]
-    trees = [tree for part in parts if part is not None for tree in (part, *part.children(recursive=True))]
-    ports = {each.pid: each.net_connections() for each in trees if each.is_running()}
-    listening = {one.laddr.ip for each in ports.values() for one in each if one.status == psutil.CONN_LISTEN}
+    parts += [node.process.process() for node in broker.process.nodes]
+    assert None not in parts
+    listening = {ip for part in parts if part is not None for ip in _listening(part)}
     assert listening  # at least Airflow's and the broker's
     assert listening <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
+
+
+def _listening(part: psutil.Process) -> set[str]:
+    """Addresses on which a process and its children listen; tasks end meanwhile."""
+    found = set()
+    for each in (part, *part.children(recursive=True)):
+        with suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
+            found |= {one.laddr.ip for one in each.net_connections() if one.status == psutil.CONN_LISTEN}
+    return found
