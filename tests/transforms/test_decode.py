@@ -18,11 +18,13 @@ from windrow.config import parse
 from windrow.config.column_types import parse_type
 from windrow.semantics.landing.batch import Batch
 from windrow.transforms.decode import decode
+from windrow.transforms.names import Look
 
 pytestmark = pytest.mark.spark
 
 FILE = PIPELINE.replace("{id: string, k: bigint, t: timestamp}", '{k: bigint, t: timestamp, v: "TYPE"}', 1)
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
+START = '{"k": 1, "t": "2026-11-01T00:00:01Z"'
 CASES: list[tuple[str, str, Any]] = [
     ("tinyint", "127", 127),
     ("tinyint", "-128", -128),
@@ -83,16 +85,20 @@ CASES: list[tuple[str, str, Any]] = [
 ]
 
 
-def decoded(spark: Any, values: Sequence[str], columns: str) -> list[Any]:
+def decoded(spark: Any, values: Sequence[str], columns: str, look: Look = "first") -> list[Any]:
     """The rows of records whose columns other than key and event time are given, as a part of JSON text."""
-    start = '{"k": 1, "t": "2026-11-01T00:00:01Z"'
+    return decoded_texts(spark, [f"{START}, {value}}}" for value in values], columns, look)
+
+
+def decoded_texts(spark: Any, texts: Sequence[str], columns: str, look: Look) -> list[Any]:
+    """The rows of whole records."""
     records = spark.createDataFrame(
-        [(None, f"{start}, {value}}}".encode(), "t.served", 0, n, NOW, 0) for n, value in enumerate(values)],
+        [(None, text.encode(), "t.served", 0, n, NOW, 0) for n, text in enumerate(texts)],
         "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int",
     )
-    batch = Batch("t.served", "id", 0, 1, NOW, {0: (0, len(values), len(values))})
+    batch = Batch("t.served", "id", 0, 1, NOW, {0: (0, len(texts), len(texts))})
     file = FILE.replace("{t}", "t").replace('v: "TYPE"', columns)
-    return decode(records, parse(file, "values.yaml"), batch).orderBy("_offset").collect()
+    return decode(records, parse(file, "values.yaml"), batch, look).orderBy("_offset").collect()
 
 
 @pytest.mark.parametrize("kind", sorted({kind for kind, _, _ in CASES}))
@@ -104,6 +110,48 @@ def test_a_value_is_read_as_it_is_or_not_at_all(spark: Any, kind: str) -> None:
             assert (row["_quarantined"], json.loads(row["_unreadable"])) == (expected, {"v": expected}), text
             continue
         assert (row["_quarantined"], row["v"]) == (None, expected), text
+
+
+NAMED: dict[str, str | None] = {
+    '"s": "a", "n": 2, "d": [0.5]': None,
+    '"s" \t\n: "a", "n":2': None,
+    '"n": null': None,
+    '"n": 1, "more": [1, {"a": 2}]': None,
+    r'"s": "\":", "n": 2': None,
+    r'"s": "x\\", "n": 2': None,
+    r'"s": "\u00e9"': None,
+    '"s": {"a": 1}': None,
+    f'"s": {"7" * 900}': None,
+    '"n": 1, "n": 2': "malformed",
+    '"n": 1, "n": 1': "malformed",
+    '"n": null, "n": 1': "malformed",
+    '"n": 1, "n": null': "malformed",
+    '"k": 1': "malformed",
+    r'"n": 1, "\u006e": 2': "malformed",
+    '"more": 1, "more": 2': "malformed",
+    '"s": {"a": 1, "a": 2}': "malformed",
+    '"more": [{"a": 1, "a": 2}]': "malformed",
+    "'s': 'a'": "malformed",
+    "'n': 1, \"n\": 2, 'n': 3": "malformed",
+    "\"s\": 'a'": "malformed",
+    r'"s": "\ud800"': "malformed",
+    r'"\udc00": 1': "malformed",
+    f'"s": {"7" * 1500}': "malformed",
+    f'"more": {"7" * 1500}': "malformed",
+    '"n": 1} {"n": 2': "malformed",
+}
+"""Members of a record → why it is refused."""
+
+
+def test_a_name_given_twice_is_refused_by_a_look_as_by_parsing_every_record(spark: Any) -> None:
+    columns = 's: string, n: int, d: "array<double>"'
+    parts = ('"s": "a"', '"n": 2', '"d": [1.5, null]', '"n": null', '"m": 1', '"s": "\\":"', '"d": {"n": 1}', "'s': 1")
+    mixed = st.lists(st.sampled_from(parts), min_size=1, max_size=4).map(", ".join)
+    members = [*NAMED, '"n": 1}],"end":1}],"end":1', *drawn(mixed, 200)]
+    first, never = (decoded(spark, members, columns, look) for look in ("first", "never"))
+    assert [row["_quarantined"] for row in first[: len(NAMED)]] == list(NAMED.values())
+    different = [text for text, one, other in zip(members, first, never, strict=True) if one != other]
+    assert different == []
 
 
 ENDLESS = (

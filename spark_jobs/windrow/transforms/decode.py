@@ -37,7 +37,7 @@ from windrow.columns import (
 from windrow.config import Pipeline, Stream
 from windrow.config.column_types import ColumnType, parse_type
 from windrow.semantics.landing.batch import Batch
-from windrow.transforms import exact
+from windrow.transforms import exact, names
 from windrow.transforms.conditions import any_of
 from windrow.transforms.expressions import value_of
 from windrow.transforms.streams import is_keyless, overlaps
@@ -56,17 +56,20 @@ _JSON = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSSSSS][XXX]",  # inside structs and arrays
     "dateFormat": "yyyy-MM-dd",
 }
+_STRICT = {"allowSingleQuotes": "false"}
+"""For the record itself: in single quotes it is no JSON."""
 _BETWEEN = "\x1f"
 """Separates names of columns; no name holds a control character."""
 
 
-def decode(records: DataFrame, pipeline: Pipeline, batch: Batch) -> DataFrame:
+def decode(records: DataFrame, pipeline: Pipeline, batch: Batch, look: names.Look = "first") -> DataFrame:
     """Decode the records of a batch.
 
     Args:
         records: columns of Spark's Kafka source (key, value, topic, partition, offset, timestamp, timestampType); those
             of a batch that reconsiders also have `reconsidered` (`records_of`).
         batch: the batch that lands them; gives topic, epoch, batch number and landing time.
+        look: whether a record is looked at before it is parsed a second time; the rows are the same (`names`).
 
     Returns:
         One row per record: `LANDING_META`, `_raw`, then the columns of all streams that read the topic.
@@ -93,7 +96,7 @@ def decode(records: DataFrame, pipeline: Pipeline, batch: Batch) -> DataFrame:
     trusted_until = F.when(is_stamped, stamp).otherwise(landed_at) + F.lit(pipeline.max_skew)
     event_time = F.col(pipeline.event_time(batch.topic))
     is_ahead = F.coalesce(event_time > trusted_until, F.lit(False))
-    judged = typed.withColumn(QUARANTINED, _reason(pipeline, batch.topic, row, event_time, is_ahead))
+    judged = typed.withColumn(QUARANTINED, _reason(pipeline, batch.topic, row, event_time, is_ahead, look))
 
     # Columns of an unreadable record hold what the JSON reader made of a part of it.
     is_read = ~F.coalesce(F.col(QUARANTINED).isin(*UNREADABLE), F.lit(False))
@@ -148,11 +151,11 @@ def _parse(records: DataFrame, declared: Mapping[str, ColumnType], max_bytes: in
     )
     records = _decimals(records.withColumn("_unusable", unusable), text, declared)
     whole = F.when(F.col("_unusable").isNull(), _wrapped(text))
-    parsed = F.from_json(F.when(~F.col("_is_slow"), whole), _schema(read_as), _JSON)
+    parsed = F.from_json(F.when(~F.col("_is_slow"), whole), _schema(read_as), _JSON | _STRICT)
     if any(map(exact.decimals_of, read_as.values())):
         # A number is no boolean, so it is found to be of a wrong type without being read.
         undecimal = {name: _with(kind, "decimal", "boolean") for name, kind in read_as.items()}
-        others = F.from_json(F.when(F.col("_is_slow"), whole), _schema(undecimal), _JSON)
+        others = F.from_json(F.when(F.col("_is_slow"), whole), _schema(undecimal), _JSON | _STRICT)
         parsed = F.coalesce(parsed, others.try_cast(_schema(read_as)))
     is_corrupt = F.col("_parsed._corrupt").isNotNull()
     as_text = ", ".join(f"`{name}` string" for name in declared)
@@ -300,8 +303,8 @@ def _wrong(row: Column, declared: Mapping[str, ColumnType], written: Mapping[str
     """
     values = {name: written.get(name, F.col(name)) for name, kind in declared.items() if _may_be_unfit(kind)}
     unfit = {name: row.getField(name).isNotNull() & value.isNull() for name, value in values.items()}
-    names = _named({name: unfit.get(name, F.lit(False)) | _is_wrong(name, kind) for name, kind in declared.items()})
-    found = F.when(F.size(names) > 0, names).otherwise(F.array(*[F.lit(name) for name in declared]))
+    wrong = _named({name: unfit.get(name, F.lit(False)) | _is_wrong(name, kind) for name, kind in declared.items()})
+    found = F.when(F.size(wrong) > 0, wrong).otherwise(F.array(*[F.lit(name) for name in declared]))
     return F.when(F.col("_parsed._corrupt").isNotNull() | any_of(unfit.values()), found)
 
 
@@ -352,7 +355,9 @@ def _reasons_by_column() -> Column:
     return F.when(is_one, F.to_json(F.map_from_arrays(F.concat(wrong, infinite), F.concat(*reasons))))
 
 
-def _reason(pipeline: Pipeline, topic: str, row: Column, event_time: Column, is_ahead: Column) -> Column:
+def _reason(
+    pipeline: Pipeline, topic: str, row: Column, event_time: Column, is_ahead: Column, look: names.Look
+) -> Column:
     """The first reason to quarantine a record, or null.
 
     Args:
@@ -360,14 +365,12 @@ def _reason(pipeline: Pipeline, topic: str, row: Column, event_time: Column, is_
         is_ahead: whether the event time is too far in the future to be trusted.
     """
     text = F.col("_kafka_value").cast("string")
-    # The JSON reader takes the last of several values of one name; only this function refuses them.
-    is_json = F.try_parse_json(_wrapped(text)).isNotNull()
+    corrupt = F.col("_parsed._corrupt")
+    is_json = names.is_json(text, _wrapped(text), row, corrupt, list(pipeline.topic_columns(topic)), look)
     # `_corrupt` is set for a value of another type too, and then says nothing about the text around it.
     is_whole = (F.size("_parsed.row") == 1) & F.col("_parsed.end").isNotNull()
     is_one_row = F.coalesce(is_whole & row.isNotNull(), F.lit(False))
-    is_object = F.when(F.col("_parsed._corrupt").isNotNull(), F.json_object_keys(text).isNotNull()).otherwise(
-        is_one_row
-    )
+    is_object = F.when(corrupt.isNotNull(), F.json_object_keys(text).isNotNull()).otherwise(is_one_row)
     return (
         F.when(F.col("_unusable").isNotNull(), F.col("_unusable"))
         .when(~(is_json & is_object), "malformed")
