@@ -5,12 +5,10 @@ Rendered on the server and bounded in size, however long the register is. Names 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from windrow.config import PipelineInvalid, find
 from windrow.home import Home, Table
@@ -21,7 +19,7 @@ from windrow.semantics.clock import holder
 from windrow.semantics.health import age, holder_reason
 from windrow.semantics.strip import Cell, CellState
 from windrow.text import counted, rounded_duration, shown_duration, shown_instant
-from windrow_airflow.pages import fleet
+from windrow_airflow.pages import fleet, interval
 from windrow_airflow.pipeline_files import names
 
 if TYPE_CHECKING:
@@ -42,7 +40,6 @@ TITLES = {
     "summary": "daily summary",
 }
 """Link text of each kind of report, by the name of its folder."""
-_COUNTS = ("rows", "positive", "negative", "unknown", "left_duplicate")
 
 
 def pipelines(places: Places) -> list[str]:
@@ -79,7 +76,7 @@ def pipeline_page(name: str, places: Places, runs: Mapping[str, Runs] | None = N
         status=found.status,
         findings=found.findings,
         age=_age(found, now),
-        strip=[_cell(cell, name, places) for cell in found.strip],
+        strip=[_cell(cell, name) for cell in found.strip],
         strip_words=pictures.strip_words(found.strip),
         states=list(CellState),
         figures=_figures(home, found, known),
@@ -90,13 +87,20 @@ def pipeline_page(name: str, places: Places, runs: Mapping[str, Runs] | None = N
         partitions=_partitions(observed),
         watermark=observed.watermark,
         frontier=observed.frontier(home.pipeline),
-        blocked=sorted(found.seen.blocked.items()),
+        blocked=[(start, f"{name}/{interval.link(start)}", why) for start, why in sorted(found.seen.blocked.items())],
         reports=list(_reports(name, places, "../")),
         canaries=_canaries(newest, home),
         count=count,
-        counts=_COUNTS,
+        counts=interval.COUNTS,
         publications=[
-            (row, row["number"] in standing, _report_of(row, name, places), run_link(row, name)) for row in newest
+            (
+                row,
+                row["number"] in standing,
+                interval.report_link(row["report"], name, places, "../"),
+                interval.run_link(row, name),
+                f"{name}/{interval.link(row['interval'])}",
+            )
+            for row in newest
         ],
         training=training,
         version=None if table is None else table.version(),
@@ -130,23 +134,11 @@ def _age(found: Health, now: datetime) -> str:
     return f"{shown}, promised {promise}"
 
 
-def _cell(cell: Cell, name: str, places: Places) -> dict[str, Any]:
-    """A cell of the strip: its words, and where it leads: a report, the form of an override, or the DAG."""
-    link, where = f"/dags/{name}.training", "the DAG"
-    if cell.state is CellState.BLOCKED:
-        link, where = f"/dags/{name}.override", "the form of an override"
-    elif cell.row and (report := _report_of(cell.row, name, places)):
-        link, where = report, "its report"
+def _cell(cell: Cell, name: str) -> dict[str, Any]:
+    """A cell of the strip: its words, and its page."""
     rows = "" if cell.rows is None else f", {counted(cell.rows, 'row')}"
-    words = f"{shown_instant(cell.interval.start)} {cell.state.word}{rows}: {where}"
-    return {"state": cell.state, "words": words, "link": link}
-
-
-def run_link(row: Mapping[str, Any], name: str) -> str:
-    """Return the link to the run of `<name>.training` that made a publication; empty where a form or a command did."""
-    run = (row["run"] or "").partition("#")[0]
-    is_ours = re.fullmatch(r"(scheduled|backfill|manual)__[0-9A-Za-z:+.-]+", run) and row["kind"] in (None, "train")
-    return f"/dags/{name}.training/runs/{quote(run, safe='')}" if is_ours else ""
+    words = f"{shown_instant(cell.interval.start)} {cell.state.word}{rows}"
+    return {"state": cell.state, "words": words, "link": f"{name}/{interval.link(cell.interval.start)}"}
 
 
 def _partitions(observed: Observation) -> list[dict[str, Any]]:
@@ -204,12 +196,6 @@ def _figures(home: Home, found: Health, known: Recent) -> dict[str, Any]:
         if (values := [row[key] for row in rows])
     ]
     return {"lines": [one for one in drawn if one[1]], "rows": rows[::-1]}
-
-
-def _report_of(row: Mapping[str, Any], name: str, places: Places) -> str:
-    """Link to the report of a publication, empty if its file is not below the pipeline's reports."""
-    root, report = places.reports(name), Path(row["report"] or "")
-    return f"../reports/{name}/{report.relative_to(root).as_posix()}" if report.is_relative_to(root) else ""
 
 
 def _reports(name: str, places: Places, up: str) -> Iterator[tuple[str, str]]:
