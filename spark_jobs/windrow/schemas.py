@@ -107,6 +107,22 @@ CANARIES = pa.schema(
 MEASURES = pa.schema([("plan", _TEXT), ("interval", _INSTANT), ("name", _TEXT), ("value", _REAL)])
 """Measures of candidates, the only input of the gate."""
 
+DISTRIBUTIONS = pa.schema(
+    [
+        ("plan", _TEXT),
+        ("interval", _INSTANT),
+        ("column", _TEXT),
+        ("kind", _TEXT),
+        ("psi", _REAL),
+        ("ks", _REAL),
+        ("recorded_at", _INSTANT),
+        ("buckets", pa.list_(_LONG)),
+        ("rows", pa.list_(_LONG)),
+    ]
+)
+"""How the left columns of candidates are distributed: rows by bucket, and how far they have moved from earlier
+intervals. `kind`: `number` or `category`."""
+
 QUALITY = pa.schema(
     [
         ("plan", _TEXT),

@@ -7,7 +7,7 @@ import pytest
 from windrow.config import find
 from windrow.home import Home
 from windrow.io.delta import tables
-from windrow.io.registers import clocks, judgements, publications
+from windrow.io.registers import clocks, distributions, judgements, publications
 from windrow.places import Places
 from windrow.schemas import MEASURES, PUBLICATIONS
 from windrow.semantics.intervals import grid_around
@@ -223,6 +223,19 @@ def test_the_page_of_a_pipeline_has_its_strip_its_clock_and_who_published(places
 
     kept = overview.pipeline_page("kept_back", places)
     assert '<a class="s-blocked" href="kept_back/intervals/' in kept
+
+
+def test_columns_that_have_moved_are_on_the_page_the_farthest_first(places, now):
+    home = Home(find("good", places.pipelines), places)
+    assert "Drift of features" not in overview.pipeline_page("good", places)
+    row = {"interval": home.pipeline.start + 12 * TEN, "plan": "good12", "kind": "number", "recorded_at": now}
+    row |= {"buckets": [1], "rows": [9]}
+    moved = [("age", 0.0312, None), ("<price>", 0.5049, 0.25), ("new", None, None)]
+    distributions.record(home, [{**row, "column": name, "psi": psi, "ks": ks} for name, psi, ks in moved])
+    page = overview.pipeline_page("good", places)
+    assert page.index("<td>&lt;price&gt;</td>") < page.index("<td>age</td>")
+    assert '<td class="n">0.50</td><td class="n">0.25</td>' in "".join(page.splitlines())
+    assert "<td>new</td>" not in page
 
 
 def test_a_publication_leads_to_the_run_that_made_it(places):

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 NEWEST = 100
 """Publications that a pipeline's page shows."""
+DRIFTED = 12
+"""Columns whose drift a pipeline's page shows, the farthest ones."""
 FEW = 5
 """Most pages linked per kind of report that has no front page."""
 TITLES = {
@@ -80,6 +82,7 @@ def pipeline_page(name: str, places: Places, runs: Mapping[str, Runs] | None = N
         strip_words=pictures.strip_words(found.strip),
         states=list(CellState),
         figures=_figures(home, found, known),
+        drifts=_drifts(home, found, known),
         clock=pictures.clock(
             found.seen.clocks, found.seen.watermark, observed.frontier(home.pipeline), found.seen.landed_at
         ),
@@ -196,6 +199,29 @@ def _figures(home: Home, found: Health, known: Recent) -> dict[str, Any]:
         if (values := [row[key] for row in rows])
     ]
     return {"lines": [one for one in drawn if one[1]], "rows": rows[::-1]}
+
+
+def _drifts(home: Home, found: Health, known: Recent) -> list[dict[str, Any]]:
+    """Columns that have moved farthest over the strip, with a line each; empty where no column is compared."""
+    from windrow.io.registers import recent
+
+    cells = [cell for cell in found.strip if cell.row]
+    if not cells:
+        return []
+    moved: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in sorted(recent.drifts_since(home, cells[0].interval.start, known), key=lambda row: row["recorded_at"]):
+        moved.setdefault(row["column"], {})[row["plan"]] = row
+    rows = []
+    for column, by_plan in moved.items():
+        of_cells = [by_plan.get(cell.row["plan_id"], {}) for cell in cells if cell.row]
+        psis = [one.get("psi") for one in of_cells]
+        most = max((psi for psi in psis if psi is not None), default=None)
+        if most is not None:
+            newest, line = of_cells[-1], pictures.line(f"PSI of {column}", psis, "{:.2f}".format)
+            rows.append(
+                {"column": column, "psi": newest.get("psi"), "ks": newest.get("ks"), "most": most, "line": line}
+            )
+    return sorted(rows, key=lambda row: -row["most"])[:DRIFTED]
 
 
 def _reports(name: str, places: Places, up: str) -> Iterator[tuple[str, str]]:

@@ -130,6 +130,11 @@ def of_intervals(home: Home, starts: Sequence[datetime]) -> list[dict[str, Any]]
     return _read(home, [("interval", "in", list(starts))])
 
 
+def of_number(home: Home, number: int) -> dict[str, Any] | None:
+    """Return the publication with a number, whether it stands or not; None without it."""
+    return next(iter(_read(home, [("number", "=", number)])), None)
+
+
 def last_version(rows: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> int | None:
     """Return the last version of the training table with the rows of a publication; None where the publication stands.
 
