@@ -69,6 +69,7 @@ CLOCK = pa.schema(
         ("record_at", _INSTANT),
         ("oldest_offset", _LONG),
         ("retention_s", _REAL),
+        ("reconsidered", _LONG),
     ]
 )
 """State of a partition after a landing batch; an observation has a row for every partition."""

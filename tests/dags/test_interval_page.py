@@ -137,7 +137,7 @@ def test_a_published_interval_offers_a_rebuild_of_itself_as_a_dry_run(home, plac
     assert "/override" not in page
     assert "is paused" not in page
     waits = interval.page("ads", "2026-11-01T00:00:00Z", places, EVERYBODY, ["rebuild"])
-    assert "ads.rebuild is paused: its run waits" in waits
+    assert "ads.rebuild is paused: unpause it, or its run waits" in waits
 
 
 def test_an_interval_without_anything_on_record_has_a_page_and_what_is_no_interval_has_none(home, places):
@@ -229,15 +229,17 @@ def test_a_form_starts_a_run_under_the_name_of_who_sent_it(ask, home):
     with create_session() as session:
         session.merge(DagBundleModel(name="b"))
         session.flush()
-        session.merge(DagModel(dag_id=dag.dag_id, bundle_name="b"))
+        session.merge(DagModel(dag_id=dag.dag_id, bundle_name="b", is_paused=True))
     SerializedDagModel.write_dag(LazyDeserializedDAG.from_dag(dag), bundle_name="b")
     try:
         refused = ask("POST", f"{BLOCKED}/override", data={**FORM, "reason": "  "}, headers=OWN)
         assert refused.status_code == 400
         assert "reason" in refused.json()["detail"]
-        answer = ask("POST", f"{BLOCKED}/override", data=FORM, headers=OWN)
+        assert 'name="unpause" checked' in ask("GET", BLOCKED).text
+        answer = ask("POST", f"{BLOCKED}/override", data={**FORM, "unpause": "on"}, headers=OWN)
         assert answer.status_code == 303
         with create_session() as session:
+            assert not session.get(DagModel, "ads.override").is_paused
             [run] = session.query(DagRun).all()
             assert (run.dag_id, run.triggering_user_name, run.conf) == ("ads.override", "ada", FORM)
             assert answer.headers["location"].startswith("/dags/ads.override/runs/manual__")

@@ -67,13 +67,24 @@ def conf_of(kind: str, body: bytes) -> dict[str, Any]:
 
 def may_start(dag_id: str, user: Any) -> bool:
     """Return whether a person may start a run of a DAG."""
+    from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
+
+    return _is_authorized(dag_id, user, "POST", DagAccessEntity.RUN)
+
+
+def may_unpause(dag_id: str, user: Any) -> bool:
+    """Return whether a person may unpause a DAG."""
+    return _is_authorized(dag_id, user, "PUT", None)
+
+
+def _is_authorized(dag_id: str, user: Any, method: Any, entity: Any) -> bool:
     from airflow.api_fastapi.app import get_auth_manager
-    from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
+    from airflow.api_fastapi.auth.managers.models.resource_details import DagDetails
     from airflow.models.dag import DagModel
 
     details = DagDetails(id=dag_id, team_name=DagModel.get_team_name(dag_id))
     manager = get_auth_manager()
-    return bool(manager.is_authorized_dag(method="POST", access_entity=DagAccessEntity.RUN, details=details, user=user))
+    return bool(manager.is_authorized_dag(method=method, access_entity=entity, details=details, user=user))
 
 
 def is_paused(dag_id: str) -> bool:
@@ -84,22 +95,34 @@ def is_paused(dag_id: str) -> bool:
     return bool(dag is not None and dag.is_paused)
 
 
-def start(dag_id: str, conf: Mapping[str, Any], user: Any) -> str:
+def wants_unpaused(body: bytes) -> bool:
+    """Return whether a form that can be read asks to unpause its DAG, as Airflow's own form does."""
+    return "unpause" in parse_qs(body.decode(), max_num_fields=20)
+
+
+def start(dag_id: str, conf: Mapping[str, Any], user: Any, *, unpause: bool = False) -> str:
     """Start a run under a person's name, and return the path of its page.
+
+    Args:
+        unpause: unpause the DAG too, where the person may; a run of a paused one waits.
 
     Raises:
         Refused: the DAG's form does not accept the fields, or there is no such DAG.
     """
     from airflow.api.common.trigger_dag import trigger_dag
     from airflow.exceptions import DagNotFound, ParamValidationError
+    from airflow.models.dag import DagModel
     from airflow.utils.session import create_session
     from airflow.utils.types import DagRunTriggeredByType
+    from sqlalchemy import update
 
     by = {"triggered_by": DagRunTriggeredByType.UI, "triggering_user_name": user.get_name()}
     try:
         with create_session() as session:
             run = trigger_dag(dag_id, conf=dict(conf), session=session, **by)
             assert run is not None
+            if unpause and may_unpause(dag_id, user):
+                session.execute(update(DagModel).where(DagModel.dag_id == dag_id).values(is_paused=False))
             return f"/dags/{dag_id}/runs/{quote(run.run_id, safe='')}"
     except DagNotFound:
         raise Refused(404, f"Airflow has no DAG {dag_id} yet.") from None

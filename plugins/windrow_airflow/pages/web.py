@@ -111,7 +111,8 @@ def _application() -> Any:
             conf = request.conf_of(kind, body)
             if not await run_in_threadpool(request.may_start, f"{name}.{kind}", user):
                 raise request.Refused(403, f"You may not trigger {name}.{kind}.")
-            page = await run_in_threadpool(request.start, f"{name}.{kind}", conf, user)
+            unpause = request.wants_unpaused(body)
+            page = await run_in_threadpool(request.start, f"{name}.{kind}", conf, user, unpause=unpause)
         except request.Refused as refused:
             raise HTTPException(refused.status, str(refused)) from None
         return RedirectResponse(page, status_code=303)
