@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 
+import pyarrow as pa
 import pytest
 
+from windrow.io.training.sampled import histogram
 from windrow.semantics.drift import LEAST_ROWS, NULL, Drift, added, bucket_of, drift, from_one, ks, psi
 
 STEADY = [dict.fromkeys(range(10), 100)] * 3
@@ -41,3 +44,11 @@ def test_values_that_are_lost_and_a_constant_that_changes_are_seen() -> None:
     assert psi({1: 1000}, {1: 500, NULL: 500}, "category") > 1
     assert psi({1: 1000}, {1: 500, NULL: 500}, "number") > 1
     assert ks({5: 1000}, {4: 1000}) == pytest.approx(0.88, abs=0.01)  # the index of a constant sees no value below it
+
+
+def test_columns_are_counted_in_the_buckets_of_their_values() -> None:
+    draw = random.Random(3)
+    values = [draw.choice((1, -1)) * draw.lognormvariate(0, 4) for _ in range(500)]
+    values += [0.0, float("nan"), float("inf"), float("-inf"), 5e-324, 1.8e308]
+    counted = histogram(pa.chunked_array([[*values, None]]), "number")
+    assert counted == {**Counter(map(bucket_of, values)), NULL: 1}

@@ -72,9 +72,12 @@ def _every_nth(rows: pa.Table, most: int) -> pa.Table:
 
 def _numbers(values: pa.ChunkedArray) -> dict[int, int]:
     numbers = np.asarray(values.cast(pa.float64(), safe=False).to_numpy(), np.float64)
-    with np.errstate(divide="ignore"):
+    with np.errstate(
+        divide="ignore", invalid="ignore"
+    ):  # of 0 and of what is no number, which have buckets of their own
         steps = np.minimum(FARTHEST, np.floor(PER_DOUBLING * np.log2(np.abs(numbers))) + SHIFT)
-    buckets = np.where(np.isnan(numbers), NAN, np.where(numbers == 0, 0, np.sign(numbers) * steps))
+        beyond = np.sign(numbers) * steps
+    buckets = np.where(np.isnan(numbers), NAN, np.where(numbers == 0, 0, beyond))
     found, rows = np.unique(buckets.astype(np.int64), return_counts=True)
     return dict(zip(found.tolist(), rows.tolist(), strict=True))
 
