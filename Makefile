@@ -47,7 +47,8 @@ fast: .venv/.synced ## run the tests of the contract, the pipeline file and the 
 	@WINDROW_HISTORIES=100 $(BIN)/pytest tests/semantics tests/config tests/scenarios/test_scenarios.py
 
 faults: setup ## run the long versions of the fault tests (docs/FAULTS.md): minutes
-	@WINDROW_ROUNDS=2000 WINDROW_LABELS=1000000 $(BIN)/pytest tests/faults/test_fault_lock_step.py tests/faults/test_fault_hot_key.py
+	@WINDROW_ROUNDS=2000 WINDROW_LABELS=1000000 WINDROW_EARLIER=a107730 $(BIN)/pytest \
+		tests/faults/test_fault_lock_step.py tests/faults/test_fault_hot_key.py tests/faults/upgrade
 
 breaks: setup ## break the code in every known way: the tests must notice each (half an hour)
 	@$(BIN)/python tests/proof/breaks.py

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -239,3 +240,32 @@ def test_the_daily_dags_run_side_by_side_and_their_reports_are_a_click_away(runn
     shown = api.page("/windrow/pipelines/good")
     titles = ("every judgement", "daily summary", "data card", "lag impact", "rebuild plans")
     assert all(title in shown for title in titles)
+
+
+def test_keys_are_erased_by_the_form_under_the_name_of_who_sent_it(running: Running, tmp_path: Path) -> None:
+    api, ctx = running.airflow.api, running.contexts["bad"]
+    running.landed("bad")
+    api.unpause("bad.erase")
+    keys = tmp_path / "keys.csv"
+    keys.write_text(f"who\n{PERSON} 8\n")
+    form = {"keys_file": str(keys), "why": "request 7"}
+    with pytest.raises(AirflowRefused):
+        api.trigger("bad.erase", {"why": "request 7"})
+    with pytest.raises(AirflowRefused) as refused:
+        running.api_of("viewer").trigger("bad.erase", form)
+    assert refused.value.status == 403
+
+    def people(topic: str, column: str) -> set[str]:
+        return {row[column] for row in running.world.table(ctx, f"landing/{topic}")}
+
+    [shown], [orders] = (stream.topics for stream in ctx.pipeline.streams)
+    before = people(shown, "who")
+    run = running.run("bad.erase", form)
+    assert before - people(shown, "who") == {f"{PERSON} 8"}
+    trained = {row["who"] for row in running.rows("bad")} if running.standing("bad") else set()
+    assert f"{PERSON} 8" not in people(orders, "customer") | trained
+    [key] = [row for row in running.world.table(ctx, "erasures") if row["kind"] == "key"]
+    assert (key["asked_by"], key["reason"]) == ("admin", "request 7")
+    report = api.page(urlsplit(api.links("bad.erase", run, "erase")["Report"] or "").path)
+    assert "Erasure" in report
+    assert PERSON not in report

@@ -104,11 +104,19 @@ def test_the_state_of_each_pipeline_is_on_the_index_and_a_blocked_interval_on_it
 
 def test_pairs_of_canaries_that_arrived_and_those_that_did_not_are_on_the_page(places):
     assert "Canaries" not in overview.pipeline_page("ads", places)
-    published(places, 1, left_canary=2, canary_pairs=30, canary_matched=29, canary_delay_s=41.0)
+    published(
+        places,
+        1,
+        left_canary=2,
+        canary_pairs=30,
+        canary_matched=29,
+        canary_delay_s=41.0,
+        published_at=MIDNIGHT + timedelta(hours=1),
+    )
     page = overview.pipeline_page("ads", places)
     words = " ".join(page.split())
     assert "29 of 30 pairs arrived (recall 96.67%)" in words
-    assert "the slowest had landed 41s after" in words
+    assert "the slowest had landed 41s after its label was sent, and each was published at most 1h after" in words
     assert "1 of 30 lost; <code>windrow canary ads --lost --interval 2026-11-01" in words
 
 

@@ -1,6 +1,6 @@
 """Compaction and vacuum run all the time while intervals are joined and published and a pinned version is read.
 
-maintenance   discard ─ compact ─ vacuum ─ discard ─ compact ─ vacuum ─ …
+maintenance   discard ─ compact ─ vacuum ─ discard ─ compact ─ vacuum ─ …     (a process of its own)
 publishing    join ─ check ─ publish ─ rebuild ─ …
 readers       the newest version ─ …                  version N ─ version N ─ …
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -18,16 +17,15 @@ import polars as pl
 import pytest
 
 from support.broken.faults import EVERYWHERE, LANDED_AT, WAITING, Reader, check_against_oracle, closing
+from support.broken.upkeep import maintenance_that_never_rests
 from support.generated import INTERVAL, PARTITIONS, SPAN, START, history
 from support.oracle import sent
 from support.world import World, content
 from windrow.jobs.rebuild import rebuild
 from windrow.jobs.train import train_one
-from windrow.jobs.upkeep import maintain
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(900)]
 
-WEEK = timedelta(days=7)
 PARTS = 3
 """Landings, so that there are files to merge."""
 
@@ -49,14 +47,11 @@ def test_maintenance_that_never_rests_changes_no_row_for_anybody(world: World, s
     opened = spark.read.format("delta").option("versionAsOf", pinned).load(path)  # before, read to the end
 
     # a day later, so that every hour that has rows is over and may be compacted
-    nightly = replace(ctx, now=lambda: LANDED_AT + timedelta(days=1))
-    done: list[dict[str, Any]] = []
-    seen: list[int] = []
     reader = Reader(path)
     with (
+        maintenance_that_never_rests(ctx, LANDED_AT + timedelta(days=1)) as done,
         reader.reading(),
-        again_and_again(lambda: done.append(maintain.maintain(nightly, WEEK))),
-        again_and_again(lambda: seen.append(pl.scan_delta(path, version=pinned).collect().height)),
+        again_and_again(lambda: pl.scan_delta(path, version=pinned).collect().height) as seen,
     ):
         world.train(ctx)
         world.produce([(topic, 0, b"{", LANDED_AT) for topic in EVERYWHERE])  # more files, and no row
@@ -73,21 +68,22 @@ def test_maintenance_that_never_rests_changes_no_row_for_anybody(world: World, s
 
 
 @contextmanager
-def again_and_again(act: Callable[[], object]) -> Iterator[None]:
-    """Repeat `act` in a thread while the body runs; whatever it raises is raised here."""
-    stop, failed = threading.Event(), []
+def again_and_again(act: Callable[[], int]) -> Iterator[list[int]]:
+    """Repeat `act` in a thread while the body runs, and yield its results; whatever it raises is raised here."""
+    stop, results = threading.Event(), list[int]()
+    failed: list[BaseException] = []
 
     def run() -> None:
         try:
             while not stop.wait(0.2):
-                act()
+                results.append(act())
         except BaseException as error:
             failed.append(error)
 
     thread = threading.Thread(target=run)
     thread.start()
     try:
-        yield
+        yield results
     finally:
         stop.set()
         thread.join()

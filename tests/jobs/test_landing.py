@@ -12,6 +12,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 from deltalake import DeltaTable
 
+from support.broken.faults import until
 from support.side_by_side import Killed, doomed_landing, faults
 from support.small_pipeline import IDLING, PIPELINE, START, at, delete, event, made, recreate
 from support.world import World
@@ -43,6 +44,26 @@ def test_every_partition_is_on_the_clock_also_those_that_never_had_a_record(worl
     assert {(row["oldest_offset"], row["retention_s"]) for row in seen.rows} == {(0, None)}  # it keeps everything
     world.produce([event("served", 2, 500)])
     assert world.land(ctx).watermark == at(50 - 10)  # the slowest partition of the slowest side
+
+
+def test_an_error_of_the_broker_does_not_end_the_process(world: World) -> None:
+    """The client aborts a process in which its own thread drops it last, as it did with the trace of an error."""
+    for _ in range(200):
+        with pytest.raises(broker.TopicMissing):
+            broker.describe(world.places.kafka, [f"{world.name}.missing"])
+
+
+def test_partitions_whose_leaders_are_not_known_yet_are_asked_again(world: World) -> None:
+    world.topics({"many": 400})  # the broker answers questions about it while it makes them
+
+    def described() -> broker.Topic | None:
+        try:
+            return broker.describe(world.places.kafka, [f"{world.name}.many"])[f"{world.name}.many"]
+        except broker.TopicMissing:
+            return None
+
+    found = until(described, "the broker to know the topic")
+    assert {(one.begin, one.end) for one in found.partitions} == {(0, 0)}
 
 
 def test_the_retention_of_a_topic_is_known_where_it_deletes_by_age(world: World) -> None:

@@ -149,7 +149,8 @@ def _start(config: pytest.Config, session_places: Places, folder: Path) -> Runni
     start = now.replace(minute=now.minute // 5 * 5, second=0, microsecond=0) - timedelta(minutes=30)
     world.topics({f"{name}.{side}": 2 for name in NAMES for side in ("shown", "orders")})
     columns = dict.fromkeys(NAMES, COLUMNS) | {"bad": COLUMNS.replace("}", ", never_sent: double}")}
-    contexts = {name: world.pipeline(_text(name, start, columns[name])) for name in NAMES}
+    more = dict.fromkeys(NAMES, "") | {"bad": "erase: {by: [who]}\n"}
+    contexts = {name: world.pipeline(_text(name, start, columns[name]) + more[name]) for name in NAMES}
     for name in NAMES:
         world.produce(shown(name, start, n) for n in range(300))
         world.produce(ordered(name, start, n) for n in range(0, 300, 10))

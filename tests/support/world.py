@@ -90,8 +90,10 @@ class World:
         """Every publication."""
         return publications.registered(ctx.home)
 
-    def script(self, job: str, *args: str, **environ: str) -> subprocess.CompletedProcess[str]:
-        """A job in a process of its own, as an operator starts it (without spark-submit)."""
+    def script(
+        self, job: str, *args: str, code: Path = Path(PROJECT), **environ: str
+    ) -> subprocess.CompletedProcess[str]:
+        """A job in a process of its own, as an operator starts it (without spark-submit), of the code in a folder."""
         env = {
             **os.environ,
             **jars.environment(self.places),
@@ -102,7 +104,7 @@ class World:
             "WINDROW_SPARK_MASTER": "local[2]",
             **environ,
         }
-        script = Path(PROJECT) / "spark_jobs" / "run_job.py"
+        script = code / "spark_jobs" / "run_job.py"
         return subprocess.run(
             [sys.executable, str(script), job, *args], env=env, capture_output=True, text=True, timeout=1200
         )

@@ -126,6 +126,9 @@ def _canaries(newest: list[dict[str, Any]], home: Home) -> dict[str, Any]:
         "matched": matched,
         "recall": rate(matched, pairs),
         "delay": shown_duration(timedelta(seconds=max(delays))) if delays else "",
+        "published": shown_duration(
+            max((row["published_at"] - row["interval"] for row in probed), default=timedelta(0))
+        ),
         "newest": max((row["interval_end"] for row in probed), default=None),
         "lacking": [row for row in probed if row["canary_matched"] < row["canary_pairs"]][::-1][:FEW],
     }

@@ -17,6 +17,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import Message as Delivered
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
+from windrow.kafka.answers import answer_of
 from windrow.simulate.record import Message
 from windrow.text import counted
 
@@ -111,7 +112,7 @@ def create_topics(
     wanted = [NewTopic(name, topics[name], config=settings) for name in missing]
     for name, future in (admin.create_topics(wanted, operation_timeout=timeout_s) if wanted else {}).items():
         try:
-            future.result(timeout=timeout_s)
+            answer_of(future, timeout_s)
             made.append(name)
         except KafkaException as problem:
             if problem.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
@@ -240,7 +241,7 @@ def _must_fit(admin: AdminClient, name: str, found: int, wanted: int, stamps: st
             f"Topic {name} has {counted(found, 'partition')}, {wanted} were requested: use another name, or {found}."
         )
     resource = ConfigResource(ResourceType.TOPIC, name)
-    config = admin.describe_configs([resource])[resource].result(timeout=timeout_s)
+    config = answer_of(admin.describe_configs([resource])[resource], timeout_s)
     current = config["message.timestamp.type"].value
     if current != stamps:
         raise TopicUnfit(f"Topic {name} has {current}, {stamps} was requested: use another name.")

@@ -7,16 +7,18 @@ log ends, records of open transactions included, is asked too.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
+from windrow.kafka.answers import answer_of
 from windrow.outcomes import NotReady
 from windrow.semantics.intervals import at_micros
 from windrow.semantics.landing.batch import Batch, Partition, Topic
@@ -26,6 +28,9 @@ TIMEOUT = 30.0
 
 
 _CLOCK_MS = 5_000
+_ELECTING = frozenset({KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE})
+"""Answers about a partition that has no leader yet: right after its topic was made, or after a broker's death."""
+_ELECTION_S = 10.0
 
 
 class BrokerUnreachable(NotReady):
@@ -109,8 +114,8 @@ def clock(spark: SparkSession, bootstrap: str) -> datetime | None:
 
 def _topic(client: AdminClient, name: str, future: Any, settings: Any) -> Topic:
     try:
-        topic = future.result()
-        of_topic = {name: setting.value for name, setting in settings.result().items()}
+        topic = answer_of(future)
+        of_topic = {name: setting.value for name, setting in answer_of(settings).items()}
     except KafkaException as error:
         if error.args[0].name() == "UNKNOWN_TOPIC_OR_PART":
             raise TopicMissing(
@@ -152,12 +157,17 @@ def _offsets(
     spec: OffsetSpec,
     isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
 ) -> dict[int, int]:
-    futures = client.list_offsets(
-        {TopicPartition(topic, n): spec for n in numbers},
-        isolation_level=isolation,
-        request_timeout=TIMEOUT,
-    )
-    found = {tp.partition: future.result().offset for tp, future in futures.items()}
+    wanted = {TopicPartition(topic, n): spec for n in numbers}
+    patience = time.monotonic() + _ELECTION_S
+    while True:
+        futures = client.list_offsets(wanted, isolation_level=isolation, request_timeout=TIMEOUT)
+        try:
+            found = {tp.partition: answer_of(future).offset for tp, future in futures.items()}
+            break
+        except KafkaException as error:
+            if error.args[0].code() not in _ELECTING or time.monotonic() > patience:
+                raise
+        time.sleep(0.2)
     if unknown := [number for number, offset in found.items() if offset < 0]:
         raise BrokerUnreachable(
             f"Kafka returned no offset for topic {topic!r}, partition {', '.join(map(str, sorted(unknown)))}. Nothing "

@@ -21,7 +21,7 @@ from windrow.columns import BATCH, EVENT_TIME
 from windrow.config import Stream
 from windrow.config.conditions import columns_in
 from windrow.home import Home
-from windrow.io.delta import scan, tables
+from windrow.io.delta import lookup
 from windrow.io.delta.lookup import Has, Range
 from windrow.outcomes import BadInput
 from windrow.text import shown_instant
@@ -74,13 +74,13 @@ def reason_not_whole(home: Home, begin: datetime, end: datetime, pins: Mapping[s
     reach = (Range(EVENT_TIME, begin - pipeline.before, end + pipeline.after), Has(EVENT_TIME, value=True))
     for topic in pipeline.topics:
         path, pin = home.landing(topic), pins.get(topic, 0)
-        if (table := tables.opened(path)) is None:
+        if (landed := lookup.opened(path)) is None:
             continue
-        known = _since(table)
+        known = _since(landed.table)
         for stream in pipeline.streams_of(topic):
             for name in sorted(_deciding(stream)):
                 since = known.get(name, pin + 1)
-                if since > 1 and scan.can_hold(path, (*reach, Range(BATCH, most=min(since - 1, pin)))):
+                if since > 1 and landed.paths((*reach, Range(BATCH, most=min(since - 1, pin)))):
                     return (
                         f"windows reach rows of {topic} from before its column {name} (batch {since}), and stream "
                         f"{stream.name} selects or pairs by it: they would count as rows without a value"

@@ -20,6 +20,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from windrow.io.landing import broker
+from windrow.kafka.answers import answer_of
 from windrow.outcomes import NotReady
 from windrow.semantics.landing.batch import Offsets, Topic
 from windrow.semantics.landing.undelivered import LogBatch
@@ -138,7 +139,7 @@ def _leaders(bootstrap: str, topic: str) -> dict[int, Node]:
     """Return the broker that leads each partition."""
     client = broker.admin(bootstrap)  # an answer needs its client
     described = client.describe_topics(TopicCollection([topic]), request_timeout=broker.TIMEOUT)
-    leaders = {partition.id: partition.leader for partition in described[topic].result().partitions}
+    leaders = {partition.id: partition.leader for partition in answer_of(described[topic]).partitions}
     if without := [number for number, leader in leaders.items() if leader is None]:
         raise LogUnreadable(f"topic {topic}: no broker leads partition {without[0]}. Run again once one does.")
     return leaders

@@ -68,8 +68,8 @@ def write_again(
     statistics: Sequence[str],
     now: datetime,
     message: str | None = None,
-) -> int:
-    """Replace the files by such without what was erased; return the number of files.
+) -> None:
+    """Replace the files by such without what was erased.
 
     Args:
         held: the files, and how many rows leave each of them.
@@ -83,7 +83,6 @@ def write_again(
     """
     for first in range(0, len(held), AT_ONCE):
         _swap(spark, home, path, held[first : first + AT_ONCE], change, statistics, now, message)
-    return len(held)
 
 
 def _swap(

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -128,9 +129,8 @@ def _empty_landing(spark: SparkSession, home: Home, topic: str, keys: ErasedKeys
     every = marked_landing(rows, home.pipeline, topic, keys, originals)
     hidden = unsearchable(every, landing_ways(home.pipeline, topic, keys)).count()
     held_rows = rewriting.held_in(every.where(F.col(MODE).isNotNull()), F.lit(False))
-    message = batches.erasure_message()
-    change = lambda frame: emptied(frame, home.pipeline, topic, keys, originals)  # noqa: E731 - named for the call below
-    rewriting.write_again(spark, home, path, held_rows, change, LANDING_META, _host_now(), message)
+    change = partial(emptied, pipeline=home.pipeline, topic=topic, keys=keys, originals=originals)
+    rewriting.write_again(spark, home, path, held_rows, change, LANDING_META, _host_now(), batches.erasure_message())
     return {"rows": sum(one.rows for one in held_rows), "unsearchable": hidden}
 
 
@@ -164,6 +164,10 @@ def _erase_training(spark: SparkSession, home: Home, run: str, keys: ErasedKeys,
             return {"rows": 0, "intervals": 0}
         publications.repair(home)
         ways, leaves = training_ways(home.pipeline, keys), F.col(MODE) == "delete"
+
+        def without(some: DataFrame) -> DataFrame:
+            return without_erased(marked(some, keys, ways), home.pipeline)
+
         every = marked(rows, keys, ways)
         by = every.groupBy(PUBLICATION, F.unix_micros(INTERVAL).alias("at")).agg(
             F.count_if(F.col(MODE).isNotNull()).alias("rows"),
@@ -178,8 +182,7 @@ def _erase_training(spark: SparkSession, home: Home, run: str, keys: ErasedKeys,
         erasures.add_publications(home, run, staying, now)
         crash_points.point("erase.before_training")
         held_rows = rewriting.held_in(every.where(F.col(MODE).isNotNull()), leaves)
-        change = lambda frame: without_erased(marked(frame, keys, ways), home.pipeline)  # noqa: E731
-        rewriting.write_again(spark, home, path, held_rows, change, TRAINING_STATISTICS, _host_now())
+        rewriting.write_again(spark, home, path, held_rows, without, TRAINING_STATISTICS, _host_now())
         return {"rows": sum(row["rows"] for row in counts), "intervals": len({row["at"] for row in counts})}
 
 
