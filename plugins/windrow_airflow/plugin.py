@@ -26,6 +26,6 @@ class WindrowPlugin(AirflowPlugin):
             "href": f"{web.PREFIX}/",
             "destination": "nav",
             "category": "browse",
-            "url_route": "windrow",
+            # no url_route: Airflow's frame lets no link and no form lead from a page to a run
         }
     ]

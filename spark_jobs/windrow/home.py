@@ -24,6 +24,7 @@ class Table(StrEnum):
     CANDIDATES = "candidates"
     CLOCK = "clock"
     CONFIGS = "configs"
+    DISTRIBUTIONS = "distributions"
     ERASURES = "erasures"
     EXPORTS = "exports"
     LAG_IMPACT = "lag_impact"

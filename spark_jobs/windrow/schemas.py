@@ -69,6 +69,7 @@ CLOCK = pa.schema(
         ("record_at", _INSTANT),
         ("oldest_offset", _LONG),
         ("retention_s", _REAL),
+        ("reconsidered", _LONG),
     ]
 )
 """State of a partition after a landing batch; an observation has a row for every partition."""
@@ -106,6 +107,22 @@ CANARIES = pa.schema(
 
 MEASURES = pa.schema([("plan", _TEXT), ("interval", _INSTANT), ("name", _TEXT), ("value", _REAL)])
 """Measures of candidates, the only input of the gate."""
+
+DISTRIBUTIONS = pa.schema(
+    [
+        ("plan", _TEXT),
+        ("interval", _INSTANT),
+        ("column", _TEXT),
+        ("kind", _TEXT),
+        ("psi", _REAL),
+        ("ks", _REAL),
+        ("recorded_at", _INSTANT),
+        ("buckets", pa.list_(_LONG)),
+        ("rows", pa.list_(_LONG)),
+    ]
+)
+"""How the left columns of candidates are distributed: rows by bucket, and how far they have moved from earlier
+intervals. `kind`: `number` or `category`."""
 
 QUALITY = pa.schema(
     [

@@ -130,3 +130,15 @@ def test_the_list_of_publications_ends_with_what_is_not_published(home: Home) ->
     assert before[1].startswith(f"{third}: open; it closes at watermark ")
     block(home, "null_rate.user_id")
     assert last_lines() == [f"{second}: blocked: nulls of user_id 9 % > 1 %", before[1]]
+
+
+def test_the_list_of_publications_for_programs_holds_no_json_as_text(home: Home) -> None:
+    [first] = publications.registered(home)
+    second = {**first, "number": 2, "plan": '{"pins":{"t":1}}', "balance": '{"left":{}}'}
+    publications.register(home, second)
+    rows = publications.registered(home)
+    tables.append_once(home.table(Table.TRAINING), PUBLICATIONS, rows, app_id=publications.APP_ID, version=2)
+    done = CliRunner().invoke(app, ["publications", "mine", "--json"])
+    assert done.exit_code == 0, done.output
+    shown = [(row["plan"], row["balance"]) for row in json.loads(done.output)]
+    assert shown == [(None, None), ({"pins": {"t": 1}}, {"left": {}})]

@@ -32,6 +32,10 @@ ONE_CHANGE = [
     ("grace: 1m", "grace: 1m\ncatch_up: 0", "34: catch_up: '0' is too small; at least 1"),
     ("grace: 1m", "grace: 1m\ncatch_up: 1001", "34: catch_up: '1001' is too large; at most 1000"),
     ("grace: 1m", "grace: 1m\nmax_record_bytes: 1023", "34: max_record_bytes: '1023' is too small; at least 1024"),
+    # columns that are compared with earlier intervals
+    ("grace: 1m", "grace: 1m\ndrift: {columns: [item]}", "34: drift.columns[0]: 'item' is no column of stream served"),
+    ("grace: 1m", "grace: 1m\ndrift: {columns: features}", "34: drift.columns[0]: 'features' is array<float>: numbers, string and boolean"),
+    ("grace: 1m", "grace: 1m\ndrift: {reference: 0}", "34: drift.reference: '0' is too small; at least 1"),
     # canaries
     ("grace: 1m", "grace: 1m\ncanary: yes", "34: canary: must be a mapping of fields, not the text 'yes'; write canary: {keys: "),
     ("grace: 1m", "grace: 1m\ncanary: {every: 1m}", "34: canary.keys: is missing; write keys: {user_id: [9000000000, 9000000999]}"),

@@ -144,6 +144,20 @@ def test_a_begin_is_mailed_and_posted_once_and_so_is_its_end(told, mail, web, pl
     assert told(5).told == 0
 
 
+def test_alerts_of_a_pipeline_whose_file_was_taken_away_end_and_others_stay(told, mail, web, places, pipelines):  # noqa: F811
+    told()
+    told(names=("mute",))
+    begun = len(web.posted)
+    (pipelines.folder / "kept_back.yaml").unlink()
+    assert told(1, names=("good",)).told == 2
+    assert web.posted[begun][1]["what"] == "ended"
+    assert "kept_back has no pipeline file any more" in web.posted[begun][1]["text"]
+    assert told(2, names=("good",)).told == 0
+    for file in pipelines.folder.glob("*.yaml"):
+        file.unlink()
+    assert told(3, names=()).told == 0  # no file at all: their folder is missing, not every pipeline
+
+
 def test_who_could_not_be_reached_is_told_at_the_next_look_and_nobody_twice(told, mail, web, places, now):  # noqa: F811
     mail.stop()
     web.status = 500
@@ -247,6 +261,16 @@ def test_retention_quarantine_and_reconcile_come_from_the_tables(told, mail, pla
     assert "have not landed in 10s, at the earliest: it keeps them for 1m" in texts[0]
     assert "50 of the newest 1,000 records of good.clicks cannot be read" in texts[1]
     assert f"2 rows in 1 interval of {start:%Y-%m-%d}" in texts[2]
+
+
+def test_a_backlog_of_many_landings_is_seen(told, mail, places, now):  # noqa: F811
+    home = Home(find("good", places.pipelines), places)
+    zeros = dict.fromkeys(("epoch", "partition", "batch"), 0) | {"idle": False, "clock_at": now, "newest_at": now}
+    stuck = {**zeros, "topic": "good.served", "next_offset": 5, "end_offset": 5, "retention_s": 10 * 3600.0}
+    clocks.record(home, 1, [{**stuck, "landed_at": now - timedelta(hours=9)}])
+    clocks.record(home, 513, [{**stuck, "end_offset": 900, "landed_at": now}])
+    told(names=("good",))
+    assert [one for one in titles(mail) if "retention" in one or "deleted" in one or "delete" in one], titles(mail)
 
 
 def test_while_one_looks_another_leaves_the_pipeline_alone(told, mail, places):  # noqa: F811

@@ -7,12 +7,12 @@ import pytest
 from windrow.config import find
 from windrow.home import Home
 from windrow.io.delta import tables
-from windrow.io.registers import clocks, judgements, publications
+from windrow.io.registers import clocks, distributions, judgements, publications
 from windrow.places import Places
 from windrow.schemas import MEASURES, PUBLICATIONS
 from windrow.semantics.intervals import grid_around
 from windrow.text import short_instant_text
-from windrow_airflow.pages import fleet, overview
+from windrow_airflow.pages import fleet, interval, overview
 
 TEN = timedelta(minutes=10)
 
@@ -210,10 +210,10 @@ def test_the_page_of_a_pipeline_has_its_strip_its_clock_and_who_published(places
 
     page = overview.pipeline_page("slow", places)
     begun = f"{start:%Y-%m-%d %H:%M:%S}Z"
-    words = f"{begun} rebuilt, 1,200 rows: its report"
-    link = "../reports/slow/data_docs/a/index.html"
+    words = f"{begun} rebuilt, 1,200 rows"
+    link = f"slow/intervals/{short_instant_text(start)}"
     assert f'<a class="s-rebuilt" href="{link}" title="{words}" aria-label="{words}">r</a>' in page
-    assert '<a class="s-open" href="/dags/slow.training" target="_top"' in page  # out of Airflow's frame
+    assert f'<a class="s-open" href="slow/intervals/{now:%Y-%m-%dT%H}:' in page
     assert "slow.clicks/0, holds the clock" in page
     assert f"<td>{now - timedelta(hours=1):%Y-%m-%d %H:%M:%S}" in page
     assert "by &lt;ada&gt;: late &lt;b&gt;" in page
@@ -222,13 +222,26 @@ def test_the_page_of_a_pipeline_has_its_strip_its_clock_and_who_published(places
     assert "<script" not in page
 
     kept = overview.pipeline_page("kept_back", places)
-    assert '<a class="s-blocked" href="/dags/kept_back.override" target="_top"' in kept
+    assert '<a class="s-blocked" href="kept_back/intervals/' in kept
+
+
+def test_columns_that_have_moved_are_on_the_page_the_farthest_first(places, now):
+    home = Home(find("good", places.pipelines), places)
+    assert "Drift of features" not in overview.pipeline_page("good", places)
+    row = {"interval": home.pipeline.start + 12 * TEN, "plan": "good12", "kind": "number", "recorded_at": now}
+    row |= {"buckets": [1], "rows": [9]}
+    moved = [("age", 0.0312, None), ("<price>", 0.5049, 0.25), ("new", None, None)]
+    distributions.record(home, [{**row, "column": name, "psi": psi, "ks": ks} for name, psi, ks in moved])
+    page = overview.pipeline_page("good", places)
+    assert page.index("<td>&lt;price&gt;</td>") < page.index("<td>age</td>")
+    assert '<td class="n">0.50</td><td class="n">0.25</td>' in "".join(page.splitlines())
+    assert "<td>new</td>" not in page
 
 
 def test_a_publication_leads_to_the_run_that_made_it(places):
     made = {"run": "scheduled__2026-11-01T00:00:00+00:00#2", "kind": "train"}
     link = "/dags/good.training/runs/scheduled__2026-11-01T00%3A00%3A00%2B00%3A00"
-    assert overview.run_link(made, "good") == link
+    assert interval.run_link(made, "good") == link
     for run in (None, "rollback__3", "train 2026", "scheduled__x/../../y"):
-        assert overview.run_link({"run": run, "kind": "train"}, "good") == ""
-    assert overview.run_link({**made, "kind": "rebuild"}, "good") == ""
+        assert interval.run_link({"run": run, "kind": "train"}, "good") == ""
+    assert interval.run_link({**made, "kind": "rebuild"}, "good") == ""

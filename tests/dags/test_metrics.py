@@ -88,6 +88,11 @@ def test_landings_are_counted_by_topic_and_outcome_and_the_least_time_left_is_sh
     found = measured(["good"], places, now)
     assert found["windrow_records_total", "landed", "good", "good.served"] == 30
     assert found["windrow_records_total", "quarantined", "good", "good.served"] == 3
+    judged_again = {**rows[1], "landed": 22, "quarantined": 0, "reconsidered": 2, "batch": 2}
+    clocks.record(home, 2, [rows[0], judged_again])
+    found = measured(["good"], places, now)
+    assert found["windrow_records_total", "landed", "good", "good.served"] == 32
+    assert found["windrow_records_total", "quarantined", "good", "good.served"] == 3  # a counter never goes down
     assert found["windrow_retention_left_seconds", "good", "good.served"] == 22 * 3600
 
 

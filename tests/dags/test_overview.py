@@ -11,6 +11,7 @@ from windrow.io.registers import clocks, judgements, publications
 from windrow.places import Places
 from windrow.schemas import CLOCK, PUBLICATIONS
 from windrow.semantics.landing.gaps import AcceptedGap, Lost, gaps_text
+from windrow.text import short_instant_text
 from windrow_airflow.pages import fleet, overview, rebuild_page
 
 MIDNIGHT = datetime(2026, 11, 1, tzinfo=UTC)
@@ -97,7 +98,8 @@ def test_the_state_of_each_pipeline_is_on_the_index_and_a_blocked_interval_on_it
         assert "&lt;nulls&gt; of user 9 % &gt; 1 %" in shown
         assert "windrow override ads --interval" in shown
     assert "broken.yaml" in index  # its file cannot be used, and that is no reason to show nothing
-    assert f"<td>{pipeline.start:%Y-%m-%d %H:%M:%S}Z</td><td>&lt;nulls&gt;" in page
+    link = f'<a href="ads/intervals/{short_instant_text(pipeline.start)}">{pipeline.start:%Y-%m-%d %H:%M:%S}Z</a>'
+    assert f"<td>{link}</td><td>&lt;nulls&gt;" in page
 
 
 def test_pairs_of_canaries_that_arrived_and_those_that_did_not_are_on_the_page(places):

@@ -33,7 +33,7 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 TEST = re.compile(r"(tests/[\w/]+\.py)::(\w+)")
 DOTTED = re.compile(r"(?<![\w./-])windrow(?:\.[a-z_]\w*)+(?!\w|/)")
 APP_IDS = {"landing", "account", "clock", "publish", "late", "join", "snapshots", "erasures", "exports"} | {
-    *("canaries", "configs", "lag_impact", "measures", "plans", "quality", "reconciled"),
+    *("canaries", "configs", "distributions", "lag_impact", "measures", "plans", "quality", "reconciled"),
     *("digest", "actions", "alerts"),
 }
 """`windrow.landing` and the like are app ids of Delta commits, `windrow.digest` and `windrow.actions` keys in them."""

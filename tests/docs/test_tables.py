@@ -21,6 +21,7 @@ SPARK = {
     pa.bool_(): "boolean",
     pa.float64(): "double",
     pa.timestamp("us", tz="UTC"): "timestamp",
+    pa.list_(pa.int64()): "array<bigint>",
 }
 SMALL = {name.lower(): schema for name, schema in vars(schemas).items() if isinstance(schema, pa.Schema)}
 """The tables whose columns are the same for every pipeline."""

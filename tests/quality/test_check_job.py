@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
-from windrow.config import load
+from windrow.config import Pipeline, load, parse
+from windrow.home import Home
+from windrow.io.delta import tables
 from windrow.io.registers import judgements, measures, plans, publications
 from windrow.jobs.check import Judged, check, execute
 from windrow.jobs.run import BadRequest, Context
@@ -69,7 +75,7 @@ class Lived:
 @pytest.fixture
 def sound(measures: dict[str, float | None]) -> Measures:
     """Sound measures as the join records them: without what check adds, and of this pipeline's topics."""
-    left_out = ("volume", "first_empty", "records.", "quarantine", "label_rate_")
+    left_out = ("volume", "first_empty", "records.", "quarantine", "label_rate_", "drift_")
     topics = {
         f"{name}.{topic}": value
         for topic in FEED.topics
@@ -205,3 +211,126 @@ def test_verdicts_that_an_earlier_release_recorded_without_words_have_a_line(liv
     check(lived.ctx, [plan])
     rows = [{**row, "why": None} for row in judgements.of_plans(lived.ctx.home, [plan])[plan.id]]
     assert judgements.why(rows) == "duplicate_row_ids 2, expected = 0"
+
+
+RIDES = """
+name: rides
+start: 2026-11-01T00:00:00Z
+interval: 10m
+left:
+  name: served
+  topic: rides.served
+  columns: {user_id: bigint, served_at: timestamp, price: double, place: string, is_new: boolean, list: array<float>}
+  key: [user_id]
+  event_time: served_at
+  out_of_orderness: 30s
+right:
+  - {name: clicks, role: label, topic: rides.clicks, columns: {user_id: bigint, at: timestamp}, key: [user_id],
+     event_time: at, out_of_orderness: 1m, window: {after: 30m}}
+"""
+
+
+@dataclass(frozen=True)
+class Rides:
+    """A pipeline whose candidates have rows, so that their columns have distributions."""
+
+    lived: Lived
+    pipeline: Pipeline
+
+    def candidate(self, number: int, price: float = 1.0, places: str = "abc", **more: Any) -> Plan:
+        """Write the candidate of an interval of 1 000 rows, and its measures."""
+        at = self.pipeline.start + number * self.pipeline.interval
+        interval = Interval(at, at + self.pipeline.interval)
+        plan = Plan("rides", f"run {number}", interval, {}, self.pipeline.config_hash)
+        draw = np.random.default_rng(number)
+        columns = {
+            "_plan": [plan.id] * 1000,
+            "price": price * draw.lognormal(2, 1, 1000),
+            "place": draw.choice(list(places), 1000),
+            "is_new": draw.random(1000) < 0.5,
+            **more,
+        }
+        write_deltalake(self.home.table("candidates"), pa.table(columns), mode="append", partition_by="_plan",
+                        schema_mode="merge")  # fmt: skip
+        found = {**self.lived.sound, **numbers_of(1000, 60), "rows": 1000.0}
+        of_topics = {name: value for name, value in found.items() if "feed." not in name}
+        of_topics |= {
+            f"{name}.rides.{side}": 0.0 for name in ("records", "quarantined") for side in ("served", "clicks")
+        }
+        rows = [{"plan": plan.id, "interval": at, "name": name, "value": value} for name, value in of_topics.items()]
+        measures.record(self.home, rows)
+        return plan
+
+    @property
+    def home(self) -> Home:
+        return self.lived.ctx.home
+
+    def history(self, count: int) -> None:
+        for number in range(count):
+            plan = self.candidate(number)
+            check(self.lived.ctx, [plan])
+            self.lived.publish(plan)
+
+    def why(self, plan: Plan) -> str:
+        check(self.lived.ctx, [plan])
+        return judgements.why(judgements.of_plans(self.home, [plan])[plan.id]) or ""
+
+
+def rides(lived: Lived, drift: str = "") -> Rides:
+    pipeline = parse(RIDES + drift)
+    ctx = Context(pipeline, lived.ctx.places, lambda: NOW.end + timedelta(hours=1))
+    return Rides(Lived(ctx, lived.sound), pipeline)
+
+
+def test_a_column_that_has_moved_is_named_by_the_verdict_and_the_table(lived: Lived) -> None:
+    one = rides(lived)
+    one.history(4)
+    assert one.why(one.candidate(4)) == ""
+    moved = one.candidate(5, price=3.0)
+    why = one.why(moved)
+    assert re.search(r"drift of price: PSI 1\.\d+ > 0\.25", why), why
+    assert "drift of price: KS 0." in why
+    assert "place" not in why
+    assert "drift of place: PSI" in one.why(one.candidate(6, places="xyz"))
+    rows = tables.read(one.home.table("distributions"), filters=[("plan", "=", moved.id)])
+    assert {row["column"]: row["kind"] for row in rows} == {
+        "price": "number",
+        "place": "category",
+        "is_new": "category",
+    }
+    assert all(sum(row["rows"]) == 1000 for row in rows)
+    assert max(rows, key=lambda row: row["psi"])["column"] == "price"
+
+
+def test_a_column_that_became_null_has_moved_and_a_new_one_has_not(lived: Lived) -> None:
+    one = rides(lived)
+    one.history(3)
+    lost = one.candidate(3, place=pa.nulls(1000, pa.string()))
+    assert "drift of place: PSI" in one.why(lost)
+    pipeline = parse(RIDES.replace("is_new: boolean", "is_new: boolean, tip: double"))
+    wider = Rides(Lived(replace(one.lived.ctx, pipeline=pipeline), lived.sound), pipeline)
+    assert wider.why(wider.candidate(4, tip=[5.0] * 1000)) == ""
+
+
+def test_two_earlier_intervals_are_no_reference_and_named_columns_alone_are_compared(lived: Lived) -> None:
+    one = rides(lived, "drift: {columns: [price]}")
+    one.history(2)
+    assert one.why(one.candidate(2, price=9.0, places="xyz")) == ""
+    columns = tables.read(one.home.table("distributions"), ["column"])
+    assert {row["column"] for row in columns} == {"price"}
+
+
+def test_a_pinned_publication_is_the_reference_and_no_column_is_compared_where_the_list_is_empty(lived: Lived) -> None:
+    one = rides(lived, "drift: {reference: 1}")
+    one.history(1)
+    assert "drift of price" in one.why(one.candidate(1, price=3.0))
+    none = rides(lived, "drift: {columns: []}")
+    assert none.why(none.candidate(2, price=3.0)) == ""
+
+
+def test_intervals_of_one_run_are_each_others_reference(lived: Lived) -> None:
+    one = rides(lived)
+    planned = [one.candidate(number) for number in range(4)] + [one.candidate(4, price=3.0)]
+    check(one.lived.ctx, planned)
+    judged = judgements.of_plans(one.home, planned)
+    assert [judgements.verdict(judged[plan.id]) for plan in planned] == ["passed"] * 4 + ["warned"]

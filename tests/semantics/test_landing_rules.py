@@ -148,6 +148,8 @@ def test_only_what_the_broker_can_still_have_is_compared() -> None:
     again = Batch("t", "id", 0, 5, at(100), {0: (6, 6, 6)}, reconsidered=Reconsidered("ann", "mended"))
     judged = landed(again, [known], {0: Counts(landed=1, last=LastRecord(2, at(30)))})
     assert to_compare(topic(0, 9), [carried]) == to_compare(topic(0, 9), [judged]) == {0: last}
+    counted = [one["reconsidered"] for one in (carried, judged, landed(again, [judged], {0: Counts(landed=2)}))]
+    assert counted == [0, 1, 3]
 
 
 def test_a_range_can_be_given_up_again_but_not_if_it_was_never_lost() -> None:

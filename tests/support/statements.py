@@ -16,11 +16,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from windrow.cli.explain import lines
 from windrow.config import Pipeline, parse
 from windrow.io.registers.clocks import Observation
 from windrow.jobs.explain.answer import answer
 from windrow.jobs.explain.case import Case
+from windrow.jobs.explain.lines import lines
 from windrow.schemas import LATE
 from windrow.semantics.clock import IdlePolicy
 from windrow.semantics.intervals import Interval, interval_of

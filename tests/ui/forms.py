@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import unquote
 
 from support.running_airflow import Running, until
 
@@ -62,6 +63,19 @@ def table(page: Any, column: str = "") -> list[dict[str, str]]:
     lines.nth(1).get_by_text(re.compile(r"\d")).first.wait_for()  # while it loads, its lines are there and empty
     names, *rows = [line.locator("th, td").all_inner_texts() for line in lines.all()]
     return [dict(zip((name.lower() for name in names), row, strict=True)) for row in rows]
+
+
+def rebuild_on_page(page: Any, running: Running, name: str, begin: datetime, end: datetime) -> str:
+    """Send the form of an interval's own page for a dry run; returns the id of the run when it has ended well."""
+    page.goto(f"{running.airflow.url}/windrow/pipelines/{name}/intervals/{begin:%Y-%m-%dT%H:%M:%SZ}")
+    page.get_by_label("To, not included").fill(f"{end:%Y-%m-%dT%H:%M:%SZ}")
+    page.get_by_label("Why", exact=True).fill("an order came late")
+    page.get_by_role("button", name="Rebuild").click()
+    page.wait_for_url(lambda url: f"/dags/{name}.rebuild/runs/" in url)
+    run = unquote(page.url.partition("/runs/")[2].partition("/")[0].partition("?")[0])
+    leave(page)
+    running.finished(f"{name}.rebuild", run, "success")
+    return run
 
 
 def rebuild(page: Any, running: Running, dag_id: str, begin: datetime, end: datetime, *, dry_run: bool) -> str:

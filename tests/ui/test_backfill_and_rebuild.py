@@ -24,10 +24,11 @@ def test_the_pages_are_for_those_who_have_signed_in(running: Running, stranger: 
 def test_the_pages_are_in_the_navigation(running: Running, page: Any) -> None:
     page.goto(running.airflow.url)
     page.get_by_role("button", name="Browse").click()
-    page.get_by_text("Windrow", exact=True).click()
-    frame = page.frame_locator("iframe")
-    frame.get_by_role("link", name="shop", exact=True).click()
-    frame.get_by_role("heading", name="Pipeline shop").wait_for()
+    with page.expect_popup() as opened:
+        page.get_by_text("Windrow", exact=True).click()
+    tab = opened.value
+    tab.get_by_role("link", name="shop", exact=True).click()
+    tab.get_by_role("heading", name="Pipeline shop").wait_for()
 
 
 def test_a_backfill_from_the_form_while_scheduled_runs_go_on(running: Running, spark: Any, page: Any) -> None:
@@ -74,7 +75,7 @@ def test_a_rebuild_from_the_form_is_shown_in_a_dry_run_and_carried_out_when_it_i
     late(running, 4)
     before = running.numbers("shop")
 
-    dry = forms.rebuild(page, running, "shop.rebuild", start, start + 2 * INTERVAL, dry_run=True)
+    dry = forms.rebuild_on_page(page, running, "shop", start, start + 2 * INTERVAL)
     assert api.task_states("shop.rebuild", dry)["join"] == "skipped"
     page.goto(f"{running.airflow.url}/dags/shop.rebuild/runs/{dry}/tasks/plan")
     page.get_by_text("Details", exact=True).click()

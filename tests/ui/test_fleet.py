@@ -17,21 +17,30 @@ pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark, pytest.
 def test_the_fleet_is_in_the_navigation_and_says_what_the_tables_say(running: Running, page: Any) -> None:
     page.goto(running.airflow.url)
     page.get_by_role("button", name="Browse").click()
-    page.get_by_text("Windrow", exact=True).click()
-    frame = page.frame_locator("iframe")
-    row = frame.get_by_role("row").filter(has=frame.get_by_role("rowheader", name="shop", exact=True))
+    with page.expect_popup() as opened:
+        page.get_by_text("Windrow", exact=True).click()
+    tab = opened.value
+    row = tab.get_by_role("row").filter(has=tab.get_by_role("rowheader", name="shop", exact=True))
     before = strip_of(running)
     shown = row.inner_text()
     assert any(words in shown for words in (before, strip_of(running)))  # a run may publish meanwhile
     assert "held by" in shown or "nothing has landed" in shown
 
-    frame.get_by_label("Name contains").fill("sho")
-    frame.get_by_role("button", name="Show").press("Enter")  # by keyboard
-    frame.get_by_role("rowheader", name="good", exact=True).wait_for(state="detached")
-    assert frame.get_by_role("rowheader").count() == 1
-    assert "name=sho" in page.frames[-1].url
-    frame.get_by_role("link", name="shop", exact=True).press("Enter")
-    frame.get_by_role("heading", name="Pipeline shop").wait_for()
+    tab.get_by_label("Name contains").fill("sho")
+    tab.get_by_role("button", name="Show").press("Enter")  # by keyboard
+    tab.get_by_role("rowheader", name="good", exact=True).wait_for(state="detached")
+    assert tab.get_by_role("rowheader").count() == 1
+    assert "name=sho" in tab.url
+    tab.get_by_role("link", name="shop", exact=True).press("Enter")
+    tab.get_by_role("heading", name="Pipeline shop").wait_for()
+    tab.locator("ol.strip a").first.press("Enter")  # a cell leads to its interval
+    tab.get_by_role("heading", name="shop, interval of").wait_for()
+    tab.get_by_role("heading", name="Plans and verdicts").wait_for()
+    tab.get_by_role("link", name="shop", exact=True).click()
+    tab.get_by_role("link", name="explain a row").click()
+    tab.get_by_label("Row or event id").fill("shop.served/0/999999")
+    tab.get_by_role("button", name="Explain").press("Enter")
+    tab.locator("pre.problem").wait_for()
 
 
 def strip_of(running: Running) -> str:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from windrow.places import Places
 from windrow_airflow.alerts.messages import example, message
 from windrow_airflow.alerts.notifiers import Notifier, names_for
+from windrow_airflow.pipeline_files import names as pipeline_names
 
 if TYPE_CHECKING:
     from windrow.jobs.upkeep.alerts import Look
@@ -58,17 +59,21 @@ def look_and_tell(
     """
     from windrow.io.registers import alerts
     from windrow.io.registers.recent import Recent
-    from windrow.jobs.upkeep.alerts import look
+    from windrow.jobs.upkeep.alerts import gone, look
     from windrow.outcomes import AnotherWriter
 
-    done, recent = Round(), Recent()
-    for name in names:
+    done, recent, notified = Round(), Recent(), partial(names_for, notifiers)
+    files = pipeline_names(places)
+    removed = alerts.others(places, files) if files else []  # without any file, it is their folder that is missing
+    for name in [*names, *removed]:
         with _noting(done, f"{name} was not looked at"):
             try:
                 with alerts.looking(places, name):
                     with _limited():
-                        notified = partial(names_for, notifiers)
-                        found = look(name, places, now(), runs=runs_of(name), notified=notified, recent=recent)
+                        if name in removed:
+                            found = gone(name, places, now(), notified=notified)
+                        else:
+                            found = look(name, places, now(), runs=runs_of(name), notified=notified, recent=recent)
                     done.open[name] = [one.condition for one in found.alerts if one.ended_at is None]
                     _tell(found, places, notifiers, now, done)
             except AnotherWriter as busy:

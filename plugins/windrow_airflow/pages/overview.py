@@ -5,12 +5,10 @@ Rendered on the server and bounded in size, however long the register is. Names 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from windrow.config import PipelineInvalid, find
 from windrow.home import Home, Table
@@ -21,7 +19,7 @@ from windrow.semantics.clock import holder
 from windrow.semantics.health import age, holder_reason
 from windrow.semantics.strip import Cell, CellState
 from windrow.text import counted, rounded_duration, shown_duration, shown_instant
-from windrow_airflow.pages import fleet
+from windrow_airflow.pages import fleet, interval
 from windrow_airflow.pipeline_files import names
 
 if TYPE_CHECKING:
@@ -31,6 +29,8 @@ if TYPE_CHECKING:
 
 NEWEST = 100
 """Publications that a pipeline's page shows."""
+DRIFTED = 12
+"""Columns whose drift a pipeline's page shows, the farthest ones."""
 FEW = 5
 """Most pages linked per kind of report that has no front page."""
 TITLES = {
@@ -42,7 +42,6 @@ TITLES = {
     "summary": "daily summary",
 }
 """Link text of each kind of report, by the name of its folder."""
-_COUNTS = ("rows", "positive", "negative", "unknown", "left_duplicate")
 
 
 def pipelines(places: Places) -> list[str]:
@@ -79,10 +78,11 @@ def pipeline_page(name: str, places: Places, runs: Mapping[str, Runs] | None = N
         status=found.status,
         findings=found.findings,
         age=_age(found, now),
-        strip=[_cell(cell, name, places) for cell in found.strip],
+        strip=[_cell(cell, name) for cell in found.strip],
         strip_words=pictures.strip_words(found.strip),
         states=list(CellState),
         figures=_figures(home, found, known),
+        drifts=_drifts(home, found, known),
         clock=pictures.clock(
             found.seen.clocks, found.seen.watermark, observed.frontier(home.pipeline), found.seen.landed_at
         ),
@@ -90,13 +90,20 @@ def pipeline_page(name: str, places: Places, runs: Mapping[str, Runs] | None = N
         partitions=_partitions(observed),
         watermark=observed.watermark,
         frontier=observed.frontier(home.pipeline),
-        blocked=sorted(found.seen.blocked.items()),
+        blocked=[(start, f"{name}/{interval.link(start)}", why) for start, why in sorted(found.seen.blocked.items())],
         reports=list(_reports(name, places, "../")),
         canaries=_canaries(newest, home),
         count=count,
-        counts=_COUNTS,
+        counts=interval.COUNTS,
         publications=[
-            (row, row["number"] in standing, _report_of(row, name, places), run_link(row, name)) for row in newest
+            (
+                row,
+                row["number"] in standing,
+                interval.report_link(row["report"], name, places, "../"),
+                interval.run_link(row, name),
+                f"{name}/{interval.link(row['interval'])}",
+            )
+            for row in newest
         ],
         training=training,
         version=None if table is None else table.version(),
@@ -133,23 +140,11 @@ def _age(found: Health, now: datetime) -> str:
     return f"{shown}, promised {promise}"
 
 
-def _cell(cell: Cell, name: str, places: Places) -> dict[str, Any]:
-    """A cell of the strip: its words, and where it leads: a report, the form of an override, or the DAG."""
-    link, where = f"/dags/{name}.training", "the DAG"
-    if cell.state is CellState.BLOCKED:
-        link, where = f"/dags/{name}.override", "the form of an override"
-    elif cell.row and (report := _report_of(cell.row, name, places)):
-        link, where = report, "its report"
+def _cell(cell: Cell, name: str) -> dict[str, Any]:
+    """A cell of the strip: its words, and its page."""
     rows = "" if cell.rows is None else f", {counted(cell.rows, 'row')}"
-    words = f"{shown_instant(cell.interval.start)} {cell.state.word}{rows}: {where}"
-    return {"state": cell.state, "words": words, "link": link}
-
-
-def run_link(row: Mapping[str, Any], name: str) -> str:
-    """Return the link to the run of `<name>.training` that made a publication; empty where a form or a command did."""
-    run = (row["run"] or "").partition("#")[0]
-    is_ours = re.fullmatch(r"(scheduled|backfill|manual)__[0-9A-Za-z:+.-]+", run) and row["kind"] in (None, "train")
-    return f"/dags/{name}.training/runs/{quote(run, safe='')}" if is_ours else ""
+    words = f"{shown_instant(cell.interval.start)} {cell.state.word}{rows}"
+    return {"state": cell.state, "words": words, "link": f"{name}/{interval.link(cell.interval.start)}"}
 
 
 def _partitions(observed: Observation) -> list[dict[str, Any]]:
@@ -209,10 +204,27 @@ def _figures(home: Home, found: Health, known: Recent) -> dict[str, Any]:
     return {"lines": [one for one in drawn if one[1]], "rows": rows[::-1]}
 
 
-def _report_of(row: Mapping[str, Any], name: str, places: Places) -> str:
-    """Link to the report of a publication, empty if its file is not below the pipeline's reports."""
-    root, report = places.reports(name), Path(row["report"] or "")
-    return f"../reports/{name}/{report.relative_to(root).as_posix()}" if report.is_relative_to(root) else ""
+def _drifts(home: Home, found: Health, known: Recent) -> list[dict[str, Any]]:
+    """Columns that have moved farthest over the strip, with a line each; empty where no column is compared."""
+    from windrow.io.registers import recent
+
+    cells = [cell for cell in found.strip if cell.row]
+    if not cells:
+        return []
+    moved: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in sorted(recent.drifts_since(home, cells[0].interval.start, known), key=lambda row: row["recorded_at"]):
+        moved.setdefault(row["column"], {})[row["plan"]] = row
+    rows = []
+    for column, by_plan in moved.items():
+        of_cells = [by_plan.get(cell.row["plan_id"], {}) for cell in cells if cell.row]
+        psis = [one.get("psi") for one in of_cells]
+        most = max((psi for psi in psis if psi is not None), default=None)
+        if most is not None:
+            newest, line = of_cells[-1], pictures.line(f"PSI of {column}", psis, "{:.2f}".format)
+            rows.append(
+                {"column": column, "psi": newest.get("psi"), "ks": newest.get("ks"), "most": most, "line": line}
+            )
+    return sorted(rows, key=lambda row: -row["most"])[:DRIFTED]
 
 
 def _reports(name: str, places: Places, up: str) -> Iterator[tuple[str, str]]:

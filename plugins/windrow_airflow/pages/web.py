@@ -2,6 +2,8 @@
 
     /windrow/                            every pipeline that the reader may see; ?name= and ?status= filter
     /windrow/pipelines/<name>            its state, newest intervals, clock, publications, tables and reports
+    /windrow/pipelines/<name>/row        a search field for one row, and why it has its labels
+    /windrow/pipelines/<name>/intervals/<start>    every plan, verdict and publication of one interval, and its forms
     /windrow/reports/<name>/<path>       a file below <home>/reports/<name>, and no other
     /windrow/metrics                     figures of the pipelines that the reader may see, as Prometheus reads them
 
@@ -34,8 +36,8 @@ HEADERS = {
     "Referrer-Policy": "same-origin",
     "Cache-Control": "private, no-cache",
 }
-FLEET_HEADERS = HEADERS | {
-    # its filters are a form, whose fields come back in the page's own address
+FORM_HEADERS = HEADERS | {
+    # forms come back to these pages, and one that starts a run goes on to Airflow's page of it
     "Content-Security-Policy": HEADERS["Content-Security-Policy"].replace("form-action 'none'", "form-action 'self'")
 }
 
@@ -67,10 +69,11 @@ def report_file(reports: Path, name: str, path: str) -> Path | None:
 @cache
 def _application() -> Any:
     from airflow.api_fastapi.core_api.security import AccessView, GetUserDep, requires_access_view
-    from fastapi import Depends, FastAPI, HTTPException
-    from fastapi.responses import FileResponse, HTMLResponse, PlainTextResponse
+    from fastapi import Depends, FastAPI, HTTPException, Request
+    from fastapi.concurrency import run_in_threadpool
+    from fastapi.responses import FileResponse, HTMLResponse, PlainTextResponse, RedirectResponse
 
-    from windrow_airflow.pages import fleet, metrics, overview
+    from windrow_airflow.pages import fleet, interval, metrics, overview, request, row
 
     made = FastAPI(title="Windrow", docs_url=None, redoc_url=None, openapi_url=None)
     # on each route: dependencies of a mounted application itself are not applied
@@ -82,16 +85,48 @@ def _application() -> Any:
         names = [one for one in overview.pipelines(places) if _may_see(one, user)]
         found = fleet.look(names, places, now, fleet.runs(names, now))
         wanted = fleet.Filter(name[:64], status, refresh)
-        return HTMLResponse(fleet.page(found, wanted, now), headers=FLEET_HEADERS)
+        return HTMLResponse(fleet.page(found, wanted, now), headers=FORM_HEADERS)
 
     @made.get("/pipelines/{name}", dependencies=guarded)
     def pipeline(name: str, user: GetUserDep) -> HTMLResponse:
-        places = Places.from_env(os.environ)
-        _require(name, user)
-        if name not in overview.pipelines(places):
-            raise HTTPException(404, "no such pipeline")
+        places = _places_of(name, user)
         page = overview.pipeline_page(name, places, fleet.runs([name], datetime.now(UTC)))
         return HTMLResponse(page, headers=HEADERS)
+
+    @made.get("/pipelines/{name}/intervals/{start}", dependencies=guarded)
+    def one_interval(name: str, start: str, user: GetUserDep) -> HTMLResponse:
+        places = _places_of(name, user)
+        paused = [kind for kind in request.FORMS if request.is_paused(f"{name}.{kind}")]
+        page = interval.page(name, start, places, _may_send(name, user), paused)
+        if page is None:
+            raise HTTPException(404, "no interval starts there")
+        return HTMLResponse(page, headers=FORM_HEADERS)
+
+    @made.post("/pipelines/{name}/intervals/{start}/{kind}", dependencies=guarded)
+    async def ask(name: str, start: str, kind: str, user: GetUserDep, sent: Request) -> RedirectResponse:
+        await run_in_threadpool(_places_of, name, user)
+        body = await _body(sent)
+        try:
+            request.require_own_page(sent.headers)
+            conf = request.conf_of(kind, body)
+            if not await run_in_threadpool(request.may_start, f"{name}.{kind}", user):
+                raise request.Refused(403, f"You may not trigger {name}.{kind}.")
+            unpause = request.wants_unpaused(body)
+            page = await run_in_threadpool(request.start, f"{name}.{kind}", conf, user, unpause=unpause)
+        except request.Refused as refused:
+            raise HTTPException(refused.status, str(refused)) from None
+        return RedirectResponse(page, status_code=303)
+
+    @made.get("/pipelines/{name}/row", dependencies=guarded)
+    def empty_row(name: str, user: GetUserDep) -> HTMLResponse:
+        return HTMLResponse(row.page(name, _places_of(name, user), {}), headers=FORM_HEADERS)
+
+    @made.post("/pipelines/{name}/row", dependencies=guarded)
+    async def one_row(name: str, user: GetUserDep, sent: Request) -> HTMLResponse:
+        places = await run_in_threadpool(_places_of, name, user)
+        given = row.given_of(await _body(sent))
+        page = await run_in_threadpool(row.page, name, places, given)
+        return HTMLResponse(page, headers=FORM_HEADERS | {"Cache-Control": "no-store"})
 
     @made.get("/reports/{name}/{path:path}", dependencies=guarded)
     def report(name: str, path: str, user: GetUserDep) -> FileResponse:
@@ -107,6 +142,24 @@ def _application() -> Any:
         places = Places.from_env(os.environ)
         names = [one for one in overview.pipelines(places) if _may_see(one, user)]
         return PlainTextResponse(metrics.page(names, places, datetime.now(UTC)), media_type=metrics.TYPE)
+
+    def _places_of(name: str, user: Any) -> Places:
+        _require(name, user)
+        places = Places.from_env(os.environ)
+        if name not in overview.pipelines(places):
+            raise HTTPException(404, "no such pipeline")
+        return places
+
+    def _may_send(name: str, user: Any) -> dict[str, bool]:
+        return {kind: request.may_start(f"{name}.{kind}", user) for kind in request.FORMS}
+
+    async def _body(sent: Request) -> bytes:
+        body = b""
+        async for part in sent.stream():
+            body += part
+            if len(body) > request.LONGEST:
+                raise HTTPException(413, "the form is too long")
+        return body
 
     def _require(name: str, user: Any) -> None:
         if not _may_see(name, user):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from json import loads
 from typing import Any
 
 from windrow.cli.show import PUBLICATION, AsJson, console, print_json, print_table
@@ -104,7 +105,7 @@ def publications_(pipeline: PipelineName, json: AsJson = False) -> None:
     ctx = context(pipeline)
     register = publications.repaired(ctx.home)
     if json:
-        print_json(register)
+        print_json([_without_texts(row) for row in register])
         return
     if register:
         _print_register(ctx, register)
@@ -113,6 +114,11 @@ def publications_(pipeline: PipelineName, json: AsJson = False) -> None:
             f"{pipeline}: nothing is published yet. `windrow train {pipeline}`, or unpause {pipeline}.training"
         )
     _print_unpublished(ctx, register)
+
+
+def _without_texts(row: dict[str, Any]) -> dict[str, Any]:
+    """The row for programs: what the table keeps as the text of JSON is JSON."""
+    return {**row, **{name: loads(row[name]) if row[name] else None for name in ("plan", "balance")}}
 
 
 def _print_register(ctx: Context, register: list[dict[str, Any]]) -> None:

@@ -12,7 +12,7 @@ from datetime import timedelta
 from itertools import chain
 
 from windrow.columns import ARRIVED_AT, AUDIT, ELEMENT_TYPES, INTERVAL, LABEL_TYPES, ORDER_TYPES, TRAINING_TYPES
-from windrow.config import canary
+from windrow.config import canary, drift
 from windrow.config.column_types import ColumnType, parse_type, reason_not_a_key
 from windrow.config.problems import Finding, Location, near_miss
 from windrow.config.streams import PipelineFields, Stream, located
@@ -44,6 +44,7 @@ def findings(pipeline: PipelineFields) -> list[Finding]:
         _expressions_read,
         _described_columns_are_there,
         canary.findings,
+        drift.findings,
         _erasure_can_be_carried_out,
     )
     return list(chain.from_iterable(check(pipeline) for check in checks))

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from windrow.config.problems import Location, Problem, near_miss
-from windrow.config.streams import Canary, Describe, Idle, LeftStream, PipelineFields, RightStream, Window
+from windrow.config.streams import Canary, Describe, Drift, Idle, LeftStream, PipelineFields, RightStream, Window
 from windrow.config.yaml_file import Document
 from windrow.text import short
 
@@ -38,12 +38,14 @@ _EXAMPLES = {
     "canary": "canary: {keys: {user_id: [9000000000, 9000000999]}, every: 1m, delays: [1s, 10m]}",
     "keys": "keys: {user_id: [9000000000, 9000000999]}",
     "delays": "delays: [1s, 10m]",
+    "drift": "drift: {columns: [price, place]}",
     "labels": 'labels: {clicked: "size(clicks) > 0"}',
 }
 _MODELS: dict[tuple[str, ...], Any] = {
     (): PipelineFields,
     ("canary",): Canary,
     ("describe",): Describe,
+    ("drift",): Drift,
     ("left",): LeftStream,
     ("right",): RightStream,
     ("right", "window"): Window,

@@ -13,15 +13,16 @@ from typing import Self
 
 from pydantic import model_validator
 
-from windrow.config import canary, checks
+from windrow.config import canary, checks, drift
 from windrow.config.problems import Inconsistent
 from windrow.config.streams import PipelineFields, Stream
+from windrow.semantics.drift import Kind
 from windrow.semantics.intervals import micros
 from windrow.semantics.match import Mark
 
 _WITHOUT_MEANING = {
     *("land_every", "catch_up", "max_labels_per_key"),
-    *("expectations", "describe", "license", "owner", "canary", "erase"),
+    *("expectations", "describe", "license", "owner", "canary", "erase", "drift"),
 }
 
 
@@ -66,6 +67,11 @@ class Pipeline(PipelineFields):
         """Whether the topic may be compacted; its undelivered offsets are then gaps."""
         return self._first(topic).compacted == "accept"
 
+    @property
+    def drift_kinds(self) -> dict[str, Kind]:
+        """Left columns that are compared with earlier intervals → whether they hold numbers or categories."""
+        return drift.kinds_of(self)
+
     def event_time(self, topic: str) -> str:
         """The event time column of a topic; streams that share a topic share it."""
         return self._first(topic).event_time
@@ -86,9 +92,10 @@ class Pipeline(PipelineFields):
 
         These make no difference: how often and how much at once a run works (`land_every`, `catch_up`), what a join
         refuses (`max_labels_per_key`), the suite that judges (`expectations`), words for people (`describe`, `license`,
-        `owner`), by what rows can be erased (`erase`: the keys that were are in a table), when canaries are sent (all
-        of `canary` but its `keys`), whether a compacted topic is accepted (`compacted`: landing records the gaps), the
-        order in which streams, columns and topics are written, and spellings (`90s`, `1m30s`).
+        `owner`), which columns are compared with earlier intervals (`drift`), by what rows can be erased (`erase`: the
+        keys that were are in a table), when canaries are sent (all of `canary` but its `keys`), whether a compacted
+        topic is accepted (`compacted`: landing records the gaps), the order in which streams, columns and topics are
+        written, and spellings (`90s`, `1m30s`).
         """
         meaning = self.model_dump(exclude=_WITHOUT_MEANING)
         if self.canary:

@@ -124,6 +124,18 @@ class Canary(Frozen):
     delays: Annotated[tuple[Duration, ...], Field(min_length=1, max_length=16)] = (timedelta(seconds=1),)
 
 
+class Drift(Frozen):
+    """Which left columns are compared with earlier intervals, and with which.
+
+    Args:
+        columns: numeric and categorical left columns; None: found by their type, up to 50 of them; empty: none.
+        reference: number of the publication that they are compared with; None: the last days.
+    """
+
+    columns: Annotated[tuple[str, ...], BeforeValidator(one_or_many), Field(max_length=50)] | None = None
+    reference: Annotated[int, Field(ge=1)] | None = None
+
+
 class Erase(Frozen):
     """By which left columns rows can be erased, and what becomes of the training rows of an erased key (rule 22).
 
@@ -155,6 +167,7 @@ class PipelineFields(Frozen):
     labels: Annotated[dict[ColumnName, Expression], Field(max_length=200)] = {}
     canary: Canary | None = None
     erase: Erase | None = None
+    drift: Drift | None = None
     describe: Describe | None = None
     license: Prose | None = None
     owner: Prose | None = None

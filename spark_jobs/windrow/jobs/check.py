@@ -1,8 +1,9 @@
 """check: Great Expectations judges the measures of a run's candidates. No Spark, no rows.
 
     read      measures of the candidates, counts of earlier intervals
+              a sample of the candidates, counted by bucket                               (`jobs.drift`)
     compute   a judgement of each candidate, and its report
-    write     judged measures, in one commit
+    write     how columns are distributed; judged measures, in one commit
 
 A blocked interval stays a candidate and does not hold the others of its run back.
 """
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 
 from windrow.io.delta import crash_points
 from windrow.io.registers import judgements, measures
+from windrow.jobs.drift import Distributions
 from windrow.jobs.earlier import earlier_intervals
 from windrow.jobs.options import OptionalIntervalStart, PipelineName, RunKey
 from windrow.jobs.plan.planning import recorded_plans
@@ -107,7 +109,7 @@ def _judge(
     from windrow.quality.verdicts import explain_failure
 
     # read
-    earlier = earlier_intervals(ctx, waiting)
+    earlier, distributions = earlier_intervals(ctx, waiting), Distributions(ctx, waiting)
     # compute; the gate writes the page of each judgement as it makes it
     gate = Gate(suites_for(ctx.places.expectations, ctx.pipeline.expectations))
     to_judge = {plan.id for plan in waiting}
@@ -117,7 +119,11 @@ def _judge(
         found = numbers[plan.id]
         if plan.id in to_judge:
             judgement = gate.judge(
-                {**found, **compared(ctx.pipeline, plan, found, earlier)},
+                {
+                    **found,
+                    **compared(ctx.pipeline, plan, found, earlier),
+                    **distributions.measures(plan),
+                },
                 pipeline=ctx.pipeline.name,
                 interval=plan.interval,
                 plan=plan.id,
@@ -131,8 +137,10 @@ def _judge(
                 continue
         # what may be published is history for the next one, as if it were published already
         earlier[plan.interval.start] = as_earlier(plan, found)
+        distributions.accept(plan)
     # write
     crash_points.point("check.before_verdict")
+    distributions.record()
     judgements.record(ctx.home, [row for judged in rows.values() for row in judged])
     return rows, refused
 

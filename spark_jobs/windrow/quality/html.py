@@ -16,7 +16,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from windrow.text import instant_of, shown_duration, shown_instant
+from windrow.text import instant_of, short_instant_text, shown_duration, shown_instant
 
 
 def render(template: str, **values: Any) -> str:
@@ -42,7 +42,13 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    made.filters |= {"instant": _instant, "count": _count, "percent": percent, "shown": _shown}
+    made.filters |= {
+        "instant": _instant,
+        "count": _count,
+        "percent": percent,
+        "shown": _shown,
+        "address": short_instant_text,
+    }
     return made
 
 

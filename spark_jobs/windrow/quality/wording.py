@@ -16,6 +16,9 @@ from windrow.quality.verdicts import number
 COLUMNS = 3
 """Most columns that are named."""
 
+DRIFTS = {"drift_psi_max": "PSI", "drift_ks_max": "KS"}
+"""How far the distribution of a column has moved (`semantics.drift`), by the name of the measure."""
+
 Numbers = Mapping[str, float | None]
 
 
@@ -41,6 +44,8 @@ def failure(metric: str, observed: float | None, kwargs: Mapping[str, Any], type
     'quarantine feed.clicks 2.3 % > 1 %'
     >>> failure("canary_recall.clicks", 0.95, {"min_value": 1}, between, {})
     'canary recall of clicks 95 % < 100 %'
+    >>> failure("drift_psi_max", 0.5, {"max_value": 0.25}, between, {"drift_psi.price": 0.5, "drift_psi.place": 0.1})
+    'drift of price: PSI 0.5 > 0.25'
     >>> failure("rows_outside_interval", 3.0, {"min_value": 0, "max_value": 0}, between, {})
     'rows_outside_interval 3, not 0'
     """
@@ -54,6 +59,13 @@ def failure(metric: str, observed: float | None, kwargs: Mapping[str, Any], type
         return f"{name} has no row, for the first time"
     if bound.sign == "not":
         return f"{metric} {number(observed)}, not {number(bound.value)}"
+    if kind in DRIFTS:
+        far = sorted(
+            (name for name in measures if name.startswith(f"{kind.removesuffix('_max')}.")),
+            key=lambda name: -(measures[name] or 0.0),
+        )
+        beyond = [name.partition(".")[2] for name in far if (measures[name] or 0.0) > bound.value][:COLUMNS]
+        return f"drift of {', '.join(beyond)}: {DRIFTS[kind]} {number(observed)} {bound.sign} {number(bound.value)}"
     if share := _share(kind, name, observed, measures):
         subject, value = share
         shown, limit = _apart(value, bound.value)

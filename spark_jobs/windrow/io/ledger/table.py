@@ -70,12 +70,18 @@ def lines(
     return reading.counting(found, current, others).select(columns)
 
 
-def summary(home: Home, starts: Sequence[datetime]) -> dict[datetime, dict[str, int]]:
+def summary(
+    home: Home, starts: Sequence[datetime], standing: Mapping[datetime, Mapping[str, Any]] | None = None
+) -> dict[datetime, dict[str, int]]:
     """Return what a rebuild of these intervals would change, by interval start: number of lines by kind, and `flips`.
 
     What landed after the newest pass is not counted. Intervals without a line are absent.
+
+    Args:
+        starts: starts of the wanted intervals.
+        standing: as for `lines`.
     """
-    return reading.kinds(lines(home, starts, columns=("interval", "kind", *reading.STATES)))
+    return reading.kinds(lines(home, starts, columns=("interval", "kind", *reading.STATES), standing=standing))
 
 
 def of_row(home: Home, row_id: RowId, start: datetime | None = None) -> list[dict[str, Any]]:

@@ -6,12 +6,12 @@ and tells at a time, under the table's lock; a commit follows the state that its
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 
 from windrow.home import Table
-from windrow.io.delta import tables
+from windrow.io.delta import store, tables
 from windrow.io.delta.locks import held
 from windrow.places import Places
 from windrow.schemas import ALERTS
@@ -31,6 +31,16 @@ def looking(places: Places, pipeline: str) -> Iterator[None]:
     """
     with held(places.lock(pipeline, Table.ALERTS), wait_seconds=1.0):
         yield
+
+
+def others(places: Places, pipelines: Collection[str]) -> list[str]:
+    """Return the names of other pipelines of which alerts were recorded, sorted: their files were taken away."""
+    found = store.folders(places.table("", "").rstrip("/"))
+    return [
+        name
+        for name in found
+        if name not in pipelines and tables.version_of(places.table(name, Table.ALERTS), APP_ID) >= 0
+    ]
 
 
 def known(places: Places, pipeline: str, now: datetime) -> tuple[list[Alert], int]:

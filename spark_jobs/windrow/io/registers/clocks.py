@@ -21,8 +21,8 @@ from windrow.semantics.landing.gaps import AcceptedGap, gaps_of
 from windrow.semantics.records import Gap
 
 APP_ID = "windrow.clock"
-STEPS = tuple(2**n for n in range(9))
-"""How many observations before the newest `earlier` looks: 1, 2, 4, … 256."""
+STEPS = tuple(2**n for n in range(17))
+"""How many observations before the newest `earlier` looks: 1, 2, 4, … 65,536: three months at 2 minutes."""
 
 
 class ClockBehind(NotReady):

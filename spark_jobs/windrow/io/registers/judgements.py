@@ -78,6 +78,18 @@ def blocked(quality: lookup.Lookup | None, among: Sequence[Interval]) -> dict[da
     return {start: why(judged) or "" for start, judged in newest if not may_publish(verdict(judged))}
 
 
+def of_interval(quality: lookup.Lookup | None, start: datetime) -> list[dict[str, Any]]:
+    """Return the rows of every judgement of an interval, under whatever plan, with the columns of `schemas.QUALITY`.
+
+    Args:
+        quality: the table of judgements, if there is one.
+        start: start of the interval.
+    """
+    if quality is None:
+        return []
+    return quality.read(QUALITY.names, lookup.equal("interval", start), [lookup.Range("interval", start, start)])
+
+
 def _newest(key: str, rows: Iterable[dict[str, Any]]) -> dict[Any, list[dict[str, Any]]]:
     """Return the rows of the newest judgement by the value of the column `key`; all its rows have one `judged_at`."""
     judgements: dict[Any, list[dict[str, Any]]] = defaultdict(list)

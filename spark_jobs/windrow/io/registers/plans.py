@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from windrow.home import Home, Table
-from windrow.io.delta import tables
+from windrow.io.delta import lookup, tables
 from windrow.io.delta.locks import held
 from windrow.io.registers import configs
 from windrow.schemas import PLANS
@@ -49,6 +49,19 @@ def last_of_interval(home: Home, start: datetime) -> Plan | None:
     rows = tables.read(home.table(Table.PLANS), filters=[("interval", "=", start)])
     last = max(rows, key=lambda row: row["recorded_at"], default=None)
     return Plan.from_json(last["plan"]) if last else None
+
+
+def of_interval(recorded: lookup.Lookup | None, start: datetime) -> list[dict[str, Any]]:
+    """Return the rows about an interval, with the columns of `schemas.PLANS`, the newest first.
+
+    Args:
+        recorded: the table of plans, if there is one.
+        start: start of the interval.
+    """
+    if recorded is None:
+        return []
+    rows = recorded.read(PLANS.names, lookup.equal("interval", start), [lookup.Range("interval", start, start)])
+    return sorted(rows, key=lambda row: row["recorded_at"], reverse=True)
 
 
 def origins(home: Home, plans: Sequence[Plan]) -> dict[str, dict[str, Any]]:

@@ -107,6 +107,20 @@ def of_interval(home: Home, interval: datetime) -> list[dict[str, Any]]:
     return _read(home, [("interval", "=", interval)])
 
 
+def complete_of_interval(home: Home, interval: datetime) -> list[dict[str, Any]]:
+    """Return every publication of the interval that starts at `interval`, without writing.
+
+    Returns:
+        Register rows in no order, superseded ones too, and those that a killed run did not register.
+    """
+    known, rows = _last_registered(home), of_interval(home, interval)
+    added = _unregistered(home, known) if last_number(home) > known else []
+    return [
+        *rows,
+        *({name: row.get(name) for name in PUBLICATIONS.names} for row in added if row["interval"] == interval),
+    ]
+
+
 def of_intervals(home: Home, starts: Sequence[datetime]) -> list[dict[str, Any]]:
     """Return every publication of the intervals with these starts.
 
@@ -114,6 +128,11 @@ def of_intervals(home: Home, starts: Sequence[datetime]) -> list[dict[str, Any]]
         Register rows in no order, superseded ones too; one that a killed run did not register is missing.
     """
     return _read(home, [("interval", "in", list(starts))])
+
+
+def of_number(home: Home, number: int) -> dict[str, Any] | None:
+    """Return the publication with a number, whether it stands or not; None without it."""
+    return next(iter(_read(home, [("number", "=", number)])), None)
 
 
 def last_version(rows: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> int | None:

@@ -237,6 +237,15 @@ def distances_since(home: Home, start: datetime, known: Recent) -> list[dict[str
     return [row for row in _from(home, Table.QUALITY, columns, start, known) if row["metric"] == "label_rate_z"]
 
 
+def drifts_since(home: Home, start: datetime, known: Recent) -> list[dict[str, Any]]:
+    """Return how far columns of plans of intervals from `start` on have moved: `plan`, `column`, `psi`, `ks`, ….
+
+    Of every plan of an interval; the register says which one was published.
+    """
+    columns = ("plan", "column", "kind", "psi", "ks", "recorded_at", "interval")
+    return _from(home, Table.DISTRIBUTIONS, columns, start, known)
+
+
 def _complete(row: Mapping[str, Any]) -> dict[str, Any]:
     """A register row; a column that an older release did not write is None."""
     return {**dict.fromkeys(_SHORT), **row}

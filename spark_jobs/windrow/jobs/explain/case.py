@@ -182,13 +182,10 @@ def read_case(home: Home, landed: LandedRows, row: Row, *, near: timedelta | Non
 
 
 def _register(home: Home, interval: Interval | None) -> list[dict[str, Any]]:
-    """Return publications of the interval, by number; one that a killed run did not register is registered first."""
+    """Return publications of the interval, by number; one that a killed run did not register is among them."""
     if interval is None:
         return []
-    training, register = (home.table(table) for table in (Table.TRAINING, Table.PUBLICATIONS))
-    if tables.version_of(training, publications.APP_ID) > tables.version_of(register, publications.APP_ID):
-        publications.repaired(home)
-    return sorted(publications.of_interval(home, interval.start), key=lambda row: row["number"])
+    return sorted(publications.complete_of_interval(home, interval.start), key=lambda row: row["number"])
 
 
 def _records(

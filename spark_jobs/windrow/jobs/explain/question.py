@@ -8,7 +8,7 @@ topic/partition/offset  topic/epoch/partition/    event id   key and event time
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -26,6 +26,9 @@ from windrow.text import counted, shown_instant
 
 _ROW_ID = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)(/(?P<epoch>\d{1,9}))?/(?P<partition>\d{1,9})/(?P<offset>\d{1,18})")
 
+_NEXT_PAIR = re.compile(r",(?=[A-Za-z][A-Za-z0-9_]*=)")
+"""A comma between pairs. A comma inside a value is not followed by `name=`."""
+
 
 @dataclass(frozen=True)
 class Question:
@@ -41,6 +44,23 @@ class Question:
     """how far outside a window to look; None: as far as the window is long"""
     columns: bool = False
     """whether the payload is shown too"""
+
+    @property
+    def needs_search(self) -> bool:
+        """Whether it names an event id and no time, so that landed files are opened until the row is found."""
+        return not self.key and self.at is None and self.row is not None and not _ROW_ID.fullmatch(self.row)
+
+
+def key_of(texts: Iterable[str]) -> dict[str, str]:
+    """Return key column → text of a key that is written as `user_id=1,item_id=2`.
+
+    Raises:
+        BadRequest: it is written otherwise.
+    """
+    pairs = [part.split("=", 1) for text in texts for part in _NEXT_PAIR.split(text)]
+    if any(len(pair) != 2 for pair in pairs):
+        raise BadRequest("a key is written as --key user_id=1,item_id=2")
+    return {name.strip(): value for name, value in pairs}
 
 
 def find_row(home: Home, landed: LandedRows, question: Question) -> Row:

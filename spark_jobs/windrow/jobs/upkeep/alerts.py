@@ -87,6 +87,23 @@ def look(
     return Look(name, left, version, found.status.words)
 
 
+def gone(name: str, places: Places, now: datetime, *, notified: Notified) -> Look:
+    """End every alert of a pipeline whose file was taken away, and return what is to be told.
+
+    The caller is the only one that looks (`alerts.looking`).
+
+    Raises:
+        WriteSkipped: another process was faster; nothing was written.
+    """
+    known, version = alerts.known(places, name, now)
+    outcome = f"{name} has no pipeline file any more, so nothing is known of it"
+    over = [_over(one, now, outcome, notified(name, one.condition)) for one in known if one.ended_at is None]
+    rows = [row_of(one, ENDED, now, _names(one, ENDED), one.outcome) for one in over]
+    version = alerts.record(places, name, rows, version)
+    now_known = {one.id: one for one in (*known, *over)}
+    return Look(name, tuple(one for one in now_known.values() if one.due), version, "gone")
+
+
 def told(place: Places, found: Look, alert: Alert, event: str, notifier: str, now: datetime) -> Look:
     """Record that a notifier was told of an event; return the look without it.
 
@@ -140,6 +157,10 @@ def _begun(name: str, one: Holding, now: datetime, notifiers: Sequence[str]) -> 
 
 def _ended(alert: Alert, now: datetime, found: Health, notifiers: Sequence[str]) -> Alert:
     outcome = f"{found.seen.name} is {found.status.words}" + (f": {found.reason}" if found.reason else "")
+    return _over(alert, now, outcome, notifiers)
+
+
+def _over(alert: Alert, now: datetime, outcome: str, notifiers: Sequence[str]) -> Alert:
     due = (*alert.due, *((ENDED, notifier) for notifier in notifiers))
     return replace(alert, ended_at=now, outcome=outcome, due=due)
 

@@ -152,6 +152,8 @@ def _of_landing(found: Health, home: Home, now: datetime, known: Recent) -> Iter
     totals: Counter[tuple[str, str]] = Counter()
     for row in observed.rows:
         totals.update({(row["topic"], outcome): row.get(outcome) or 0 for outcome in OUTCOMES})
+        # what is reconsidered leaves the quarantined of the clock, and a counter never goes down
+        totals[row["topic"], "quarantined"] += row.get("reconsidered") or 0
     for (topic, outcome), count in sorted(totals.items()):
         yield "windrow_records", count, {"topic": topic, "outcome": outcome}
     before = known.of(path, "earlier", lambda: clocks.earlier(home, observed.number))

@@ -21,6 +21,8 @@ from windrow.semantics.alerts.conditions import Condition, Holding
 from windrow.semantics.clock import ClockRow
 from windrow.text import shown_duration
 
+PACED = 256
+"""Landings over which the pace of deletion is taken: a longer time would hide that it has become faster."""
 ENDANGERED = 0.25
 """Share of the retention that is left when a person is told."""
 
@@ -87,7 +89,8 @@ def _by_age(known: Sequence[ClockRow], now: datetime) -> TimeLeft | None:
 def _by_pace(known: Sequence[ClockRow], now: datetime) -> TimeLeft | None:
     """The bound by how fast the oldest offset comes nearer; None where nothing waits, or it stands still."""
     row = known[0]
-    seen = [one for one in known if one.get("oldest_offset") is not None]
+    since = row.get("observation", 0) - PACED
+    seen = [one for one in known if one.get("observation", 0) >= since and one.get("oldest_offset") is not None]
     if row["end_offset"] <= row["next_offset"] or not seen or seen[0] is not row:
         return None
     first = min(seen, key=lambda one: one["landed_at"])

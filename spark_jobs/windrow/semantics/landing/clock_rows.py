@@ -172,6 +172,7 @@ def _totals(batch: Batch, partition: int, count: Counts, account: Account, last:
         "unexplained": account.unexplained.get(partition, 0),
         "before_start": count.before_start,
         "unreadable": count.unreadable,
+        "reconsidered": 0 if batch.reconsidered is None else count.landed,
     }
     # rows of an earlier version lack the newest counts
     return {name: value + ((last.get(name) or 0) if last else 0) for name, value in grown.items()}
