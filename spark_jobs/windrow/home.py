@@ -35,6 +35,7 @@ class Table(StrEnum):
     PUBLICATIONS = "publications"
     QUALITY = "quality"
     RECONCILED = "reconciled"
+    SCHEMAS = "schemas"
     SNAPSHOTS = "snapshots"
     TRAINING = "training"
 

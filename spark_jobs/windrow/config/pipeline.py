@@ -14,6 +14,7 @@ from typing import Self
 from pydantic import model_validator
 
 from windrow.config import canary, checks
+from windrow.config.formats import Format
 from windrow.config.problems import Inconsistent
 from windrow.config.streams import PipelineFields, Stream
 from windrow.semantics.intervals import micros
@@ -65,6 +66,10 @@ class Pipeline(PipelineFields):
     def accepts_compacted(self, topic: str) -> bool:
         """Whether the topic may be compacted; its undelivered offsets are then gaps."""
         return self._first(topic).compacted == "accept"
+
+    def format(self, topic: str) -> Format:
+        """How the records of a topic are read; streams that share a topic share it."""
+        return self._first(topic).format
 
     def event_time(self, topic: str) -> str:
         """The event time column of a topic; streams that share a topic share it."""
