@@ -38,7 +38,7 @@ failover: SETS := s3 store postgres
 failover: setup ## run the demo on a cluster, kill a broker, a worker, a driver and the scheduler, and compare every row
 	@$(BIN)/python benchmarks/failover.py
 
-test: SETS := s3 store postgres
+test: SETS := s3 store postgres registry
 test: setup ## run the whole test suite with three workers
 	@WINDROW_TORCH_PYTHON="$(or $(WINDROW_TORCH_PYTHON),$(wildcard $(WINDROW_CACHE)/torch/python))" \
 	  $(BIN)/pytest -n 3 --dist loadscope --no-loadscope-reorder --durations 40

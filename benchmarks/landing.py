@@ -3,6 +3,8 @@
     from_json   Kafka → `from_json` to the same columns → Delta: what the aim is measured by
     raw         Kafka → Delta, the bytes as they are: the limit
     ours        jobs.land: the batch planned, every record decoded or quarantined, counted, the clock moved
+    avro        jobs.land of the same events in Avro
+    protobuf    jobs.land of the same events in Protobuf
 
 One topic of eight partitions, filled once and kept in the folder with its broker; every pass makes a table of its own.
 The broker's own CPU is in no figure: it does the same for all.
@@ -10,6 +12,7 @@ The broker's own CPU is in no figure: it does the same for all.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -24,14 +27,16 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from windrow.io.registers import writer_schemas
 from windrow.jobs.land import land, totals
 from windrow.jobs.run import Context, leave
 from windrow.jobs.spark import LARGE, spark_for
 from windrow.places import Places
 from windrow.platform import jars
 from windrow.simulate.producer import create_topics
+from windrow.transforms.formats.schemas import AVRO, PROTOBUF, WriterSchema
 
-VARIANTS = ("from_json", "raw", "ours")
+VARIANTS = ("from_json", "raw", "ours", "avro", "protobuf")
 PARTITIONS = 8
 CLICK_PARTITIONS = 2
 _META = ("topic", "partition", "offset", "timestamp")
@@ -52,6 +57,36 @@ def ours(_spark: SparkSession, places: Places, name: str) -> str:
     *_, last = land(Context(pipeline, places))
     print(f"landed {totals(last.after)}")
     return places.landing(name, f"{name}.served")
+
+
+def avro(_spark: SparkSession, places: Places, name: str) -> str:
+    fields = [
+        {"name": "request_id", "type": "string"},
+        {"name": "user_id", "type": "long"},
+        {"name": "item_id", "type": "long"},
+        {"name": "served_at", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+        {"name": "features", "type": {"type": "array", "items": "float"}},
+    ]
+    return _framed(places, name, "avro", AVRO, json.dumps({"type": "record", "name": "Served", "fields": fields}))
+
+
+def protobuf(_spark: SparkSession, places: Places, name: str) -> str:
+    fields = "string request_id = 1; int64 user_id = 2; int64 item_id = 3; google.protobuf.Timestamp served_at = 4;"
+    text = (
+        'syntax = "proto3"; import "google/protobuf/timestamp.proto"; '
+        f"message Served {{ {fields} repeated float features = 5; }}"
+    )
+    return _framed(places, name, "protobuf", PROTOBUF, text)
+
+
+def _framed(places: Places, name: str, form: str, kind: str, schema: str) -> str:
+    """Land a topic in a format; its schema is kept already, as it is after the first landing."""
+    pipeline = traffic.pipeline(places, f"{name}_{form}", form=form)
+    ctx = Context(pipeline, places)
+    writer_schemas.keep(ctx.home, "default", [WriterSchema(1, kind, schema)], traffic.START)
+    *_, last = land(ctx)
+    print(f"landed {totals(last.after)}")
+    return places.landing(pipeline.name, f"{pipeline.name}.served")
 
 
 def _records(spark: SparkSession, places: Places, name: str) -> DataFrame:
@@ -109,6 +144,9 @@ def main() -> None:
     with traffic.broker(home) as places:
         create_topics(places.kafka, {f"{name}.clicks": CLICK_PARTITIONS})
         traffic.fill(places.kafka, f"{name}.served", options.rows, PARTITIONS)
+        for form in {"avro", "protobuf"} & set(options.variants):
+            create_topics(places.kafka, {f"{name}_{form}.clicks": CLICK_PARTITIONS})
+            traffic.fill(places.kafka, f"{name}_{form}.served", options.rows, PARTITIONS, form)
 
         def command(variant: str) -> list[str]:
             sizes = ["--rows", str(options.rows), "--home", options.home]

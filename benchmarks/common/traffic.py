@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+import struct
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -45,6 +46,7 @@ interval: 1m
 left:
   name: served
   topic: {name}.served
+  format: {form}
   columns: {{{served}}}
   key: [user_id, item_id]
   event_time: served_at
@@ -73,19 +75,41 @@ class Records:
         """`seed` decides the features."""
         numbers = random.Random(seed)
         self._parts = [",".join(f"{numbers.random():.6f}" for _ in range(PART)) for _ in range(_PARTS)]
+        self._packed = [struct.pack(f"<{PART}f", *map(float, part.split(","))) for part in self._parts]
         self._second, self._text = -1, ""
 
     def served(self, number: int, at: int) -> bytes:
         """What was served."""
         user, item = key(number)
-        mixed, texts = (number * 0x9E3779B97F4A7C15) & (2**65 - 1), []
-        for _ in range(FEATURES // PART):
-            texts.append(self._parts[mixed % _PARTS])
-            mixed //= _PARTS
+        texts = [self._parts[part] for part in self._mixed(number)]
         return (
             f'{{"request_id":"r{number:010d}","user_id":{user},"item_id":{item},'
             f'"served_at":"{self._instant(at)}","features":[{",".join(texts)}]}}'
         ).encode()
+
+    def served_avro(self, number: int, at: int) -> bytes:
+        """The same in Avro, behind the frame of schema 1."""
+        user, item = key(number)
+        request = f"r{number:010d}".encode()
+        packed = b"".join(self._packed[part] for part in self._mixed(number))
+        numbers = varint(zigzag(user)) + varint(zigzag(item)) + varint(zigzag(at)) + varint(zigzag(FEATURES))
+        return b"\0\0\0\0\1" + varint(zigzag(len(request))) + request + numbers + packed + b"\0"
+
+    def served_protobuf(self, number: int, at: int) -> bytes:
+        """The same in Protobuf, behind the frame of schema 1."""
+        user, item = key(number)
+        request = f"r{number:010d}".encode()
+        second, micros = divmod(at, 1_000_000)
+        stamp = b"\x08" + varint(second) + b"\x10" + varint(micros * 1_000)
+        packed = b"".join(self._packed[part] for part in self._mixed(number))
+        numbers = b"\x10" + varint(user) + b"\x18" + varint(item) + b"\x22" + varint(len(stamp)) + stamp
+        return b"\0\0\0\0\1\0\x0a" + varint(len(request)) + request + numbers + b"\x2a" + varint(len(packed)) + packed
+
+    def _mixed(self, number: int) -> Iterator[int]:
+        mixed = (number * 0x9E3779B97F4A7C15) & (2**65 - 1)
+        for _ in range(FEATURES // PART):
+            yield mixed % _PARTS
+            mixed //= _PARTS
 
     def click(self, number: int, at: int) -> bytes:
         """A click on what was served under that number."""
@@ -99,6 +123,20 @@ class Records:
         if second != self._second:
             self._second, self._text = second, f"{datetime.fromtimestamp(second, UTC):%Y-%m-%dT%H:%M:%S}"
         return f"{self._text}.{micros:06d}Z"
+
+
+def varint(number: int) -> bytes:
+    """A number in groups of seven bits, the last of which has no mark."""
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes((*out, number))
+
+
+def zigzag(number: int) -> int:
+    """A signed number of 64 bits as one without a sign."""
+    return (number << 1) ^ (number >> 63)
 
 
 def key(number: int) -> tuple[int, int]:
@@ -123,19 +161,19 @@ def broker(home: Path) -> Iterator[Places]:
         running.stop()
 
 
-def pipeline(places: Places, name: str, start: datetime = START) -> Pipeline:
-    """The pipeline file of these records, written and read."""
+def pipeline(places: Places, name: str, start: datetime = START, form: str = "json") -> Pipeline:
+    """The pipeline file of these records, written and read; what was served is in a format."""
     columns = {
         side: ", ".join(f'{name}: "{kind}"' for name, kind in kinds.items())
         for side, kinds in (("served", SERVED), ("clicks", CLICKS))
     }
     file = places.home / "pipelines" / f"{name}.yaml"
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(_PIPELINE.format(name=name, start=start, **columns))
+    file.write_text(_PIPELINE.format(name=name, start=start, form=form, **columns))
     return load(file, places.expectations)
 
 
-def fill(bootstrap: str, topic: str, rows: int, partitions: int) -> None:
+def fill(bootstrap: str, topic: str, rows: int, partitions: int, form: str = "json") -> None:
     """`rows` served records, evenly over the partitions and over an hour; a topic that has them is left alone."""
     create_topics(bootstrap, {topic: partitions})
     found = sum(ends(bootstrap, topic, partitions).values())
@@ -145,7 +183,8 @@ def fill(bootstrap: str, topic: str, rows: int, partitions: int) -> None:
         raise SystemExit(f"topic {topic} has {found} records of {rows}: an earlier run was killed; empty the folder")
     print(f"producing {rows:,} records (once) …", flush=True)
     workers = min(os.cpu_count() or 1, partitions)
-    shares = [(bootstrap, topic, rows, partitions, range(first, partitions, workers)) for first in range(workers)]
+    mine = (range(first, partitions, workers) for first in range(workers))
+    shares = [(bootstrap, topic, rows, partitions, one, form) for one in mine]
     with ProcessPoolExecutor(workers) as pool:
         list(pool.map(_fill, shares))
     if (found := sum(ends(bootstrap, topic, partitions).values())) != rows:
@@ -178,14 +217,15 @@ def sender(bootstrap: str) -> Producer:
     return Producer({**settings, **bulk, "delivery.report.only.error": True, "on_delivery": refused})
 
 
-def _fill(share: tuple[str, str, int, int, range]) -> None:
-    bootstrap, topic, rows, partitions, mine = share
+def _fill(share: tuple[str, str, int, int, range, str]) -> None:
+    bootstrap, topic, rows, partitions, mine, form = share
     records, producer = Records(), sender(bootstrap)
+    make = {"json": records.served, "avro": records.served_avro, "protobuf": records.served_protobuf}[form]
     begin, step = int(START.timestamp() * 1_000_000), SPAN / timedelta(microseconds=1) / rows
     for first in range(0, rows, partitions):
         for number in range(first + mine.start, min(first + partitions, rows), mine.step):
             at = begin + int(number * step)
-            send(producer, topic, number - first, records.served(number, at), at)
+            send(producer, topic, number - first, make(number, at), at)
     producer.flush()
 
 

@@ -59,8 +59,13 @@ LANDING_TYPES = {
 ERASED = "erased"
 """Reason in `QUARANTINED` of a record whose key was erased: nothing of it is left but `LANDING_META` (rule 22)."""
 
-UNREADABLE = ("tombstone", "too_large", "bad_utf8", "malformed")
-"""Reasons in `QUARANTINED` of records without one readable JSON object: none of their columns has a value."""
+TOMBSTONE, TOO_LARGE, BAD_UTF8, MALFORMED, UNFRAMED = "tombstone", "too_large", "bad_utf8", "malformed", "unframed"
+UNREADABLE = (TOMBSTONE, TOO_LARGE, BAD_UTF8, MALFORMED, UNFRAMED)
+"""Reasons in `QUARANTINED` of records that cannot be read as a whole: none of their columns has a value."""
+
+UNKNOWN_SCHEMA, OTHER_SCHEMA = "unknown_schema:", "other_schema:"
+UNREADABLE_BEGINNINGS = (UNKNOWN_SCHEMA, OTHER_SCHEMA)
+"""Beginnings of further such reasons; the id of the record's schema follows."""
 
 ELEMENT_TYPES = {**ORDER_TYPES, ARRIVED_AT: "timestamp"}
 """Types of `ELEMENT_META`."""

@@ -36,6 +36,7 @@ class Table(StrEnum):
     PUBLICATIONS = "publications"
     QUALITY = "quality"
     RECONCILED = "reconciled"
+    SCHEMAS = "schemas"
     SNAPSHOTS = "snapshots"
     TRAINING = "training"
 

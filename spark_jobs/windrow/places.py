@@ -9,6 +9,9 @@ The meaning of rows is in the pipeline file, and what a run does is in its argum
     WINDROW_CACHE         downloaded jars, shared by all homes           default: ~/.cache/windrow
     WINDROW_KAFKA         bootstrap servers; local ones are nodes of the default: 127.0.0.1:19092
                           local platform's own Kafka
+    WINDROW_REGISTRY      schema registry of Avro and Protobuf records:  default: none
+                          the URL of its Confluent API; or several, as name=URL separated by spaces, by the names
+                          that pipeline files give them
     WINDROW_STORE         address of the local object store              default: 127.0.0.1:19098
     WINDROW_POSTGRES      address of the local PostgreSQL for the state  default: none, SQLite
                           of the local Airflow
@@ -77,6 +80,29 @@ def _tables(text: str | None) -> str | None:
     return text.rstrip("/")
 
 
+_REGISTRY = re.compile(r"(?:([a-z][a-z0-9_]*)=)?(https?://[^\s]+)")
+
+
+def _registries(text: str | None) -> tuple[tuple[str, str], ...]:
+    """Names and addresses of schema registries; one without a name is called `default`.
+
+    Raises:
+        ValueError: a part is neither an address nor a name with one, or has a password in it: addresses are in logs.
+
+    >>> _registries("http://a:8081 orders=https://b/apis/ccompat/v7")
+    (('default', 'http://a:8081'), ('orders', 'https://b/apis/ccompat/v7'))
+    """
+    found = []
+    for part in (text or "").split():
+        match = _REGISTRY.fullmatch(part)
+        if match is None:
+            raise ValueError("WINDROW_REGISTRY must be a URL, or name=URL for each of several; its value is neither")
+        if "@" in match[2]:
+            raise ValueError("WINDROW_REGISTRY has a user or a password in an address; addresses are shown in logs")
+        found.append((match[1] or "default", match[2].rstrip("/")))
+    return tuple(found)
+
+
 Folders = Path | str | Iterable[Path]
 """A folder, or several in the order in which something is looked for."""
 
@@ -124,6 +150,8 @@ class Places:
     """folders of expectation suites before the project's"""
     notifiers: Path | None = None
     """file that says who is told of alerts; None for the one in the home"""
+    registries: tuple[tuple[str, str], ...] = ()
+    """names and addresses of schema registries"""
     postgres: str | None = None
     """address of the local Airflow's database server; None for SQLite"""
     project: Path = PROJECT
@@ -152,7 +180,12 @@ class Places:
             suites=tuple(_folders(environ.get("WINDROW_EXPECTATIONS"))),
             notifiers=Path(notifiers).expanduser().absolute() if notifiers else None,
             postgres=environ.get("WINDROW_POSTGRES") or None,
+            registries=_registries(environ.get("WINDROW_REGISTRY")),
         )
+
+    def registry(self, name: str) -> str | None:
+        """Address of a schema registry by its name in pipeline files; None if it has none."""
+        return dict(self.registries).get(name)
 
     def table(self, pipeline: str, name: str) -> str:
         """Location of a table of a pipeline: a folder, or a URL."""

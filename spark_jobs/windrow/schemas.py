@@ -90,6 +90,18 @@ PLANS = pa.schema(
 CONFIGS = pa.schema([("config_hash", _TEXT), ("pipeline", _TEXT), ("recorded_at", _INSTANT)])
 """Pipeline files as they were when plans were made under them."""
 
+SCHEMAS = pa.schema(
+    [
+        ("registry", _TEXT),
+        ("id", _LONG),
+        ("kind", _TEXT),
+        ("schema", _TEXT),
+        ("references", _TEXT),
+        ("recorded_at", _INSTANT),
+    ]
+)
+"""Schemas by which producers wrote records, as registries know them."""
+
 CANARIES = pa.schema(
     [
         ("served_at", _INSTANT),

@@ -30,6 +30,14 @@ def test_a_stream_marks_canaries_by_its_own_name_of_the_key(files: Any) -> None:
     assert files.load().mark_of(files.load().left) is None
 
 
+def test_canaries_are_sent_to_json_alone_and_marked_in_any_format(files: Any) -> None:
+    avro = ("  topic: feed.served", "  topic: feed.served\n  format: avro")
+    sent = ("grace: 1m", "grace: 1m\ncanary: {keys: {user_id: [900, 909]}, every: 1m}")
+    (problem,) = files.problems(avro, sent)
+    assert "canary.every: canaries are sent as JSON, and served is avro; leave it out" in problem
+    assert files.load(avro, CANARY).canary is not None
+
+
 def test_a_canary_has_its_key_its_time_its_id_and_a_value_of_each_type(files: Any) -> None:
     pipeline = files.load(CANARY)
     assert values_of(pipeline, pipeline.left, 13, AT, 7) == {

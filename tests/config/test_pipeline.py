@@ -45,7 +45,7 @@ def test_what_is_not_written_has_its_default(files: Any) -> None:
     assert (pipeline.grace, pipeline.max_skew) == (timedelta(0), timedelta(minutes=10))
     assert (pipeline.idle.mode, pipeline.idle.after) == ("caught_up", timedelta(minutes=5))
     assert (pipeline.labels, pipeline.expectations) == ({}, "training_rows")
-    assert (pipeline.left.event_id, pipeline.left.format, clicks.where) == (None, "json", None)
+    assert (pipeline.left.event_id, str(pipeline.left.format), clicks.where) == (None, "json", None)
     assert (clicks.silence, clicks.join, clicks.take) == ("unknown", "left", "all")
     assert clicks.window.before == timedelta(0)
     assert (pipeline.land_every, pipeline.catch_up) == (timedelta(minutes=2), 24)
@@ -125,6 +125,7 @@ def test_the_hash_stays_where_rows_mean_the_same(files: Any, old: str, new: str)
         ("  event_id: request_id\n", ""),
         ("action = 'click'", "action = 'like'"),
         ("topic: feed.served", "topic: feed.served2"),
+        ("topic: feed.served", "topic: feed.served\n  format: avro"),
         ("role: label", "role: feature"),
         ("role: label", "role: label\n    silence: negative"),
         ("role: label", "role: label\n    join: inner"),
@@ -141,6 +142,14 @@ def test_the_hash_changes_where_rows_mean_something_else(files: Any, old: str, n
     if new.startswith("key:"):  # both sides, so that the types still agree
         changes.append(("    key: [user_id, item_id]", "    key: [item_id, user_id]"))
     assert files.load(*changes).config_hash != files.load().config_hash
+
+
+def test_a_format_is_spelled_as_the_file_has_it(files: Any) -> None:
+    at = "  topic: feed.served"
+    of = [files.load((at, f"{at}\n  format: {text}")).left.format for text in ("json", "avro", "{avro: {subject: s}}")]
+    assert [one.spelled() for one in of] == ["json", "avro", {"avro": {"subject": "s"}}]
+    assert [one.subject_of("t") for one in of[1:]] == ["t-value", "s"]
+    assert files.load((at, f"{at}\n  format: json")).config_hash == files.load().config_hash
 
 
 def test_the_hash_is_the_same_on_every_machine_and_day(files: Any) -> None:

@@ -110,11 +110,19 @@ def test_airflow_reads_this_projects_dags_and_nothing_else(places: Places) -> No
 def test_airflows_tasks_see_the_same_places_as_the_command(places: Places, tmp_path: Path) -> None:
     more = {"pipelines": (*places.pipelines, tmp_path / "more"), "spark_secrets": tmp_path / "secrets"}
     more |= {"notifiers": tmp_path / "notifiers"}
+    more |= {"registries": (("default", "http://one:8081"), ("orders", "https://two/apis/ccompat/v7"))}
     more |= {"store": "127.0.0.1:19", "postgres": "127.0.0.1:17"}
     places = replace(places, spark_master="spark://master:7077", **more)
     environ = Airflow(places, {"HOME": str(tmp_path), "PATH": os.defpath}).environment()
     assert Places.from_env(environ) == places
     assert json.loads(environ["AIRFLOW_CONN_WINDROW_SPARK"])["host"] == "spark://master:7077"
+
+
+@pytest.mark.parametrize(("text", "says"), [("host:80", "neither"), ("http://ann:secret@host", "password")])
+def test_an_address_of_a_registry_that_is_none_is_refused_and_not_shown(text: str, says: str) -> None:
+    with pytest.raises(ValueError, match=f"WINDROW_REGISTRY .*{says}") as refused:
+        Places.from_env({"WINDROW_REGISTRY": text})
+    assert text not in str(refused.value)
 
 
 @pytest.mark.parametrize("text", ["x", "0", "70000", "-1"])

@@ -21,7 +21,10 @@ from windrow.text import shown_duration
 def setup(
     sets: Annotated[
         list[str] | None,
-        typer.Argument(help="Further sets of jars: s3 (tables in an object store), store (a local object store)."),
+        typer.Argument(
+            help="Further sets of jars: s3 (tables in an object store), store (a local object store), registry "
+            "(a local schema registry)."
+        ),
     ] = None,
 ) -> None:
     """Fetch the jars of Spark and Kafka into the cache folder and write Spark's configuration, once per machine.
@@ -44,6 +47,13 @@ def up(
             help="Also start an object store (S3Proxy on a folder of the home), where Airflow's runs keep tables.",
         ),
     ] = False,
+    registry: Annotated[
+        bool,
+        typer.Option(
+            "--registry",
+            help="Also start a schema registry (Apicurio) for Avro and Protobuf records.",
+        ),
+    ] = False,
     cluster: Annotated[
         bool,
         typer.Option(
@@ -55,6 +65,10 @@ def up(
 ) -> None:
     """Start the local platform: a real Kafka broker and a real Airflow with this project's DAGs."""
     places = Places.from_env(os.environ)
+    if registry:
+        platform.up(places, console.print, only=("registry",))
+        os.environ["WINDROW_REGISTRY"] = os.environ.get("WINDROW_REGISTRY") or platform.Registry(places).url
+        places = Places.from_env(os.environ)
     if cluster or platform.cluster.is_in(places.home):
         _up_cluster()
         return
@@ -89,7 +103,7 @@ def down() -> None:
     """Stop the local platform; nothing is lost, and `windrow up` continues from here."""
     places = platform.cluster.places_of(os.environ)
     only = platform.CLUSTER_PARTS if platform.cluster.is_in(places.home) else ("store", *platform.PARTS)
-    platform.down(places, console.print, only)
+    platform.down(places, console.print, ("registry", *only))
 
 
 def status(

@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 
 from windrow.cli.show import AsJson, console, print_json
+from windrow.config import Pipeline, discover, refusal
 from windrow.config import check as check_file
-from windrow.config import discover, refusal
+from windrow.config.problems import Finding, Problem
 from windrow.home import Home
 from windrow.io.column_changes import require_unchanged
 from windrow.places import Places
@@ -34,6 +35,10 @@ def check(
     quick: Annotated[
         bool, typer.Option("--quick", help="Do not start Spark: types of expressions stay unknown.")
     ] = False,
+    registry: Annotated[
+        bool,
+        typer.Option("--registry", help="Also compare columns with the newest schemas that the registry has."),
+    ] = False,
 ) -> None:
     """Check a pipeline file: each problem with its line, its field and what would be right. Exit code 2 if any.
 
@@ -50,6 +55,8 @@ def check(
 
         if found := expressions.findings(spark_for("pipeline check", places), pipeline):
             raise refusal(file, found)
+    if registry:
+        warnings = [*warnings, *_compared(file, pipeline, places)]
     for warning in warnings:
         console.print(f"warning: {warning.at(file)}")
     delay = pipeline.after + pipeline.grace
@@ -59,6 +66,39 @@ def check(
         f"{duration_text(delay)} of watermark after its end; config {pipeline.config_hash[:12]}",
         markup=False,
     )
+
+
+def _compared(file: Path, pipeline: Pipeline, places: Places) -> list[Problem]:
+    """What landing would make of records of the newest schemas, as warnings.
+
+    Raises:
+        PipelineInvalid: no value of a field fits its column, or a schema cannot be read.
+        RegistryUnreachable, RegistryUnnamed, SubjectMissing: there is no answer.
+    """
+    from windrow.config.streams import located
+    from windrow.io.landing.registry import Registry
+    from windrow.transforms.formats.compare import compared
+
+    wrong: list[Finding] = []
+    doubtful: list[Problem] = []
+    for where, stream in located(pipeline):
+        for topic in stream.topics if stream.format.needs_schemas else ():
+            subject = stream.format.subject_of(topic)
+            schema = Registry(places, stream.format.registry).latest(subject)
+            try:
+                found = compared(schema, stream.columns, stream.format.message)
+            except ValueError as problem:
+                wrong.append(((*where, "format"), f"the newest schema of {subject} cannot be read: {problem}"))
+                continue
+            for one in found:
+                at = (*where, "columns", one.column)
+                if one.is_never:
+                    wrong.append((at, one.message))
+                else:
+                    doubtful.extend(refusal(file, [(at, one.message)]).problems)
+    if wrong:
+        raise refusal(file, wrong)
+    return doubtful
 
 
 @app.command("list")

@@ -60,6 +60,11 @@ def values_of(pipeline: PipelineFields, stream: Stream, number: int, at: datetim
     return _selected(stream, values, fixed) if stream.where else values
 
 
+def unsendable(pipeline: PipelineFields) -> Stream | None:
+    """Return a stream that canaries would be sent to and whose records are not JSON; None if there is none."""
+    return next((one for one in (pipeline.left, *pipeline.label_streams) if one.format.kind != "json"), None)
+
+
 def findings(pipeline: PipelineFields) -> Iterator[Finding]:
     """What makes canaries impossible; nothing for a pipeline without them."""
     if pipeline.canary is None:
@@ -67,6 +72,8 @@ def findings(pipeline: PipelineFields) -> Iterator[Finding]:
     problems = list(_keys_are_there(pipeline, pipeline.canary))
     yield from problems
     yield from _delays_fit(pipeline, pipeline.canary)
+    if pipeline.canary.every and (other := unsendable(pipeline)):
+        yield ("canary", "every"), f"canaries are sent as JSON, and {other.name} is {other.format.kind}; leave it out"
     for where, stream in located(pipeline):
         if stream.event_id in stream.columns and not _can_be_an_id(stream.columns[str(stream.event_id)]):
             kind = stream.columns[str(stream.event_id)]

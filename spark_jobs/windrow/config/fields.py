@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -124,12 +124,6 @@ def _once(values: tuple[str, ...]) -> tuple[str, ...]:
     return values
 
 
-def _format(value: object) -> object:
-    if isinstance(value, str) and value.lower() in ("avro", "protobuf"):
-        raise ValueError(f"{value} comes later; only json can be read now")
-    return value
-
-
 def _prose(value: str) -> str:
     text = value.strip()
     if not text:
@@ -157,5 +151,4 @@ Topics = Annotated[
 Prose = Annotated[str, AfterValidator(_prose)]
 KeyRangeField = Annotated[Any, AfterValidator(_key_range)]
 Expression = Annotated[str, AfterValidator(str.strip)]
-Format = Annotated[Literal["json"], BeforeValidator(_format)]
 Schedule = Annotated[Duration, AfterValidator(_schedule)]

@@ -14,6 +14,7 @@ from typing import Self
 from pydantic import model_validator
 
 from windrow.config import canary, checks, drift
+from windrow.config.formats import Format
 from windrow.config.problems import Inconsistent
 from windrow.config.streams import PipelineFields, Stream
 from windrow.semantics.drift import Kind
@@ -71,6 +72,10 @@ class Pipeline(PipelineFields):
     def drift_kinds(self) -> dict[str, Kind]:
         """Left columns that are compared with earlier intervals → whether they hold numbers or categories."""
         return drift.kinds_of(self)
+
+    def format(self, topic: str) -> Format:
+        """How the records of a topic are read; streams that share a topic share it."""
+        return self._first(topic).format
 
     def event_time(self, topic: str) -> str:
         """The event time column of a topic; streams that share a topic share it."""

@@ -19,7 +19,6 @@ from windrow.config.fields import (
     Columns,
     Duration,
     Expression,
-    Format,
     Instant,
     KeyRangeField,
     Name,
@@ -28,6 +27,7 @@ from windrow.config.fields import (
     Topics,
     one_or_many,
 )
+from windrow.config.formats import Format, FormatField
 from windrow.config.problems import Location
 from windrow.semantics.clock import IdlePolicy
 from windrow.semantics.erasure.keys import Mode
@@ -66,7 +66,7 @@ class Stream(Frozen):
 
     name: Name
     topics: Topics = Field(alias="topic")
-    format: Format = "json"
+    format: FormatField = Format()
     columns: Columns
     key: Annotated[tuple[str, ...], Field(min_length=1, max_length=16)]
     event_time: str

@@ -16,7 +16,7 @@ from typing import Any
 
 from windrow.columns import BATCH, EVENT_TIME, QUARANTINED
 from windrow.config import Pipeline, Stream
-from windrow.config.canary import values_of
+from windrow.config.canary import unsendable, values_of
 from windrow.home import Table
 from windrow.io.delta.locks import held
 from windrow.io.landing import broker
@@ -68,11 +68,16 @@ def feed(ctx: Context, every: timedelta | None = None, lasting: timedelta | None
         lasting: for how long at least; None: until the caller stops.
 
     Raises:
-        BadRequest: the file has no `canary`.
+        BadRequest: the file has no `canary`, or a stream whose records are not JSON.
         BrokerUnreachable, TopicMissing: no answer from Kafka, or not about a topic.
         CanaryNotSent: the broker did not acknowledge a record.
     """
     rhythm = rhythm_of(ctx.pipeline, every)
+    if other := unsendable(ctx.pipeline):
+        raise BadRequest(
+            f"canaries are sent as JSON, and {other.name} is {other.format.kind}; let a producer of its own send "
+            "records with keys of the canaries: they are counted whoever sends them"
+        )
     until = None if lasting is None else ctx.now() + lasting
     while True:
         yield send_due(ctx, rhythm)

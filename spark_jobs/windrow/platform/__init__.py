@@ -33,6 +33,7 @@ from windrow.platform.servers.airflow import Airflow, Login
 from windrow.platform.servers.airflow_api import AirflowApi, AirflowDoesNotAnswer, AirflowRefused
 from windrow.platform.servers.broker import Broker
 from windrow.platform.servers.postgres import Postgres
+from windrow.platform.servers.registry import Registry
 from windrow.platform.servers.spark_cluster import SparkCluster
 from windrow.platform.servers.store import Store
 
@@ -54,6 +55,7 @@ __all__ = [
     "PlatformNotReady",
     "PortTaken",
     "Postgres",
+    "Registry",
     "ServerMissing",
     "SparkCluster",
     "Store",
@@ -65,7 +67,7 @@ __all__ = [
 ]
 
 PARTS = ("kafka", "airflow")
-"""Parts that every local platform has; `store` is the third."""
+"""Parts that every local platform has; `store` and `registry` are further ones."""
 CLUSTER_PARTS = ("store", "postgres", "kafka", "spark", "airflow")
 """Parts of a cluster, in the order in which they start."""
 _HOME_BYTES = 1024 * 2**20
@@ -112,7 +114,7 @@ def up(places: Places, report: jars.Progress = print, only: Collection[str] = PA
         PlatformNotReady: something is missing; the message says what to do.
     """
     require_room(places.home, _HOME_BYTES, "WINDROW_HOME")
-    also = ["s3", "store"] if "store" in only else []
+    also = [*(["s3", "store"] if "store" in only else []), *(["registry"] if "registry" in only else [])]
     jars.ensure(places, report, also=[*also, *(["postgres"] if places.postgres and "airflow" in only else [])])
     if "store" in only:
         store = Store(places)
@@ -121,6 +123,12 @@ def up(places: Places, report: jars.Progress = print, only: Collection[str] = PA
         store.start()
         env = cluster.env_file(places.home) if cluster.is_in(places.home) else store.env
         report(f"The object store answers; `source {env}` puts the tables there, for this shell's commands")
+    if "registry" in only:
+        registry = Registry(places)
+        if not registry.is_up():
+            report(f"Starting a schema registry on {registry.address} …")
+        registry.start()
+        report(f"The schema registry answers; for this shell's commands: export WINDROW_REGISTRY={registry.url}")
     if "postgres" in only:
         postgres = Postgres(places)
         if not postgres.process.process():
@@ -159,6 +167,8 @@ def down(places: Places, report: jars.Progress = print, only: Collection[str] = 
         report("PostgreSQL stopped" if Postgres(places).stop() else "PostgreSQL was not running")
     if "store" in only and Store(places).stop():
         report("The object store stopped")
+    if "registry" in only and Registry(places).stop():
+        report("The schema registry stopped")
 
 
 def status(places: Places) -> list[Part]:
@@ -176,6 +186,9 @@ def status(places: Places) -> list[Part]:
     store = Store(places)
     if store.env.exists() or cluster.is_in(places.home):
         parts.append(_part("store", store.process, str(store.address), store.is_up()))
+    registry = Registry(places)
+    if registry.folder.exists():
+        parts.append(_part("registry", registry.process, str(registry.address), registry.is_up()))
     if cluster.is_in(places.home):
         parts += _cluster_parts(places)
     for name, process in airflow.processes.items():

@@ -22,6 +22,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import threading
 import zipfile
@@ -39,10 +40,11 @@ from windrow.platform.disk import require_room
 from windrow.platform.java import find_java, java_home
 
 IVY = Path(__file__).with_name("ivy.xml")
+IVY_REGISTRY = Path(__file__).with_name("ivy-registry.xml")
 LOG_STORE = Path(__file__).with_name("ConditionalLogStore.java")
 _TEMPLATES = Path(__file__).with_name("conf")
-SETS = {"spark": 11, "kafka": 46, "s3": 38, "store": 90, "postgres": 1}
-"""Jar sets of ivy.xml and about how many jars each has (only for the progress lines)."""
+SETS = {"spark": 11, "kafka": 46, "s3": 38, "store": 90, "postgres": 1, "registry": 1}
+"""Jar sets of ivy.xml and ivy-registry.xml, and about how many jars each has (only for the progress lines)."""
 _ALWAYS = ("spark", "kafka")
 _NEEDED_BYTES = 600 * 1024 * 1024
 
@@ -208,8 +210,9 @@ def _fetch_set(java: Path, name: str, downloads: Path, staging: Path, report: Pr
     ivy = next((spark_home() / "jars").glob("ivy-*.jar"))
     machine = _MACHINES.get((platform.system(), platform.machine()), platform.machine())
     command = [str(java), *_proxy_options(os.environ), f"-Dmachine={machine}", "-jar", str(ivy)]
-    command += ["-ivy", str(IVY), "-confs", name]
-    command += ["-settings", os.environ.get("WINDROW_IVY_SETTINGS") or str(_settings(cache))]
+    has_poms = name != "registry"
+    command += ["-ivy", str(IVY if has_poms else IVY_REGISTRY), "-confs", name]
+    command += ["-settings", os.environ.get("WINDROW_IVY_SETTINGS") or str(_settings(cache, has_poms))]
     command += ["-cache", str(cache), "-retrieve", f"{staging}/[conf]/[artifact]-[revision].[ext]"]
     tail: list[str] = []
     arrived = 0
@@ -222,7 +225,11 @@ def _fetch_set(java: Path, name: str, downloads: Path, staging: Path, report: Pr
                 arrived += 1
                 if arrived % 5 == 0:
                     report(f"  {name}: {arrived} of about {SETS[name]} jars")
-    if ivy_run.returncode != 0 or not any((staging / name).glob("*.jar")):
+    for packed in (staging / name).glob("*.tar.gz"):
+        with tarfile.open(packed) as files:
+            files.extractall(staging / name, filter="data")
+        packed.unlink()
+    if ivy_run.returncode != 0 or not any((staging / name).rglob("*.jar")):
         reasons = [line.strip() for line in tail if re.search("UNRESOLVED|FAILED|Exception|not found", line)]
         problems.append(f"{name}: " + "; ".join(list(dict.fromkeys(reasons or tail))[-4:]))
 
@@ -249,12 +256,17 @@ def _compile_log_store(java: Path, jars: Path) -> None:
                 jar.write(file, file.relative_to(classes))
 
 
-def _settings(cache: Path) -> Path:
-    """Ivy settings with the public Maven repository as Ivy knows it, and nothing else."""
+def _settings(cache: Path, has_poms: bool = True) -> Path:
+    """Ivy settings with the public Maven repository as Ivy knows it, and nothing else.
+
+    Args:
+        has_poms: whether the jars' own descriptions are read; what names all its files itself needs none.
+    """
     file = cache / "settings.xml"
     file.write_text(
         '<ivysettings><settings defaultResolver="public"/>'
-        '<resolvers><ibiblio name="public" m2compatible="true"/></resolvers></ivysettings>\n'
+        f'<resolvers><ibiblio name="public" m2compatible="true" usepoms="{str(has_poms).lower()}"/></resolvers>'
+        "</ivysettings>\n"
     )
     return file
 

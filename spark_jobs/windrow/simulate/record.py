@@ -7,7 +7,7 @@ expected result is computed from the facts, and never by decoding messages.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
@@ -59,15 +59,21 @@ def encode(body: dict[str, Any] | bytes | None) -> bytes | None:
     return json.dumps(body, separators=(",", ":")).encode() if isinstance(body, dict) else body
 
 
-def messages(records: Iterable[SimulatedRecord]) -> Iterator[Message]:
-    """The messages of records, in the same order, without `lost` ones."""
+def messages(
+    records: Iterable[SimulatedRecord], encoded: Callable[[SimulatedRecord], bytes | None] | None = None
+) -> Iterator[Message]:
+    """The messages of records, in the same order, without `lost` ones.
+
+    Args:
+        encoded: makes the value of a record; default: JSON.
+    """
     for record in records:
         if record.fate != "lost":
             yield Message(
                 record.topic,
                 record.partition,
                 None if record.key is None else "/".join(map(str, record.key)).encode(),
-                encode(record.body),
+                encoded(record) if encoded else encode(record.body),
                 record.stamp_us // 1000,
                 at_micros(record.produced_us),
             )

@@ -15,6 +15,7 @@ from datetime import datetime
 
 from windrow.simulate import record
 from windrow.simulate.flow import CHUNK, Draws, Flow
+from windrow.simulate.formats import Encode, FormatName
 from windrow.simulate.record import Message, SimulatedRecord
 from windrow.simulate.settings import Traffic
 from windrow.simulate.truth import Truth
@@ -23,9 +24,9 @@ from windrow.text import duration_text, short_instant_text
 __all__ = ["Traffic", "messages", "pipeline_yaml", "records", "truth"]
 
 
-def messages(traffic: Traffic) -> Iterator[Message]:
-    """The messages of the traffic, in produce order."""
-    return record.messages(records(traffic))
+def messages(traffic: Traffic, encoded: Encode | None = None) -> Iterator[Message]:
+    """The messages of the traffic, in produce order; `encoded` makes their values, JSON by default."""
+    return record.messages(records(traffic), encoded)
 
 
 def truth(traffic: Traffic, until: datetime | None = None) -> Truth:
@@ -43,8 +44,10 @@ def records(traffic: Traffic) -> Iterator[SimulatedRecord]:
     yield from flow.until(None)
 
 
-def pipeline_yaml(traffic: Traffic, name: str = "feed", *, idle: str = "{mode: caught_up, after: 5m}") -> str:
-    """The pipeline file of the traffic; `idle` is the text of that field."""
+def pipeline_yaml(
+    traffic: Traffic, name: str = "feed", *, idle: str = "{mode: caught_up, after: 5m}", form: FormatName = "json"
+) -> str:
+    """The pipeline file of the traffic in a format; `idle` is the text of that field."""
     t = traffic
     return f"""\
 name: {name}
@@ -53,7 +56,7 @@ interval: {duration_text(t.interval)}
 left:
   name: served
   topic: {t.served_topic}
-  format: json
+  format: {form}
   columns:
     request_id: string
     user_id: bigint
@@ -68,7 +71,7 @@ right:
   - name: clicks
     role: label
     topic: {t.engagements_topic}
-    format: json
+    format: {form}
     where: "action = 'click'"
     silence: unknown
     columns: {{event_id: string, user_id: bigint, item_id: bigint, action: string, engaged_at: timestamp}}

@@ -1,6 +1,6 @@
 """Kafka records to landing rows: one row per record, either good or quarantined with a reason.
 
-    record ─▶ tombstone? too large? bad UTF-8? ─▶ one JSON object? ─▶ trusted event time?
+    record ─▶ tombstone? too large? ─▶ one JSON object, or a record of its writer's schema? ─▶ trusted event time?
            ─▶ values that are not of their column's type: `_unreadable`
            ─▶ each stream: selected by `where`? its own columns, event time, key readable?
            ─▶ landing row; `_quarantined` is null, or the first reason that applies
@@ -19,27 +19,36 @@ from pyspark.sql import functions as F
 
 from windrow.columns import (
     ARRIVED_AT,
+    BAD_UTF8,
     BATCH,
     EPOCH,
     EVENT_TIME,
     LANDING_META,
     LANDING_TYPES,
+    MALFORMED,
     OFFSET,
     PARTITION,
     QUARANTINED,
     RAW,
     RECONSIDERED,
     RECORD_AT,
+    TOMBSTONE,
+    TOO_LARGE,
     TOPIC,
+    UNFRAMED,
     UNREADABLE,
+    UNREADABLE_BEGINNINGS,
     UNREADABLE_VALUES,
 )
 from windrow.config import Pipeline, Stream
 from windrow.config.column_types import ColumnType, parse_type
+from windrow.config.formats import Format
 from windrow.semantics.landing.batch import Batch
 from windrow.transforms import exact, names
 from windrow.transforms.conditions import any_of
 from windrow.transforms.expressions import value_of
+from windrow.transforms.formats import framing
+from windrow.transforms.formats.schemas import Schemas
 from windrow.transforms.streams import is_keyless, overlaps
 
 _KAFKA = ("value", "topic", "partition", "offset", "timestamp", "timestampType")
@@ -62,13 +71,24 @@ _BETWEEN = "\x1f"
 """Separates names of columns; no name holds a control character."""
 
 
-def decode(records: DataFrame, pipeline: Pipeline, batch: Batch, look: names.Look = "first") -> DataFrame:
+def decode(
+    records: DataFrame,
+    pipeline: Pipeline,
+    batch: Batch,
+    schemas: Schemas | None = None,
+    *,
+    is_complete: bool = True,
+    look: names.Look = "first",
+) -> DataFrame:
     """Decode the records of a batch.
 
     Args:
         records: columns of Spark's Kafka source (key, value, topic, partition, offset, timestamp, timestampType); those
             of a batch that reconsiders also have `reconsidered` (`records_of`).
         batch: the batch that lands them; gives topic, epoch, batch number and landing time.
+        schemas: the known schemas of producers, where the topic's format needs them.
+        is_complete: whether a schema that is not among them is unknown (`unknown_schema:<id>`). If not, Spark fails at
+            the first record of one, with `framing.NEW_SCHEMA` in its message.
         look: whether a record is looked at before it is parsed a second time; the rows are the same (`names`).
 
     Returns:
@@ -80,14 +100,19 @@ def decode(records: DataFrame, pipeline: Pipeline, batch: Batch, look: names.Loo
     # Payload columns may have the names of Kafka's columns.
     original = F.lit(None) if batch.reconsidered is None else F.col("reconsidered")
     renamed = records.select(*[F.col(n).alias(f"_kafka_{n}") for n in _KAFKA], original.alias("_kafka_reconsidered"))
-    parsed = _parse(renamed, types, pipeline.max_record_bytes)
-    row = F.get("_parsed.row", F.lit(0))
-    values = {name: _typed(row.getField(name), name, kind) for name, kind in types.items()}
-    strings = {name: kind for name, kind in types.items() if exact.has_strings(kind)}
-    differs = exact.may_differ({name: row.getField(name) for name in strings}, strings) if strings else F.lit(False)
-    typed = parsed.select("*", *[value.alias(name) for name, value in values.items()], differs.alias("_differs"))
-    written = {name: _as_written(name, kind) for name, kind in strings.items()}
-    typed = typed.withColumns({**written, "_wrong": _wrong(row, types, written), "_not_finite": _not_finite(types)})
+    of = pipeline.format(batch.topic)
+    if of.needs_schemas:
+        known = schemas if schemas is not None else {}
+        typed = _decoded(renamed, types, pipeline.max_record_bytes, of, known, is_complete=is_complete)
+        unread = F.coalesce("_unusable", "_parsed.reason")
+    else:
+        raw = F.col("_kafka_value")
+        framed = (
+            renamed.withColumns({"_record": raw, "_kafka_value": framing.payload(raw)}) if of.is_framed else renamed
+        )
+        row = F.get("_parsed.row", F.lit(0))
+        typed = _typed_json(_parse(framed, types, pipeline.max_record_bytes), row, types)
+        unread = _unread_json(pipeline, batch.topic, row, look)
 
     is_stamped = F.col("_kafka_timestampType") == _LOG_APPEND_TIME
     stamp = F.col("_kafka_timestamp")
@@ -96,10 +121,10 @@ def decode(records: DataFrame, pipeline: Pipeline, batch: Batch, look: names.Loo
     trusted_until = F.when(is_stamped, stamp).otherwise(landed_at) + F.lit(pipeline.max_skew)
     event_time = F.col(pipeline.event_time(batch.topic))
     is_ahead = F.coalesce(event_time > trusted_until, F.lit(False))
-    judged = typed.withColumn(QUARANTINED, _reason(pipeline, batch.topic, row, event_time, is_ahead, look))
+    judged = typed.withColumn(QUARANTINED, _reason(pipeline, batch.topic, unread, event_time, is_ahead))
 
     # Columns of an unreadable record hold what the JSON reader made of a part of it.
-    is_read = ~F.coalesce(F.col(QUARANTINED).isin(*UNREADABLE), F.lit(False))
+    is_read = ~F.coalesce(_is_whole_record_bad(F.col(QUARANTINED)), F.lit(False))
     unreadable = F.when(is_read, _reasons_by_column())
     meta = {
         EVENT_TIME: F.when(is_read & ~is_ahead, event_time),
@@ -113,12 +138,60 @@ def decode(records: DataFrame, pipeline: Pipeline, batch: Batch, look: names.Loo
         QUARANTINED: F.col(QUARANTINED),
         UNREADABLE_VALUES: unreadable,
         RECONSIDERED: F.col("_kafka_reconsidered"),
-        RAW: F.when(F.col(QUARANTINED).isNotNull() | unreadable.isNotNull(), F.col("_kafka_value")),
+        RAW: F.when(
+            F.col(QUARANTINED).isNotNull() | unreadable.isNotNull(),
+            F.col("_record" if "_record" in judged.columns else "_kafka_value"),
+        ),
     }
     return judged.select(
         *[meta[name].cast(LANDING_TYPES[name]).alias(name) for name in (*LANDING_META, RAW)],
         *[F.when(is_read, F.col(name)).alias(name) for name in declared],
     )
+
+
+def _typed_json(parsed: DataFrame, row: Column, types: Mapping[str, ColumnType]) -> DataFrame:
+    """Add the declared columns to `_parse`d records, and `_wrong` and `_not_finite`: names of columns without a value.
+
+    Args:
+        row: the record as the JSON reader read it.
+    """
+    values = {name: _typed(row.getField(name), name, kind) for name, kind in types.items()}
+    strings = {name: kind for name, kind in types.items() if exact.has_strings(kind)}
+    differs = exact.may_differ({name: row.getField(name) for name in strings}, strings) if strings else F.lit(False)
+    typed = parsed.select("*", *[value.alias(name) for name, value in values.items()], differs.alias("_differs"))
+    written = {name: _as_written(name, kind) for name, kind in strings.items()}
+    return typed.withColumns({**written, "_wrong": _wrong(row, types, written), "_not_finite": _not_finite(types)})
+
+
+def _decoded(
+    records: DataFrame,
+    types: Mapping[str, ColumnType],
+    max_bytes: int,
+    of: Format,
+    schemas: Schemas,
+    *,
+    is_complete: bool,
+) -> DataFrame:
+    """Add what `_parse` and `_typed_json` add, for records that are read by the schemas of their writers."""
+    from windrow.transforms.formats.records import reader, result_ddl  # most pipelines need none of its libraries
+
+    unusable = F.when(F.col("_kafka_value").isNull(), TOMBSTONE).when(
+        F.octet_length("_kafka_value") > max_bytes, TOO_LARGE
+    )
+    records = records.withColumn("_unusable", unusable)
+    value = F.when(F.col("_unusable").isNull(), F.col("_kafka_value"))
+    if not is_complete:
+        value = framing.known_only(value, schemas)
+    read = F.arrow_udf(reader(of, types, schemas), returnType=result_ddl(types))  # type: ignore[call-overload]
+    parsed = records.withColumn("_parsed", read(value))
+    row, wrong = F.col("_parsed.row"), F.col("_parsed.wrong")
+    columns = {name: row.getField(name) for name in types}
+    return parsed.withColumns({**columns, "_wrong": wrong, "_not_finite": F.col("_parsed.not_finite")})
+
+
+def _is_whole_record_bad(reason: Column) -> Column:
+    """Whether a reason says that nothing of a record could be read."""
+    return reason.isin(*UNREADABLE) | any_of(reason.startswith(beginning) for beginning in UNREADABLE_BEGINNINGS)
 
 
 def records_of(quarantined: DataFrame, *, is_stamped: bool) -> DataFrame:
@@ -145,10 +218,13 @@ def _parse(records: DataFrame, declared: Mapping[str, ColumnType], max_bytes: in
     read_as = {name: _read_as(kind) for name, kind in declared.items()}
     text = F.col("_kafka_value").cast("string")
     unusable = (
-        F.when(F.col("_kafka_value").isNull(), "tombstone")
-        .when(F.octet_length("_kafka_value") > max_bytes, "too_large")
-        .when(~F.is_valid_utf8(text), "bad_utf8")
+        F.when(F.col("_kafka_value").isNull(), TOMBSTONE)
+        .when(F.octet_length("_kafka_value") > max_bytes, TOO_LARGE)
+        .when(~F.is_valid_utf8(text), BAD_UTF8)
     )
+    if "_record" in records.columns:
+        of_frame = F.when(F.col("_record").isNull(), TOMBSTONE).when(F.octet_length("_record") > max_bytes, TOO_LARGE)
+        unusable = F.coalesce(of_frame, F.when(F.col("_kafka_value").isNull(), UNFRAMED), unusable)
     records = _decimals(records.withColumn("_unusable", unusable), text, declared)
     whole = F.when(F.col("_unusable").isNull(), _wrapped(text))
     parsed = F.from_json(F.when(~F.col("_is_slow"), whole), _schema(read_as), _JSON | _STRICT)
@@ -355,14 +431,11 @@ def _reasons_by_column() -> Column:
     return F.when(is_one, F.to_json(F.map_from_arrays(F.concat(wrong, infinite), F.concat(*reasons))))
 
 
-def _reason(
-    pipeline: Pipeline, topic: str, row: Column, event_time: Column, is_ahead: Column, look: names.Look
-) -> Column:
-    """The first reason to quarantine a record, or null.
+def _unread_json(pipeline: Pipeline, topic: str, row: Column, look: names.Look) -> Column:
+    """Why a record is not one readable JSON object, or null.
 
     Args:
         row: the record as the JSON reader read it.
-        is_ahead: whether the event time is too far in the future to be trusted.
     """
     text = F.col("_kafka_value").cast("string")
     corrupt = F.col("_parsed._corrupt")
@@ -371,12 +444,18 @@ def _reason(
     is_whole = (F.size("_parsed.row") == 1) & F.col("_parsed.end").isNotNull()
     is_one_row = F.coalesce(is_whole & row.isNotNull(), F.lit(False))
     is_object = F.when(corrupt.isNotNull(), F.json_object_keys(text).isNotNull()).otherwise(is_one_row)
-    return (
-        F.when(F.col("_unusable").isNotNull(), F.col("_unusable"))
-        .when(~(is_json & is_object), "malformed")
-        .when(is_ahead, "event_time_ahead")
-        .otherwise(_reason_of_streams(pipeline.streams_of(topic), event_time))
-    )
+    return F.when(F.col("_unusable").isNotNull(), F.col("_unusable")).when(~(is_json & is_object), MALFORMED)
+
+
+def _reason(pipeline: Pipeline, topic: str, unread: Column, event_time: Column, is_ahead: Column) -> Column:
+    """The first reason to quarantine a record, or null.
+
+    Args:
+        unread: why it could not be read as a whole, or null.
+        is_ahead: whether the event time is too far in the future to be trusted.
+    """
+    of_streams = _reason_of_streams(pipeline.streams_of(topic), event_time)
+    return F.coalesce(unread, F.when(is_ahead, "event_time_ahead").otherwise(of_streams))
 
 
 def _reason_of_streams(streams: Sequence[Stream], event_time: Column) -> Column:

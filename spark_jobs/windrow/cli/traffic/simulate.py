@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,7 @@ import typer
 
 from windrow.cli.show import console, progress
 from windrow.config.fields import pipeline_name, topic_name
+from windrow.config.formats import DEFAULT_REGISTRY
 from windrow.jobs.options import LENGTH, NAME, TIME, longer_than_zero
 from windrow.jobs.run import BadRequest, instant
 from windrow.places import Places
@@ -21,6 +23,15 @@ from windrow.text import counted
 if TYPE_CHECKING:
     from windrow.simulate.traffic import Traffic
     from windrow.simulate.truth import Counts
+
+
+class Form(Enum):
+    """Formats of records, as a pipeline file names them."""
+
+    JSON = "json"
+    JSON_SCHEMA = "json_schema"
+    AVRO = "avro"
+    PROTOBUF = "protobuf"
 
 
 def _topic(text: str) -> str:
@@ -60,6 +71,10 @@ def simulate(
     pipeline_file: Annotated[
         Path | None, typer.Option(help="Also write the pipeline file that fits, e.g. .windrow/pipelines/sim.yaml.")
     ] = None,
+    form: Annotated[
+        Form,
+        typer.Option("--format", help="Format of the records; all but json need a registry (`windrow up --registry`)."),
+    ] = Form.JSON,
     live: Annotated[bool, typer.Option(help="Produce each event when its time comes, instead of at once.")] = False,
 ) -> None:
     """Produce realistic traffic with known truth to the broker, and print what must come out.
@@ -72,6 +87,12 @@ def simulate(
     from windrow.simulate import traffic
     from windrow.simulate.poison import KINDS
 
+    registry = Places.from_env(os.environ).registry(DEFAULT_REGISTRY)
+    if form is not Form.JSON and registry is None:
+        raise BadRequest(
+            f"--format {form.value} needs a schema registry: start one with `windrow up --registry`, and set "
+            "WINDROW_REGISTRY to its address"
+        )
     if served_topic == engagements_topic:
         raise BadRequest(f"{served_topic} cannot be both topics: served rows and engagements are two streams")
     made = traffic.Traffic(
@@ -86,8 +107,8 @@ def simulate(
     if start is None:
         made = replace(made, start=_usual_start(made, live))
     if pipeline_file:  # before producing, which cannot be undone
-        _write(pipeline_file, traffic.pipeline_yaml(made, pipeline_file.stem))
-    _produce(made, live)
+        _write(pipeline_file, traffic.pipeline_yaml(made, pipeline_file.stem, form=form.value))
+    _produce(made, live, form, registry)
     if pipeline_file:
         name = pipeline_file.stem
         console.print(f"wrote {pipeline_file}: `windrow land {name}`, then `windrow train {name}`")
@@ -117,15 +138,16 @@ def _usual_start(made: Traffic, live: bool) -> datetime:
     return (made.start - (made.ends_at - made.start)).replace(minute=0, second=0, microsecond=0)
 
 
-def _produce(made: Traffic, live: bool) -> None:
-    from windrow.simulate import producer, traffic
+def _produce(made: Traffic, live: bool, form: Form, registry: str | None) -> None:
+    from windrow.simulate import formats, producer, traffic
 
     places = Places.from_env(os.environ)
     truth = traffic.truth(made).counts
     producer.create_topics(places.kafka, made.topics)
     pace = producer.Live() if live else None
     with progress("producing", sum(truth.produced.values())) as show:
-        produced = producer.produce(places.kafka, traffic.messages(made), pace=pace, on_progress=show)
+        sent = traffic.messages(made, formats.encoder(form.value, registry))
+        produced = producer.produce(places.kafka, sent, pace=pace, on_progress=show)
     console.print(f"produced {counted(produced.total, 'record')} to {', '.join(made.topics)} on {places.kafka}")
     _print_truth(truth)
 

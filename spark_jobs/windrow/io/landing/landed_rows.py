@@ -33,6 +33,7 @@ from windrow.columns import (
     ROW_ID,
     TOPIC,
     UNREADABLE,
+    UNREADABLE_BEGINNINGS,
     UNREADABLE_VALUES,
 )
 from windrow.config import RightStream, Stream
@@ -279,7 +280,10 @@ def _keyless(stream: Stream) -> pc.Expression:
 def _unread(schema: pa.Schema) -> list[tuple[pc.Expression, Has]]:
     """Return conditions on rows whose JSON could be read, but not as a whole or by every stream, and on their files."""
     quarantined = pc.field(QUARANTINED).is_valid()
-    found = [(quarantined & ~pc.field(QUARANTINED).isin(pa.array(UNREADABLE)), _QUARANTINED_ROWS)]
+    whole = pc.field(QUARANTINED).isin(pa.array(UNREADABLE))
+    for beginning in UNREADABLE_BEGINNINGS:
+        whole = whole | pc.starts_with(pc.field(QUARANTINED), beginning)
+    found = [(quarantined & ~whole, _QUARANTINED_ROWS)]
     if UNREADABLE_VALUES in schema.names:
         found.append((~quarantined & pc.field(UNREADABLE_VALUES).is_valid(), Has(UNREADABLE_VALUES, value=True)))
     return found

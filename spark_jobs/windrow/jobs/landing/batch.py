@@ -7,18 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 
 from windrow.home import Home
 from windrow.io.delta import crash_points
 from windrow.io.landing import batches, broker, erased, log
 from windrow.io.landing.batches import Committed
+from windrow.jobs.landing import schemas
 from windrow.semantics.clock import ClockRow
 from windrow.semantics.landing.batch import Batch, Topic
 from windrow.semantics.landing.clock_rows import Counts, check_accounted, check_delivered, clock_rows, undelivered
 from windrow.semantics.landing.undelivered import COMPACTED, NO_RECORD, Account, account_of, explain, gap_ranges
 from windrow.transforms.decode import decode
 from windrow.transforms.erased import emptied
+from windrow.transforms.formats.schemas import Schemas
 from windrow.transforms.landed import (
     around_gaps,
     count_by_partition,
@@ -41,18 +43,29 @@ def land_batch(
     Raises:
         WriteSkipped: the landing table has a batch of this number or a later one.
         BalanceBroken: the landing table does not hold one row per delivered record, or an offset is not accounted for.
+        RegistryUnreachable: a record has a schema that is not known yet, and its registry does not answer.
     """
-    # Read.
-    records, delivered = broker.read(spark, home.places.kafka, batch)
+    counted: list[Observation] = []
 
-    # Compute.
-    rows = emptied(decode(records, home.pipeline, batch), home.pipeline, batch.topic, erased.keys_of(spark, home))
+    def write(known: Schemas, is_complete: bool) -> None:
+        # Read.
+        records, delivered = broker.read(spark, home.places.kafka, batch)
 
-    # Write. The rows are counted as the table has them, not as they were written, so that a lost row is noticed.
-    crash_points.point("land.before_commit")
-    batches.append(rows, home.landing(batch.topic), batch)
-    crash_points.point("land.after_commit")
-    return clock_after(spark, home, topic, Committed(batch, int(delivered.get["records"])), previous)
+        # Compute.
+        rows = decode(records, home.pipeline, batch, known, is_complete=is_complete)
+        rows = emptied(rows, home.pipeline, batch.topic, erased.keys_of(spark, home))
+
+        # Write. The rows are counted as the table has them, not as they were written, so that a lost row is noticed.
+        crash_points.point("land.before_commit")
+        batches.append(rows, home.landing(batch.topic), batch)
+        crash_points.point("land.after_commit")
+        counted.append(delivered)
+
+    def records() -> DataFrame:
+        return broker.read(spark, home.places.kafka, batch)[0]
+
+    schemas.written(home, batch.topic, records, batch.landed_at, write)
+    return clock_after(spark, home, topic, Committed(batch, int(counted[-1].get["records"])), previous)
 
 
 def clock_after(

@@ -23,6 +23,7 @@ from windrow.io.landing.batches import Committed
 from windrow.io.registers import clocks, erasures
 from windrow.io.registers.clocks import Observation
 from windrow.jobs.decision import decision
+from windrow.jobs.landing import schemas
 from windrow.jobs.landing.batch import clock_after
 from windrow.jobs.run import Context
 from windrow.semantics.clock import ClockRow
@@ -91,13 +92,17 @@ def reconsider_batch(
 
     Args:
         previous: the topic's rows before the batch; they are returned where nothing can be read.
+
+    Raises:
+        RegistryUnreachable: a record has a schema that is not known yet, and its registry does not answer.
     """
     path = home.landing(topic.name)
     bad = batches.quarantined(spark, path, batch)
     if bad is None:
         return previous
     records = records_of(bad, is_stamped=topic.is_stamped)
-    judged = decode(records, home.pipeline, batch).where(F.col(QUARANTINED).isNull())
+    known = schemas.asked(home, topic.name, records, batch.landed_at)
+    judged = decode(records, home.pipeline, batch, known).where(F.col(QUARANTINED).isNull())
     rows = emptied(judged, home.pipeline, topic.name, erased.keys_of(spark, home))
     if rows.isEmpty():
         return previous
