@@ -9,6 +9,8 @@ The meaning of rows is in the pipeline file, and what a run does is in its argum
     WINDROW_CACHE         downloaded jars, shared by all homes           default: ~/.cache/windrow
     WINDROW_KAFKA         bootstrap servers; local ones are nodes of the default: 127.0.0.1:19092
                           local platform's own Kafka
+    WINDROW_KAFKA_CLIENT  a file of Kafka client properties (TLS, login) default: none, brokers that do not ask
+                          that only its owner may read; the same path on every machine (docs/SECURITY.md)
     WINDROW_STORE         address of the local object store              default: 127.0.0.1:19098
     WINDROW_POSTGRES      address of the local PostgreSQL for the state  default: none, SQLite
                           of the local Airflow
@@ -34,6 +36,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from windrow.kafka.client import VARIABLE as KAFKA_CLIENT
+from windrow.kafka.client import Kafka
 
 PIPELINES = "WINDROW_PIPELINES"
 """The variable; a DAG file adds its folder to it (`windrow_airflow.factory`)."""
@@ -114,6 +119,8 @@ class Places:
     home: Path
     cache: Path
     kafka: str = "127.0.0.1:19092"
+    kafka_client: Path | None = None
+    """file of Kafka client properties; None for brokers that do not ask who a client is"""
     store: str = "127.0.0.1:19098"
     spark_master: str = "local[*]"
     pipelines: tuple[Path, ...] = ()
@@ -135,11 +142,13 @@ class Places:
         data = Path(environ.get("XDG_DATA_HOME") or user / ".local" / "share")
         home = Path(environ.get("WINDROW_HOME") or (data / "windrow" if IS_INSTALLED else PROJECT / ".windrow"))
         xdg = environ.get("XDG_CACHE_HOME") or user / ".cache"
+        client = environ.get(KAFKA_CLIENT)
         secrets, notifiers = environ.get("WINDROW_SPARK_SECRETS"), environ.get("WINDROW_NOTIFIERS")
         return cls(
             home=home.expanduser().absolute(),
             cache=Path(environ.get("WINDROW_CACHE") or Path(xdg) / "windrow").expanduser().absolute(),
             kafka=environ.get("WINDROW_KAFKA") or cls.kafka,
+            kafka_client=Path(client).expanduser().absolute() if client else None,
             store=environ.get("WINDROW_STORE") or cls.store,
             spark_master=environ.get("WINDROW_SPARK_MASTER") or cls.spark_master,
             pipelines=(
@@ -153,6 +162,11 @@ class Places:
             notifiers=Path(notifiers).expanduser().absolute() if notifiers else None,
             postgres=environ.get("WINDROW_POSTGRES") or None,
         )
+
+    @property
+    def brokers(self) -> Kafka:
+        """The brokers, and who this installation is to them."""
+        return Kafka(self.kafka, self.kafka_client)
 
     def table(self, pipeline: str, name: str) -> str:
         """Location of a table of a pipeline: a folder, or a URL."""

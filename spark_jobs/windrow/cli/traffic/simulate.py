@@ -122,10 +122,10 @@ def _produce(made: Traffic, live: bool) -> None:
 
     places = Places.from_env(os.environ)
     truth = traffic.truth(made).counts
-    producer.create_topics(places.kafka, made.topics)
+    producer.create_topics(places.brokers, made.topics)
     pace = producer.Live() if live else None
     with progress("producing", sum(truth.produced.values())) as show:
-        produced = producer.produce(places.kafka, traffic.messages(made), pace=pace, on_progress=show)
+        produced = producer.produce(places.brokers, traffic.messages(made), pace=pace, on_progress=show)
     console.print(f"produced {counted(produced.total, 'record')} to {', '.join(made.topics)} on {places.kafka}")
     _print_truth(truth)
 

@@ -43,7 +43,7 @@ def land_batch(
         BalanceBroken: the landing table does not hold one row per delivered record, or an offset is not accounted for.
     """
     # Read.
-    records, delivered = broker.read(spark, home.places.kafka, batch)
+    records, delivered = broker.read(spark, home.places.brokers, batch)
 
     # Compute.
     rows = emptied(decode(records, home.pipeline, batch), home.pipeline, batch.topic, erased.keys_of(spark, home))
@@ -122,7 +122,7 @@ def account_for(
     rows = batches.rows_of(spark, home.landing(batch.topic), batch.number)
     missing = ranges_of(undelivered_ranges(rows, batch, partitions).collect())
     can_explain = topic.id == batch.topic_id and not topic.is_compacted
-    found = log.batches(spark, home.places.kafka, topic, missing) if can_explain else {}
+    found = log.batches(spark, home.places.brokers, topic, missing) if can_explain else {}
     explained = {p: explain(batch.topic, p, ranges, found.get(p, ())) for p, ranges in missing.items()}
     gaps = {p: gap_ranges(one.unexplained) for p, one in explained.items() if one.unexplained}
     neighbours = neighbours_of(around_gaps(rows, gaps, home.pipeline, batch.topic).collect(), gaps) if gaps else {}
