@@ -15,7 +15,7 @@ UV_HOME := $(WINDROW_CACHE)/uv-$(UV_VERSION)
 UV := $(UV_HOME)/bin/uv
 BIN := .venv/bin
 
-.PHONY: help setup demo cluster failover test fast faults breaks roots check docs torch bench soak dist images clean preflight
+.PHONY: help setup demo cluster failover test fast faults breaks roots check docs torch bench soak dist audit sbom images clean preflight
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1|/' | awk -F'|' '{printf "make %-8s %s\n", $$1, $$2}'
@@ -78,6 +78,12 @@ soak: setup ## run traffic and faults for MINUTES (60), from SEED (1), and compa
 
 dist: $(UV) ## build the wheel, for an Airflow and a Spark that are there already (docs/INSTALL.md)
 	@$(UV) build --wheel --out-dir dist
+
+audit: .venv/.synced ## ask about known weaknesses of the dependencies, and list their licences (docs/SECURITY.md)
+	@UV=$(UV) audit/audit.sh
+
+sbom: setup ## write dist/windrow.cdx.json, a bill of materials (CycloneDX) of Python packages and jars
+	@$(BIN)/python audit/sbom.py $(UV)
 
 images: $(UV) ## check docker/, and build the image with docker or buildah (minutes)
 	@UV=$(UV) docker/images.sh

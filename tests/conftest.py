@@ -74,7 +74,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByFile:
 def session_places(tmp_path_factory: pytest.TempPathFactory) -> Places:
     """Places of the session's broker; the jar cache is the user's own."""
     home = tmp_path_factory.mktemp("session")
-    environ = {**os.environ, "WINDROW_HOME": str(home), "WINDROW_TABLES": ""}
+    environ = {**os.environ, "WINDROW_HOME": str(home), "WINDROW_TABLES": "", "WINDROW_KAFKA_CLIENT": ""}
     return replace(Places.from_env(environ), kafka=f"127.0.0.1:{free_port()}")
 
 

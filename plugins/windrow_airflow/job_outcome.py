@@ -10,6 +10,7 @@
     50  needs Spark                  the task goes on with spark-submit
     2   wrong arguments or file      failed for good
     70  a person must look           failed for good: offsets were lost, or counts do not add up
+    80  refused                      failed for good: a login, a certificate or a right is missing or wrong
     any other                        failed, retried
 
 A job reports its result as a line `WINDROW_RESULT {json}`; the last such line counts.
@@ -72,6 +73,8 @@ def raise_for(job: str, code: int, result: Mapping[str, Any]) -> NoReturn:
         raise AirflowFailException(f"{job}: wrong arguments or pipeline file{detail}. An edit helps, a retry does not.")
     if code == ExitCode.NEEDS_PERSON:
         raise AirflowFailException(f"{job}: a person must look{detail}. A retry does not help.")
+    if code == ExitCode.REFUSED:
+        raise AirflowFailException(f"{job}: refused{detail}. A retry is refused too; clear the task once it is mended.")
     if code == ExitCode.STILL_OPEN:
         raise AirflowException(f"{job}: the window is still open{detail}. A retry helps once the clock has moved.")
     if code == ExitCode.ANOTHER_WRITER and result.get("outcome") == "Superseded":

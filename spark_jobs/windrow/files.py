@@ -1,9 +1,14 @@
-"""Files that are written whole or not at all: a reader sees the old text or the new one, never half of either."""
+"""Files that are written whole or not at all, and files of secrets that are read only where nobody else can read them.
+
+A reader of what `write_whole` writes sees the old text or the new one, never half of either.
+"""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+
+from windrow.outcomes import BadInput
 
 
 def write_whole(path: Path, text: str | bytes, *, private: bool = False) -> None:
@@ -22,3 +27,26 @@ def write_whole(path: Path, text: str | bytes, *, private: bool = False) -> None
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def read_private(file: Path, variable: str, *, must_own: bool = False) -> str:
+    """Return the text of a file of secrets.
+
+    Args:
+        variable: the variable that names it, for messages.
+        must_own: whether it must belong to the user of this process.
+
+    Raises:
+        BadInput: it cannot be read, is no text, or others than its owner may read it; the message shows nothing of it.
+    """
+    try:
+        text, state = file.read_text(), file.stat()
+    except OSError as error:
+        raise BadInput(f"{variable}={file} cannot be read: {error.strerror}. Write it, or unset it.") from None
+    except UnicodeDecodeError:
+        raise BadInput(f"{variable}={file} is no text in UTF-8. Write it anew.") from None
+    if must_own and state.st_uid != os.geteuid():
+        raise BadInput(f"{variable}={file} belongs to another user: it must be of the user who runs this (chown)")
+    if state.st_mode & 0o077:
+        raise BadInput(f"{variable}={file} may be read by others than its owner: chmod 600 {file}")
+    return text

@@ -34,6 +34,11 @@ class ExitCode(IntEnum):
         "clock is wrong. A retry helps once that is fixed.",
     )
     NEEDS_PERSON = 70, "Offsets were lost, or figures do not agree. A person must look; a retry finds the same."
+    REFUSED = (
+        80,
+        "The broker refuses this client: its login, its certificate, or a right that it lacks. A person mends that; a "
+        "retry is refused too.",
+    )
 
     meaning: str
 
@@ -101,6 +106,12 @@ class NeedsPerson(Condition):
     """Records contradict each other; nothing is changed until a person has looked."""
 
     code = ExitCode.NEEDS_PERSON
+
+
+class Refused(Condition):
+    """A service knows who this process is, or cannot tell, and does not let it in."""
+
+    code = ExitCode.REFUSED
 
 
 def exit_code(error: BaseException) -> ExitCode:

@@ -12,6 +12,8 @@ The meaning of rows is in the pipeline file, and what a run does is in its argum
     WINDROW_REGISTRY      schema registry of Avro and Protobuf records:  default: none
                           the URL of its Confluent API; or several, as name=URL separated by spaces, by the names
                           that pipeline files give them
+    WINDROW_KAFKA_CLIENT  a file of Kafka client properties (TLS, login) default: none, brokers that do not ask
+                          that only its owner may read; the same path on every machine (docs/SECURITY.md)
     WINDROW_STORE         address of the local object store              default: 127.0.0.1:19098
     WINDROW_POSTGRES      address of the local PostgreSQL for the state  default: none, SQLite
                           of the local Airflow
@@ -37,6 +39,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from windrow.kafka.client import VARIABLE as KAFKA_CLIENT
+from windrow.kafka.client import Kafka
 
 PIPELINES = "WINDROW_PIPELINES"
 """The variable; a DAG file adds its folder to it (`windrow_airflow.factory`)."""
@@ -140,6 +145,8 @@ class Places:
     home: Path
     cache: Path
     kafka: str = "127.0.0.1:19092"
+    kafka_client: Path | None = None
+    """file of Kafka client properties; None for brokers that do not ask who a client is"""
     store: str = "127.0.0.1:19098"
     spark_master: str = "local[*]"
     pipelines: tuple[Path, ...] = ()
@@ -163,11 +170,13 @@ class Places:
         data = Path(environ.get("XDG_DATA_HOME") or user / ".local" / "share")
         home = Path(environ.get("WINDROW_HOME") or (data / "windrow" if IS_INSTALLED else PROJECT / ".windrow"))
         xdg = environ.get("XDG_CACHE_HOME") or user / ".cache"
+        client = environ.get(KAFKA_CLIENT)
         secrets, notifiers = environ.get("WINDROW_SPARK_SECRETS"), environ.get("WINDROW_NOTIFIERS")
         return cls(
             home=home.expanduser().absolute(),
             cache=Path(environ.get("WINDROW_CACHE") or Path(xdg) / "windrow").expanduser().absolute(),
             kafka=environ.get("WINDROW_KAFKA") or cls.kafka,
+            kafka_client=Path(client).expanduser().absolute() if client else None,
             store=environ.get("WINDROW_STORE") or cls.store,
             spark_master=environ.get("WINDROW_SPARK_MASTER") or cls.spark_master,
             pipelines=(
@@ -186,6 +195,11 @@ class Places:
     def registry(self, name: str) -> str | None:
         """Address of a schema registry by its name in pipeline files; None if it has none."""
         return dict(self.registries).get(name)
+
+    @property
+    def brokers(self) -> Kafka:
+        """The brokers, and who this installation is to them."""
+        return Kafka(self.kafka, self.kafka_client)
 
     def table(self, pipeline: str, name: str) -> str:
         """Location of a table of a pipeline: a folder, or a URL."""

@@ -115,6 +115,16 @@ def test_a_viewer_may_look_and_decides_nothing(running: Running) -> None:
     assert running.airflow.api.dag_runs("good.rebuild") == before
 
 
+def test_an_operator_decides_and_sees_no_connection(running: Running) -> None:
+    """docs/SECURITY.md has the table of roles. A form without its fields is refused to whoever may send it: 400."""
+    users = ("viewer", "operator", "admin")
+    for form in ("override", "rebuild"):
+        runs, empty = f"/api/v2/dags/good.{form}/dagRuns", {"conf": {}, "logical_date": None}
+        assert [_status(running, user, "POST", runs, empty) for user in users] == [403, 400, 400], form
+    for path in ("/api/v2/connections", "/api/v2/variables"):
+        assert [_status(running, user, "GET", path) for user in users] == [403, 403, 200], path
+
+
 def test_a_link_that_leaves_the_reports_is_not_followed(running: Running) -> None:
     home = running.world.places.home
     reports = home / "reports" / "good" / "links"

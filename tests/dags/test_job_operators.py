@@ -86,6 +86,7 @@ def test_a_job_finds_its_home_and_the_task_that_started_it(job, operator, tmp_pa
         (40, AirflowException, "another writer"),
         (2, AirflowFailException, "wrong arguments"),
         (70, AirflowFailException, "a person must look"),
+        (80, AirflowFailException, "refused"),
         (1, AirflowException, "exit code 1"),
     ],
 )

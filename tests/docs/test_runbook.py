@@ -7,7 +7,7 @@ import pkgutil
 import re
 from collections.abc import Iterator
 
-from windrow.outcomes import AnotherWriter, Condition, NeedsPerson, NotReady
+from windrow.outcomes import AnotherWriter, Condition, NeedsPerson, NotReady, Refused
 from windrow.places import PROJECT
 
 ELSEWHERE = {"FigureOff"}
@@ -29,5 +29,5 @@ def test_every_condition_that_needs_somebody_is_in_the_index_of_the_runbook() ->
     text = (PROJECT / "dags" / "README.md").read_text()
     index = text.partition("## The message begins with")[2].partition("\n## ")[0]
     listed = set(re.findall(r"`([A-Z][A-Za-z]+)`", index))
-    needed = {name for kind in (NeedsPerson, AnotherWriter, NotReady) for name in conditions(kind)} - ELSEWHERE
+    needed = {name for kind in (NeedsPerson, AnotherWriter, NotReady, Refused) for name in conditions(kind)} - ELSEWHERE
     assert needed - listed == set()

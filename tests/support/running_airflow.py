@@ -32,7 +32,7 @@ INTERVAL = 5 * MINUTE
 SECRET = "planted-7f3a9c51e8d24b60"
 PERSON = "Ada Planted"
 """Personal data: it begins the key of every row and label, and stands in a record that cannot be read."""
-USERS = {"admin": "admin", "viewer": "viewer", "nobody": ""}
+USERS = {"admin": "admin", "operator": "user", "viewer": "viewer", "nobody": ""}
 """`nobody` can sign in, and has no role."""
 NAMES = ("good", "bad", "shop")
 PIPELINE = """\

@@ -95,7 +95,7 @@ def send_due(ctx: Context, rhythm: Rhythm) -> list[Row]:
         due = rhythm.due(now, canaries.since(ctx.home, now - max(rhythm.longest, rhythm.every)))
         streams = {stream.name: stream for stream in ctx.pipeline.streams}
         topics = {name for one in due for name in streams[one.stream].topics}
-        partitions = broker.describe(ctx.places.kafka, topics) if topics else {}
+        partitions = broker.describe(ctx.places.brokers, topics) if topics else {}
         acknowledged: list[Row] = []
         try:
             for one in due:
@@ -120,7 +120,7 @@ def _message(
 def _sent(ctx: Context, message: Message) -> int:
     """Send a message, and return its offset."""
     try:
-        done = producer.produce(ctx.places.kafka, [message], timeout_s=TIMEOUT_S)
+        done = producer.produce(ctx.places.brokers, [message], timeout_s=TIMEOUT_S)
     except producer.DeliveryFailed as failed:
         raise CanaryNotSent(f"{failed} What was acknowledged before is recorded; run again.") from failed
     return done.first_offsets[message.topic, message.partition]

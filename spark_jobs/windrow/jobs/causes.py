@@ -13,6 +13,7 @@ from pathlib import Path
 
 from windrow.io.delta.damage import TableDamaged
 from windrow.io.delta.tables import WriteSkipped
+from windrow.kafka.refusals import of_java
 from windrow.outcomes import Condition, NotReady
 from windrow.places import Places
 
@@ -42,6 +43,8 @@ def known_cause(error: Exception) -> Condition | None:
             "another writer committed to the same table meanwhile, and nothing of this run was. Start the job again: "
             "it will see what is there."
         )
+    if refused := of_java(Places.from_env(os.environ).brokers, str(error)):
+        return refused
     found = _UNREADABLE.search(str(error))
     if found is None:
         return None

@@ -160,9 +160,9 @@ def land_once(
         landed_at = ctx.now()
         if not (trust_clock and is_first):
             refuse_clock_that_went_back(landed_at, [row["landed_at"] for row in before.rows], home.pipeline.max_skew)
-        topics = broker.describe(home.places.kafka, home.pipeline.topics)
+        topics = broker.describe(home.places.brokers, home.pipeline.topics)
         if not trust_clock:
-            refuse_clock_ahead(host_time(), broker.clock(spark, home.places.kafka), home.pipeline.max_skew)
+            refuse_clock_ahead(host_time(), broker.clock(spark, home.places.brokers), home.pipeline.max_skew)
         refuse_not_lost(given_up, topics.values(), before.rows)
 
         def land_next(name: str) -> TopicClock:
@@ -208,7 +208,7 @@ def land_topic(
     for committed in batches.committed_after(home.landing(topic.name), previous[0]["batch"] if previous else 0):
         previous = clock_after(spark, home, topic, committed, previous)
     landed = to_compare(topic, previous)
-    present_at = present.at(spark, home.places.kafka, topic, {p: last.offset for p, last in landed.items()})
+    present_at = present.at(spark, home.places.brokers, topic, {p: last.offset for p, last in landed.items()})
     refuse_replaced(topic.name, landed, present_at)
     batch = next_batch(topic, landed_at, previous, given_up)
     crash_points.point("land.offsets_planned")

@@ -1,1 +1,1 @@
-"""How a process asks Kafka."""
+"""How a process reaches Kafka: the brokers' addresses and the file that says who it is."""

@@ -181,7 +181,9 @@ def status(places: Places) -> list[Part]:
         for name, node in zip(names, broker.nodes, strict=True)
     ]
     if not broker.is_ours:
-        state = "elsewhere" if broker.is_up() else "elsewhere, does not answer"
+        refusal = broker.refusal()
+        found = "elsewhere" if broker.is_up() else "elsewhere, does not answer"
+        state = f"elsewhere, refused: {type(refusal).__name__}" if refusal else found
         parts = [Part("kafka", state, None, places.kafka, None, "")]
     store = Store(places)
     if store.env.exists() or cluster.is_in(places.home):

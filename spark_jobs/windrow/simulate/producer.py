@@ -15,9 +15,12 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import Message as Delivered
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType
 
-from windrow.kafka.answers import answer_of
+from windrow.kafka.asking import Admin, Refusals
+from windrow.kafka.client import Kafka
+from windrow.kafka.refusals import of_error
+from windrow.outcomes import Refused
 from windrow.simulate.record import Message
 from windrow.text import counted
 
@@ -71,7 +74,7 @@ class Produced:
 
 
 def create_topics(
-    bootstrap: str,
+    kafka: Kafka | str,
     topics: Mapping[str, int],
     *,
     append_time: bool = False,
@@ -81,6 +84,7 @@ def create_topics(
     """Create the topics that are missing, each with the broker's own replication, and return their names.
 
     Args:
+        kafka: the brokers.
         topics: number of partitions by topic.
         append_time: whether the broker stamps records with its own clock (LogAppendTime).
         config: further topic settings.
@@ -88,6 +92,7 @@ def create_topics(
     Raises:
         TopicUnfit: an existing topic has another number of partitions or another kind of timestamps.
         ProducerUnreachable: no answer.
+        Refused: the broker refuses this client, or to create a topic.
     """
     stamps = "LogAppendTime" if append_time else "CreateTime"
     settings = {
@@ -97,12 +102,12 @@ def create_topics(
         "message.timestamp.after.max.ms": str(2**63 - 1),
         **(config or {}),
     }
-    admin = AdminClient({"bootstrap.servers": bootstrap, **_QUIET})
+    admin = Admin(kafka)
     try:
-        there = admin.list_topics(timeout=timeout_s).topics
+        there = admin.metadata(timeout_s).topics
     except KafkaException as problem:
         raise ProducerUnreachable(
-            f"No Kafka broker answers at {bootstrap} ({problem.args[0].str()}). Is it up "
+            f"No Kafka broker answers at {kafka} ({problem.args[0].str()}). Is it up "
             f"(`windrow status`), and is WINDROW_KAFKA its address? Then try again."
         ) from problem
     missing = [name for name in topics if name not in there]
@@ -110,9 +115,9 @@ def create_topics(
         _must_fit(admin, name, len(there[name].partitions), topics[name], stamps, timeout_s)
     made = []
     wanted = [NewTopic(name, topics[name], config=settings) for name in missing]
-    for name, future in (admin.create_topics(wanted, operation_timeout=timeout_s) if wanted else {}).items():
+    for name, future in (admin.client.create_topics(wanted, operation_timeout=timeout_s) if wanted else {}).items():
         try:
-            answer_of(future, timeout_s)
+            admin.answer(future, timeout_s, name)
             made.append(name)
         except KafkaException as problem:
             if problem.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
@@ -122,7 +127,7 @@ def create_topics(
 
 
 def produce(
-    bootstrap: str,
+    kafka: Kafka | str,
     messages: Iterable[Message],
     *,
     pace: Live | None = None,
@@ -133,18 +138,21 @@ def produce(
     """Produce every message, and return when the broker has acknowledged all of them.
 
     Args:
+        kafka: the brokers.
         pace: holds each message back until it is due; default: all are due at once.
         on_progress: gets the number of acknowledged messages, a few times per second.
         config: further settings of the producer.
 
     Raises:
         DeliveryFailed: the broker refused a message, or did not acknowledge it within `timeout_s`.
+        Refused: the broker refuses this client, or to let it write to a topic.
     """
-    delivery = _Delivery()
+    delivery = _Delivery(Kafka.of(kafka))
     producer = Producer(
         {
-            "bootstrap.servers": bootstrap,
+            **Kafka.of(kafka).librdkafka(),
             **_QUIET,
+            "error_cb": delivery.refusals,
             "enable.idempotence": True,
             "acks": "all",
             "linger.ms": 20,
@@ -155,44 +163,77 @@ def produce(
             **(config or {}),
         }
     )
+    try:
+        left = _deliver(producer, messages, delivery, pace, on_progress, timeout_s)
+    except (KafkaException, SystemError) as fatal:  # the client ends a call of its own with what is fatal to it
+        problem = fatal if isinstance(fatal, KafkaException) else fatal.__cause__
+        if isinstance(problem, KafkaException) and (refused := of_error(kafka, problem.args[0])):
+            raise refused from None
+        raise
+    if delivery.refused:
+        raise delivery.refused
+    if delivery.failure:
+        raise DeliveryFailed(delivery.failure)
+    if left:
+        raise DeliveryFailed(f"{left} messages were not acknowledged by {kafka} within {timeout_s:g} s.")
+    if on_progress is not None:
+        on_progress(delivery.total)
+    return Produced(dict(delivery.counts), delivery.first_offsets, delivery.size)
+
+
+def _deliver(
+    producer: Producer,
+    messages: Iterable[Message],
+    delivery: _Delivery,
+    pace: Live | None,
+    on_progress: Callable[[int], None] | None,
+    timeout_s: float,
+) -> int:
+    """Send the messages until one fails, and return how many are not acknowledged in time."""
     reported = time.monotonic()
     try:
         for message in messages:
             if pace is not None and not _wait(producer, pace, message, delivery):
                 break
             _send(producer, message, delivery, timeout_s)
-            if delivery.failure:
+            if delivery.has_failed:
                 break
             if on_progress is not None and time.monotonic() - reported > 0.2:
                 reported = time.monotonic()
                 on_progress(delivery.total)
     finally:
-        if delivery.failure:
-            producer.purge()
-        left = producer.flush(timeout_s + 5)
-    if delivery.failure:
-        raise DeliveryFailed(delivery.failure)
-    if left:
-        raise DeliveryFailed(f"{left} messages were not acknowledged by {bootstrap} within {timeout_s:g} s.")
-    if on_progress is not None:
-        on_progress(delivery.total)
-    return Produced(dict(delivery.counts), delivery.first_offsets, delivery.size)
+        left = _flush(producer, delivery, timeout_s + 5)
+    return left
 
 
 class _Delivery:
     """The delivery reports of the broker."""
 
-    def __init__(self) -> None:
+    def __init__(self, kafka: Kafka) -> None:
+        self.kafka = kafka
+        self.refusals = Refusals(kafka)
+        self._of_message: Refused | None = None
         self.counts: Counter[tuple[str, int]] = Counter()
         self.first_offsets: dict[tuple[str, int], int] = {}
         self.size = 0
         self.total = 0
         self.failure: str | None = None
 
+    @property
+    def refused(self) -> Refused | None:
+        """What the broker refuses: this client, or a message."""
+        return self._of_message or self.refusals.found
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it is useless to go on."""
+        return bool(self.failure or self.refused)
+
     def delivered(self, error: KafkaError | None, message: Delivered) -> None:
         """Delivery report of one message."""
         topic, partition = str(message.topic()), message.partition()
         if error is not None:
+            self._of_message = self._of_message or of_error(self.kafka, error, topic)
             self.failure = self.failure or (
                 f"{topic}, partition {partition}: {error.str()} ({error.name()}). "
                 + ("A retry may help." if error.retriable() else "A retry will not help.")
@@ -205,17 +246,29 @@ class _Delivery:
         self.size += len(message.value() or b"") + len(message.key() or b"")
 
 
+def _flush(producer: Producer, delivery: _Delivery, seconds: float) -> int:
+    """Wait for acknowledgements, and return how many are missing; where it is useless to wait, give up the rest."""
+    until = time.monotonic() + seconds
+    left = len(producer)
+    while left and not delivery.has_failed and time.monotonic() < until:
+        left = producer.flush(min(1.0, max(0.0, until - time.monotonic())))
+    if delivery.has_failed:
+        producer.purge()
+        left = producer.flush(5)
+    return left
+
+
 def _wait(producer: Producer, pace: Live, message: Message, delivery: _Delivery) -> bool:
     """Serve delivery reports until the message is due; return False after a failure."""
-    while not delivery.failure and (left := pace.wait_s(message)) > 0:
+    while not delivery.has_failed and (left := pace.wait_s(message)) > 0:
         producer.poll(min(left, 0.5))
-    return not delivery.failure
+    return not delivery.has_failed
 
 
 def _send(producer: Producer, message: Message, delivery: _Delivery, timeout_s: float) -> None:
     """Put a message into the producer's queue, waiting while it is full."""
     deadline = time.monotonic() + timeout_s
-    while not delivery.failure:
+    while not delivery.has_failed:
         try:
             producer.produce(
                 message.topic,
@@ -232,26 +285,28 @@ def _send(producer: Producer, message: Message, delivery: _Delivery, timeout_s: 
                 raise DeliveryFailed(f"The broker accepted nothing for {timeout_s:g} s.") from None
             producer.poll(0.1)
         except KafkaException as problem:
+            if of_error(delivery.kafka, problem.args[0]):
+                raise
             raise DeliveryFailed(f"{message.topic}, partition {message.partition}: {problem}") from problem
 
 
-def _must_fit(admin: AdminClient, name: str, found: int, wanted: int, stamps: str, timeout_s: float) -> None:
+def _must_fit(admin: Admin, name: str, found: int, wanted: int, stamps: str, timeout_s: float) -> None:
     if found != wanted:
         raise TopicUnfit(
             f"Topic {name} has {counted(found, 'partition')}, {wanted} were requested: use another name, or {found}."
         )
     resource = ConfigResource(ResourceType.TOPIC, name)
-    config = answer_of(admin.describe_configs([resource])[resource], timeout_s)
+    config = admin.answer(admin.client.describe_configs([resource])[resource], timeout_s, name)
     current = config["message.timestamp.type"].value
     if current != stamps:
         raise TopicUnfit(f"Topic {name} has {current}, {stamps} was requested: use another name.")
 
 
-def _wait_until_known(admin: AdminClient, topics: Mapping[str, int], timeout_s: float) -> None:
+def _wait_until_known(admin: Admin, topics: Mapping[str, int], timeout_s: float) -> None:
     """Wait until every partition has a leader: a producer that starts earlier would not find the partition."""
     deadline = time.monotonic() + timeout_s
     while True:
-        known = admin.list_topics(timeout=timeout_s).topics
+        known = admin.metadata(timeout_s).topics
         short = [
             name
             for name, many in topics.items()
@@ -261,4 +316,4 @@ def _wait_until_known(admin: AdminClient, topics: Mapping[str, int], timeout_s: 
             return
         if time.monotonic() > deadline:
             raise TopicUnfit(f"Topics without a leader after {timeout_s:g} s: {', '.join(short)}.")
-        admin.poll(0.1)
+        admin.client.poll(0.1)

@@ -8,13 +8,13 @@ from functools import cached_property
 from pathlib import Path
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
 
 from windrow.cli.show import console
 from windrow.config import Pipeline, load
 from windrow.files import write_whole
 from windrow.home import Home
 from windrow.io.landing import broker
+from windrow.kafka.client import Kafka
 from windrow.places import Places
 from windrow.simulate import open_bandit, producer
 from windrow.simulate.truth import Truth
@@ -54,14 +54,14 @@ def prepare(places: Places, wheel: Path) -> Demo:
         moved = _moved(path, suffix)
         prepared = _with_file(places, path, moved, wheel)
         expected = dict(prepared.truth.counts.produced)
-        found = _ends(places.kafka, moved)
+        found = _ends(places.brokers, moved)
         if found and found != {k: n for k, n in expected.items() if n}:
             console.print(f"the topics of {path.stem} hold other records (an interrupted demo?): starting a new one")
             continue
         if not found:
-            producer.create_topics(places.kafka, moved.topics)
+            producer.create_topics(places.brokers, moved.topics)
             console.print(f"producing {counted(sum(expected.values()), 'record')} to {', '.join(moved.topics)} …")
-            producer.produce(places.kafka, open_bandit.messages(moved, wheel))
+            producer.produce(places.brokers, open_bandit.messages(moved, wheel))
         console.print(
             f"input: {counted(sum(expected.values()), 'record')}, event time from {shown_instant(moved.start)}"
         )
@@ -87,12 +87,12 @@ def _with_file(places: Places, path: Path, moved: open_bandit.Moved, wheel: Path
     return Demo(places, load(path, places.expectations), moved, wheel)
 
 
-def _ends(bootstrap: str, moved: open_bandit.Moved) -> dict[tuple[str, int], int]:
+def _ends(kafka: Kafka, moved: open_bandit.Moved) -> dict[tuple[str, int], int]:
     """Return the end offsets of those partitions that hold records, by topic and partition."""
     try:
-        known = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=30).topics
+        known = broker.admin(kafka).metadata(30).topics
     except KafkaException as error:
         raise broker.BrokerUnreachable(str(error)) from error
     existing = [topic for topic in moved.topics if topic in known]
-    described = broker.describe(bootstrap, existing) if existing else {}
+    described = broker.describe(kafka, existing) if existing else {}
     return {(name, p.number): p.end for name, topic in described.items() for p in topic.partitions if p.end}

@@ -143,11 +143,11 @@ def _produce(made: Traffic, live: bool, form: Form, registry: str | None) -> Non
 
     places = Places.from_env(os.environ)
     truth = traffic.truth(made).counts
-    producer.create_topics(places.kafka, made.topics)
+    producer.create_topics(places.brokers, made.topics)
     pace = producer.Live() if live else None
     with progress("producing", sum(truth.produced.values())) as show:
         sent = traffic.messages(made, formats.encoder(form.value, registry))
-        produced = producer.produce(places.kafka, sent, pace=pace, on_progress=show)
+        produced = producer.produce(places.brokers, sent, pace=pace, on_progress=show)
     console.print(f"produced {counted(produced.total, 'record')} to {', '.join(made.topics)} on {places.kafka}")
     _print_truth(truth)
 

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from windrow.outcomes import BadInput
+from windrow.files import read_private
 
 NO_ERROR_OF_DATA = {
     "spark.sql.ansi.enabled": "false",  # a division by zero, a failed cast or an index beyond the end is null
@@ -62,14 +62,7 @@ def session(app: str, master: str, secrets: Path | None = None) -> SparkSession:
 
 def _properties(file: Path) -> dict[str, str]:
     """Return the properties of a file: one per line, name and value divided by blanks or `=`; `#` begins a comment."""
-    try:
-        text, mode = file.read_text(), file.stat().st_mode
-    except OSError as error:
-        raise BadInput(
-            f"WINDROW_SPARK_SECRETS={file} cannot be read: {error.strerror}. Write it, or unset it."
-        ) from None
-    if mode & 0o077:
-        raise BadInput(f"WINDROW_SPARK_SECRETS={file} may be read by others than its owner: chmod 600 {file}")
+    text = read_private(file, "WINDROW_SPARK_SECRETS")
     lines = [line.strip() for line in text.splitlines()]
     pairs = [re.split(r"\s*=\s*|\s+", line, maxsplit=1) for line in lines if line and not line.startswith("#")]
     return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}

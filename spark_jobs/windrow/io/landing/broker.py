@@ -13,20 +13,21 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
+from confluent_kafka.admin import ConfigResource, OffsetSpec, ResourceType
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from windrow.kafka.answers import answer_of
+from windrow.kafka.asking import Admin
+from windrow.kafka.client import Kafka
 from windrow.outcomes import NotReady
 from windrow.semantics.intervals import at_micros
 from windrow.semantics.landing.batch import Batch, Partition, Topic
 
 TIMEOUT = 30.0
 """Seconds that the broker has for an answer."""
-
-
+GROUP = "windrow"
+"""How the names of all consumer groups begin. Nothing is committed to them, but a broker may ask for the right."""
 _CLOCK_MS = 5_000
 _ELECTING = frozenset({KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE})
 """Answers about a partition that has no leader yet: right after its topic was made, or after a broker's death."""
@@ -51,56 +52,55 @@ class TopicMissing(NotReady):
     """The broker does not have a topic of the pipeline."""
 
 
-def admin(bootstrap: str) -> AdminClient:
+def admin(kafka: Kafka | str) -> Admin:
     """Return a client for questions about topics.
 
     Args:
-        bootstrap: host and port of the broker.
+        kafka: the brokers.
     """
-    return AdminClient(
-        {"bootstrap.servers": bootstrap, "socket.timeout.ms": 10_000, "log_level": 2, "client.id": "windrow"}
-    )
+    return Admin(kafka, {"socket.timeout.ms": 10_000})
 
 
-def describe(bootstrap: str, names: Iterable[str]) -> dict[str, Topic]:
+def describe(kafka: Kafka | str, names: Iterable[str]) -> dict[str, Topic]:
     """Return ids, settings, partitions and readable offsets of topics, by name.
 
     Args:
-        bootstrap: host and port of the broker.
+        kafka: the brokers.
 
     Raises:
         BrokerUnreachable: no answer within 30 s.
+        Refused: the broker refuses this client, or its questions about a topic.
         TopicMissing: the broker has no such topic.
     """
-    client = admin(bootstrap)
+    asked = admin(kafka)
     try:
-        described = client.describe_topics(TopicCollection(list(names)), request_timeout=TIMEOUT)
+        described = asked.client.describe_topics(TopicCollection(list(names)), request_timeout=TIMEOUT)
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in described]
-        settings = client.describe_configs(resources, request_timeout=TIMEOUT)
+        settings = asked.client.describe_configs(resources, request_timeout=TIMEOUT)
         settings_of = {resource.name: future for resource, future in settings.items()}
-        return {name: _topic(client, name, future, settings_of[name]) for name, future in described.items()}
+        return {name: _topic(asked, name, future, settings_of[name]) for name, future in described.items()}
     except KafkaException as error:
         raise BrokerUnreachable(
-            f"no answer from Kafka at {bootstrap} ({error.args[0].str()}). Nothing was landed and no clock "
-            "moved. Check that the broker is up (`windrow status`) and WINDROW_KAFKA, then run again."
+            f"no answer from Kafka at {kafka} ({error.args[0].str()}). Nothing was landed and no clock "
+            "moved. Check that the broker is up (`windrow status`), WINDROW_KAFKA and, if it asks who a client is, "
+            "WINDROW_KAFKA_CLIENT, then run again."
         ) from error
 
 
-def clock(spark: SparkSession, bootstrap: str) -> datetime | None:
+def clock(spark: SparkSession, kafka: Kafka | str) -> datetime | None:
     """Return the time by the clock of the active controller; None where the cluster does not tell it.
 
     A cluster tells it with the state of its quorum: the leader counts itself as having fetched right now. Clusters with
     ZooKeeper have no quorum, and others may keep it from this client.
 
     Args:
-        bootstrap: host and port of the broker.
+        kafka: the brokers.
     """
     assert spark._jvm is not None
+    limits = {"default.api.timeout.ms": _CLOCK_MS, "request.timeout.ms": _CLOCK_MS}
     settings = spark._jvm.java.util.HashMap()
-    settings.put("bootstrap.servers", bootstrap)
-    settings.put("client.id", "windrow")
-    settings.put("default.api.timeout.ms", _CLOCK_MS)
-    settings.put("request.timeout.ms", _CLOCK_MS)
+    for name, value in {**Kafka.of(kafka).java(), "client.id": "windrow", **limits}.items():
+        settings.put(name, value)
     client = spark._jvm.org.apache.kafka.clients.admin.AdminClient.create(settings)
     try:
         voters = client.describeMetadataQuorum().quorumInfo().get().voters()
@@ -112,10 +112,10 @@ def clock(spark: SparkSession, bootstrap: str) -> datetime | None:
     return max((at_micros(at.getAsLong() * 1000) for at in fetched if at.isPresent()), default=None)
 
 
-def _topic(client: AdminClient, name: str, future: Any, settings: Any) -> Topic:
+def _topic(asked: Admin, name: str, future: Any, settings: Any) -> Topic:
     try:
-        topic = answer_of(future)
-        of_topic = {name: setting.value for name, setting in answer_of(settings).items()}
+        topic = asked.answer(future, TIMEOUT, name)
+        of_topic = {name: setting.value for name, setting in asked.answer(settings, TIMEOUT, name).items()}
     except KafkaException as error:
         if error.args[0].name() == "UNKNOWN_TOPIC_OR_PART":
             raise TopicMissing(
@@ -129,9 +129,9 @@ def _topic(client: AdminClient, name: str, future: Any, settings: Any) -> Topic:
             "noticed, and its records would be taken for landed ones. Windrow needs a broker of Kafka 2.8 or later."
         )
     numbers = [p.id for p in topic.partitions]
-    begins = _offsets(client, name, numbers, OffsetSpec.earliest())
-    ends = _offsets(client, name, numbers, OffsetSpec.latest())
-    log_ends = _offsets(client, name, numbers, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)
+    begins = _offsets(asked, name, numbers, OffsetSpec.earliest())
+    ends = _offsets(asked, name, numbers, OffsetSpec.latest())
+    log_ends = _offsets(asked, name, numbers, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)
     partitions = tuple(Partition(n, begins[n], ends[n], log_ends[n]) for n in sorted(numbers))
     return Topic(
         name,
@@ -151,7 +151,7 @@ def _retention(settings: Mapping[str, str | None]) -> timedelta | None:
 
 
 def _offsets(
-    client: AdminClient,
+    asked: Admin,
     topic: str,
     numbers: Iterable[int],
     spec: OffsetSpec,
@@ -160,9 +160,9 @@ def _offsets(
     wanted = {TopicPartition(topic, n): spec for n in numbers}
     patience = time.monotonic() + _ELECTION_S
     while True:
-        futures = client.list_offsets(wanted, isolation_level=isolation, request_timeout=TIMEOUT)
+        futures = asked.client.list_offsets(wanted, isolation_level=isolation, request_timeout=TIMEOUT)
         try:
-            found = {tp.partition: answer_of(future).offset for tp, future in futures.items()}
+            found = {tp.partition: asked.answer(future, TIMEOUT, topic).offset for tp, future in futures.items()}
             break
         except KafkaException as error:
             if error.args[0].code() not in _ELECTING or time.monotonic() > patience:
@@ -176,7 +176,7 @@ def _offsets(
     return found
 
 
-def read(spark: SparkSession, bootstrap: str, batch: Batch) -> tuple[DataFrame, Observation]:
+def read(spark: SparkSession, kafka: Kafka | str, batch: Batch) -> tuple[DataFrame, Observation]:
     """Read the records at exactly the offsets of a batch, and count how many Kafka delivers.
 
     The first action on the records fails if the broker has deleted one of them. It also fills `records` of the
@@ -191,7 +191,8 @@ def read(spark: SparkSession, bootstrap: str, batch: Batch) -> tuple[DataFrame, 
 
     records = (
         spark.read.format("kafka")
-        .option("kafka.bootstrap.servers", bootstrap)
+        .options(**{f"kafka.{name}": value for name, value in Kafka.of(kafka).java().items()})
+        .option("groupIdPrefix", GROUP)
         .option("assign", json.dumps({batch.topic: sorted(batch.ranges)}))
         .option("startingOffsets", offsets(0))
         .option("endingOffsets", offsets(1))

@@ -20,7 +20,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from windrow.io.landing import broker
-from windrow.kafka.answers import answer_of
+from windrow.kafka.client import Kafka
+from windrow.kafka.refusals import of_java
 from windrow.outcomes import NotReady
 from windrow.semantics.landing.batch import Offsets, Topic
 from windrow.semantics.landing.undelivered import LogBatch
@@ -51,36 +52,39 @@ class Chunk(NamedTuple):
 
 
 def batches(
-    spark: SparkSession, bootstrap: str, topic: Topic, undelivered: Mapping[int, Sequence[Offsets]]
+    spark: SparkSession, kafka: Kafka | str, topic: Topic, undelivered: Mapping[int, Sequence[Offsets]]
 ) -> dict[int, list[LogBatch]]:
     """Return the log's batches around undelivered offsets, by partition, in order.
 
     Offsets that the broker has deleted meanwhile are in no batch.
 
     Args:
-        bootstrap: host and port of the broker.
+        kafka: the brokers.
         topic: the topic as the broker knows it now.
         undelivered: by partition, ranges in order.
 
     Raises:
+        Refused: the broker refuses this client.
         LogUnreadable: a partition has no leader, or it does not answer.
     """
     begins = {partition.number: partition.begin for partition in topic.partitions}
     try:
-        nodes = _leaders(bootstrap, topic.name)
+        nodes = _leaders(kafka, topic.name)
         found: dict[int, list[LogBatch]] = {}
         leaders: dict[int, _Leader] = {}
         with ExitStack() as connections:
             for partition, ranges in undelivered.items():
                 node = nodes[partition]
                 if node.id not in leaders:
-                    leaders[node.id] = connections.enter_context(closing(_Leader(spark, bootstrap, node)))
+                    leaders[node.id] = connections.enter_context(closing(_Leader(spark, kafka, node)))
                 found[partition] = list(_around(leaders[node.id], topic.name, partition, ranges, begins[partition]))
         return found
     except (KafkaException, Py4JJavaError) as error:
         reason = error.java_exception.toString() if isinstance(error, Py4JJavaError) else error.args[0].str()
+        if refused := of_java(kafka, reason):
+            raise refused from error
         raise LogUnreadable(
-            f"the log of topic {topic.name} cannot be read at {bootstrap}: {reason}. Undelivered offsets cannot be "
+            f"the log of topic {topic.name} cannot be read at {kafka}: {reason}. Undelivered offsets cannot be "
             "explained without it. The batch is committed and no clock moved; run again once the broker is up."
         ) from error
 
@@ -135,11 +139,12 @@ def batches_in(chunk: Chunk) -> Iterator[LogBatch]:
             aborted.discard(producer)
 
 
-def _leaders(bootstrap: str, topic: str) -> dict[int, Node]:
+def _leaders(kafka: Kafka | str, topic: str) -> dict[int, Node]:
     """Return the broker that leads each partition."""
-    client = broker.admin(bootstrap)  # an answer needs its client
-    described = client.describe_topics(TopicCollection([topic]), request_timeout=broker.TIMEOUT)
-    leaders = {partition.id: partition.leader for partition in answer_of(described[topic]).partitions}
+    asked = broker.admin(kafka)
+    described = asked.client.describe_topics(TopicCollection([topic]), request_timeout=broker.TIMEOUT)
+    found = asked.answer(described[topic], broker.TIMEOUT, topic)
+    leaders = {partition.id: partition.leader for partition in found.partitions}
     if without := [number for number, leader in leaders.items() if leader is None]:
         raise LogUnreadable(f"topic {topic}: no broker leads partition {without[0]}. Run again once one does.")
     return leaders
@@ -148,7 +153,7 @@ def _leaders(bootstrap: str, topic: str) -> dict[int, Node]:
 class _Leader:
     """A connection to the broker that leads a partition, by the Kafka client that Spark's source uses."""
 
-    def __init__(self, spark: SparkSession, bootstrap: str, node: Node) -> None:
+    def __init__(self, spark: SparkSession, kafka: Kafka | str, node: Node) -> None:
         assert spark._jvm is not None
         self._java = spark._jvm.java.util
         self._kafka: Any = spark._jvm.org.apache.kafka
@@ -156,7 +161,8 @@ class _Leader:
         self._node = self._kafka.common.Node(node.id, node.host, node.port)
         bytes_as_they_are = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
         settings = self._java.HashMap()
-        settings.put("bootstrap.servers", bootstrap)
+        for name, value in Kafka.of(kafka).java().items():
+            settings.put(name, value)
         settings.put("key.deserializer", bytes_as_they_are)
         settings.put("value.deserializer", bytes_as_they_are)
         self._client = self._kafka.clients.ClientUtils.createNetworkClient(

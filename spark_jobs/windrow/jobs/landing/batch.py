@@ -49,7 +49,7 @@ def land_batch(
 
     def write(known: Schemas, is_complete: bool) -> None:
         # Read.
-        records, delivered = broker.read(spark, home.places.kafka, batch)
+        records, delivered = broker.read(spark, home.places.brokers, batch)
 
         # Compute.
         rows = decode(records, home.pipeline, batch, known, is_complete=is_complete)
@@ -62,7 +62,7 @@ def land_batch(
         counted.append(delivered)
 
     def records() -> DataFrame:
-        return broker.read(spark, home.places.kafka, batch)[0]
+        return broker.read(spark, home.places.brokers, batch)[0]
 
     schemas.written(home, batch.topic, records, batch.landed_at, write)
     return clock_after(spark, home, topic, Committed(batch, int(counted[-1].get["records"])), previous)
@@ -135,7 +135,7 @@ def account_for(
     rows = batches.rows_of(spark, home.landing(batch.topic), batch.number)
     missing = ranges_of(undelivered_ranges(rows, batch, partitions).collect())
     can_explain = topic.id == batch.topic_id and not topic.is_compacted
-    found = log.batches(spark, home.places.kafka, topic, missing) if can_explain else {}
+    found = log.batches(spark, home.places.brokers, topic, missing) if can_explain else {}
     explained = {p: explain(batch.topic, p, ranges, found.get(p, ())) for p, ranges in missing.items()}
     gaps = {p: gap_ranges(one.unexplained) for p, one in explained.items() if one.unexplained}
     neighbours = neighbours_of(around_gaps(rows, gaps, home.pipeline, batch.topic).collect(), gaps) if gaps else {}

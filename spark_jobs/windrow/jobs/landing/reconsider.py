@@ -61,7 +61,7 @@ def reconsider_once(spark: SparkSession, ctx: Context, decided: Reconsidered) ->
         batches.refuse_lost(home, before.rows)
         landed_at = ctx.now()
         refuse_clock_that_went_back(landed_at, [row["landed_at"] for row in before.rows], home.pipeline.max_skew)
-        topics = broker.describe(home.places.kafka, home.pipeline.topics)
+        topics = broker.describe(home.places.brokers, home.pipeline.topics)
         rows = [
             row
             for name in home.pipeline.topics

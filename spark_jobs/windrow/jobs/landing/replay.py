@@ -68,7 +68,7 @@ def replay(ctx: Context, asked: Request) -> list[Replayed]:
     home = ctx.home
     with held(home.lock(Table.LANDING)):
         clock = clocks.observe(home)
-        topics = broker.describe(home.places.kafka, home.pipeline.topics)
+        topics = broker.describe(home.places.brokers, home.pipeline.topics)
         spark = spark_for(f"replay {home.pipeline.name}", ctx.places, ctx.pipeline)
         replayed: list[Replayed] = []
         corrected: list[ClockRow] = []

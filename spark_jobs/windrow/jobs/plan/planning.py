@@ -220,7 +220,7 @@ def refuse_unlanded(ctx: Context, clock: Observation) -> None:
     """
     from windrow.io.landing import broker  # loads Spark's classes, which no other plan needs
 
-    topics = broker.describe(ctx.places.kafka, ctx.pipeline.topics)
+    topics = broker.describe(ctx.places.brokers, ctx.pipeline.topics)
     refuse_drain(topics.values(), clock.rows)
 
 

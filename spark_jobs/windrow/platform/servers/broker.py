@@ -21,11 +21,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock
 
 from windrow.files import write_whole
+from windrow.outcomes import Refused
 from windrow.places import Places
 from windrow.platform import jars
 from windrow.platform.conditions import DidNotStart, OtherPlatform
@@ -81,8 +81,9 @@ class Broker:
         self.places = places
         addresses = Address.all_of(places.kafka)
         self.address = addresses[0]
-        self.is_ours = all(address.is_local for address in addresses)
-        """Whether this project runs it: brokers on another machine are only used, never started or stopped."""
+        self.is_ours = places.kafka_client is None and all(address.is_local for address in addresses)
+        """Whether this project runs it: brokers on another machine, and those that ask who a client is, are only used,
+        never started or stopped."""
         self.nodes = tuple(
             Node(number, address, _folder(places, number, len(addresses)))
             for number, address in enumerate(addresses, start=1)
@@ -162,16 +163,29 @@ class Broker:
                 "WINDROW_HOME=<folder>.",
             )
 
+    def refusal(self) -> Refused | None:
+        """Why the brokers do not let this client in; None where they do, or do not answer."""
+        try:
+            self._metadata()
+        except Refused as refused:
+            return refused
+        return None
+
     def _known(self) -> set[int]:
         """Numbers of the brokers in a metadata answer; empty where there is none."""
-        from confluent_kafka import KafkaException
-        from confluent_kafka.admin import AdminClient
-
-        settings: dict[str, Any] = {"bootstrap.servers": self.places.kafka, "socket.timeout.ms": 2000}
-        settings |= {"log_level": 0, "error_cb": lambda _: None}
-        admin = AdminClient(settings)
         try:
-            return set(admin.list_topics(timeout=2).brokers)
+            return self._metadata()
+        except Refused:
+            return set()
+
+    def _metadata(self) -> set[int]:
+        from confluent_kafka import KafkaException
+
+        from windrow.kafka.asking import Admin
+
+        admin = Admin(self.places.brokers, {"socket.timeout.ms": 2000, "log_level": 0})
+        try:
+            return set(admin.metadata(2).brokers)
         except KafkaException:
             return set()
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from windrow.files import write_whole
-from windrow.places import Places
+from windrow.places import KAFKA_CLIENT, Places
 from windrow.platform.conditions import OtherPlatform
 from windrow.platform.processes import Address
 from windrow.platform.servers.airflow import Airflow
@@ -52,7 +52,8 @@ def environment(environ: Mapping[str, str]) -> dict[str, str]:
     An address in `environ` counts before one in the home's `env`, and that before the default.
 
     Raises:
-        OtherPlatform: WINDROW_KAFKA or WINDROW_SPARK_MASTER in `environ` is not of this machine.
+        OtherPlatform: WINDROW_KAFKA or WINDROW_SPARK_MASTER in `environ` is not of this machine, or its brokers would
+            be asked to accept a login.
     """
     home = Places.from_env(environ).home
     saved = _saved(home)
@@ -61,6 +62,11 @@ def environment(environ: Mapping[str, str]) -> dict[str, str]:
         if not found["WINDROW_SPARK_MASTER"].startswith("local"):
             raise _foreign("WINDROW_SPARK_MASTER", found["WINDROW_SPARK_MASTER"], "spark://127.0.0.1:<port>")
         found["WINDROW_SPARK_MASTER"] = saved.get("WINDROW_SPARK_MASTER") or DEFAULTS["WINDROW_SPARK_MASTER"]
+    if client := environ.get(KAFKA_CLIENT):
+        raise OtherPlatform(
+            f"{KAFKA_CLIENT}={client}: brokers of a cluster on this machine do not ask who a client is.",
+            "unset it.",
+        )
     brokers = Address.all_of(found["WINDROW_KAFKA"])
     if len(brokers) < 3 or not all(address.is_local for address in brokers):
         raise _foreign("WINDROW_KAFKA", found["WINDROW_KAFKA"], DEFAULTS["WINDROW_KAFKA"])

@@ -1,0 +1,79 @@
+"""A broker that refuses is told apart from one that does not answer, in librdkafka's words and in Java's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaError
+
+from windrow.jobs.causes import known_cause
+from windrow.kafka.client import Kafka
+from windrow.kafka.refusals import AccessDenied, CertificateRefused, LoginRefused, of_error, of_java
+from windrow.outcomes import ExitCode, Refused
+
+KAFKA = Kafka("a:9092", Path("/run/kafka.properties"))
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "words"),
+    [
+        (KafkaError._AUTHENTICATION, LoginRefused, "does not accept this client's login"),
+        (KafkaError.SASL_AUTHENTICATION_FAILED, LoginRefused, "login"),
+        (KafkaError.UNSUPPORTED_SASL_MECHANISM, LoginRefused, "login"),
+        (KafkaError._SSL, CertificateRefused, "no TLS connection"),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, AccessDenied, "use the topic clicks:"),
+        (KafkaError.GROUP_AUTHORIZATION_FAILED, AccessDenied, "use the group clicks:"),
+        (KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, AccessDenied, "use the transactional id clicks:"),
+        (KafkaError.CLUSTER_AUTHORIZATION_FAILED, AccessDenied, "use the cluster clicks:"),
+    ],
+)
+def test_an_error_of_librdkafka_is_one_clear_line(code: int, kind: type[Refused], words: str) -> None:
+    found = of_error(KAFKA, KafkaError(code, "why\nnot"), "clicks")
+    assert type(found) is kind
+    assert found.code is ExitCode.REFUSED == 80
+    for text in (words, "why not", "a:9092", "/run/kafka.properties"):
+        assert text in str(found)
+    assert "\n" not in str(found)
+
+
+@pytest.mark.parametrize(
+    ("number", "is_refused"),
+    [(40, True), (42, True), (45, True), (48, True), (49, True), (51, True), (116, True), (0, False), (80, False)],
+)
+def test_a_tls_alert_after_the_handshake_is_a_refusal(number: int, is_refused: bool) -> None:
+    told = KafkaError(KafkaError._TRANSPORT, f"Receive failed: SSL routines::an alert: SSL alert number {number} (5ms)")
+    assert isinstance(of_error(KAFKA, told), CertificateRefused) is is_refused
+
+
+@pytest.mark.parametrize("code", [KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN])
+def test_no_answer_is_no_refusal(code: int) -> None:
+    assert of_error(KAFKA, KafkaError(code, "Disconnected while requesting ApiVersion")) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "words"),
+    [
+        (
+            "SaslAuthenticationException: Authentication failed: invalid credentials",
+            LoginRefused,
+            "invalid credentials",
+        ),
+        ("SslAuthenticationException: SSL handshake failed", CertificateRefused, "SSL handshake failed"),
+        ("TopicAuthorizationException: Not authorized to access topics: [t]", AccessDenied, "use the topic: Not auth"),
+        ("GroupAuthorizationException: Not authorized to access group: g", AccessDenied, "use the group: Not auth"),
+        ("TransactionalIdAuthorizationException: no", AccessDenied, "use the transactional id: no"),
+        ("ClusterAuthorizationException", AccessDenied, "use the cluster"),
+    ],
+)
+def test_a_failed_spark_job_tells_the_refusal(
+    text: str, kind: type[Refused], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace = f"Job aborted: Task 0 failed: java.lang.X: org.apache.kafka.common.errors.{text}\n\tat org.apache.kafka.Y"
+    monkeypatch.setenv("WINDROW_KAFKA_CLIENT", "/run/kafka.properties")
+    for found in (of_java(KAFKA, trace), known_cause(RuntimeError(trace))):
+        assert type(found) is kind
+        assert words in str(found)
+        assert "/run/kafka.properties" in str(found)
+        assert "\tat" not in str(found)
+    assert of_java(KAFKA, "org.apache.kafka.common.errors.TimeoutException: no answer") is None
