@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 Look = Literal["first", "never"]
 """Whether records are looked at first, or all are parsed again. The result is the same."""
 
-MOST_COLUMNS = 64
+MOST_COLUMNS = 16
 """Records of more columns are all parsed again: counting those that were read would be more code than Java compiles."""
 _MOST_BYTES = 1 << 20
 """Longer records are parsed again: the variant of a very long one would be too large."""
