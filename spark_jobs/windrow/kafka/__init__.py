@@ -1,1 +1,1 @@
-"""How a process reaches Kafka: the brokers' addresses and the file that says who it is."""
+"""How a process reaches Kafka: addresses, the file that says who this client is, answers and refusals."""
