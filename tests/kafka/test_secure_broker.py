@@ -1,0 +1,141 @@
+"""A real broker that asks who its clients are: traffic, landing and joining by a login, and wrong credentials."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AclOperation, ResourceType
+
+from support.certificates import Authority
+from support.secure_broker import PLAIN_USER, SecureBroker, client_file, landing_rights
+from support.small_pipeline import PIPELINE, at, event
+from support.world import World
+from windrow.files import write_whole
+from windrow.io.landing import broker as asked
+from windrow.kafka.refusals import CertificateRefused, LoginRefused
+from windrow.outcomes import ExitCode, Refused, exit_code
+from windrow.places import Places
+from windrow.platform import jars, status
+from windrow.simulate import producer
+from windrow.simulate.record import Message
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(900)]
+
+PASSWORD = "planted-scram-51c7e9"
+OURS, FOREIGN = Authority("ours"), Authority("foreign")
+OVER = datetime.now(UTC) - timedelta(hours=1)
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory, session_places: Places, spark: object) -> Iterator[SecureBroker]:
+    places = replace(session_places, home=tmp_path_factory.mktemp("secure"), kafka=SecureBroker.free_address())
+    jars.ensure(places)
+    broker = SecureBroker(places, OURS)
+    broker.start()
+    broker.set_password("sam", PASSWORD)
+    writes = ((ResourceType.TOPIC, "s.", AclOperation.CREATE), (ResourceType.TOPIC, "s.", AclOperation.WRITE))
+    broker.allow("sam", *landing_rights("s."), *writes)
+    yield broker
+    broker.stop()
+
+
+@pytest.fixture
+def world(broker: SecureBroker, places: Places, request: pytest.FixtureRequest) -> World:
+    """A home of its own on the broker; it writes as somebody who may do everything."""
+    return World(
+        replace(places, kafka=broker.bootstrap), f"s.t{hashlib.sha256(request.node.name.encode()).hexdigest()[:10]}"
+    )
+
+
+class Client:
+    """A client's file, and the places of a process that uses it."""
+
+    def __init__(self, broker: SecureBroker, world: World, folder: Path) -> None:
+        self.broker, self.world, self.folder = broker, world, folder
+        self.file = folder / "kafka.properties"
+
+    def login(self, user: str = "sam", password: str = PASSWORD, mechanism: str = "SCRAM-SHA-512") -> Places:
+        """Write a file with a name and a password."""
+        self._write({"security.protocol": "SASL_SSL", **self.broker.login(user, password, mechanism)})
+        return self._places(self.broker.secure)
+
+    def certificate(self, own: str, trusts: Authority = OURS) -> Places:
+        """Write a file with a certificate."""
+        write_whole(self.folder / "own.pem", own, private=True)
+        stores = {"ssl.keystore.type": "PEM", "ssl.keystore.location": self.folder / "own.pem"}
+        self._write({"security.protocol": "SSL", **stores}, trusts)
+        return self._places(self.broker.mutual)
+
+    def _write(self, settings: dict[str, Any], trusts: Authority = OURS) -> None:
+        trusted = trusts.write(self.folder / "authority.pem")
+        client_file(self.file, {**settings, "ssl.truststore.type": "PEM", "ssl.truststore.location": trusted})
+
+    def _places(self, listener: str) -> Places:
+        return replace(self.world.places, kafka=listener, kafka_client=self.file)
+
+
+@pytest.fixture
+def client(broker: SecureBroker, world: World, tmp_path: Path) -> Client:
+    return Client(broker, world, tmp_path)
+
+
+def landed(world: World, topic: str = "served") -> list[str]:
+    """Ids of the landed rows."""
+    ctx = world.pipeline(PIPELINE)
+    return sorted(row["id"] for row in world.table(ctx, f"landing/{world.name}.{topic}"))
+
+
+def test_records_are_produced_landed_and_joined_by_a_client_with_a_login(client: Client, world: World) -> None:
+    places = client.login()
+    topics = {f"{world.name}.{side}": 1 for side in ("served", "likes")}
+    assert set(producer.create_topics(places.brokers, topics)) == set(topics)
+    records = [event("served", 0, 10, name="a"), event("likes", 0, 20), event("served", 0, 300), event("likes", 0, 300)]
+    sent = [Message(f"{world.name}.{t}", p, None, v, int(s.timestamp() * 1000)) for t, p, v, s in records]
+    assert producer.produce(places.brokers, sent).total == 4
+    outside = World(places, world.name)
+    ctx = outside.pipeline(PIPELINE, now=at(10_000))
+    outside.land(ctx)
+    outside.land(ctx)  # compares what has landed with what the broker has
+    outside.train(ctx)
+    assert [(row["id"], row["liked"]) for row in outside.training(ctx)] == [("a", True)]
+    (part,) = [part for part in status(places) if part.name == "kafka"]
+    assert part.state == "elsewhere"
+
+
+def test_each_wrong_credential_has_its_line_and_none_is_a_broker_without_an_answer(client: Client) -> None:
+    for places, kind in (
+        (client.login(password="wrong"), LoginRefused),
+        (client.login(user="unknown"), LoginRefused),
+        (client.login(PLAIN_USER, "wrong", "PLAIN"), LoginRefused),
+        (client.login("sam", PASSWORD, "SCRAM-SHA-256"), LoginRefused),
+    ):
+        _refused(places, kind)
+    (part,) = [part for part in status(client.login(password="wrong")) if part.name == "kafka"]
+    assert part.state == "elsewhere, refused: LoginRefused"
+    for own, trusts in (
+        (OURS.signed("mia", until=OVER), OURS),
+        (FOREIGN.signed("mia"), OURS),
+        (OURS.signed("mia"), FOREIGN),
+    ):
+        _refused(client.certificate(own, trusts), CertificateRefused)
+
+
+def _refused(places: Places, kind: type[Refused]) -> None:
+    for ask in (
+        lambda: asked.describe(places.brokers, ["s.topic"]),
+        lambda: producer.create_topics(places.brokers, {"s.topic": 1}),
+        lambda: producer.produce(places.brokers, [Message("s.topic", 0, None, b"x", 1)]),
+    ):
+        began = time.monotonic()
+        with pytest.raises(kind) as refused:
+            ask()
+        assert exit_code(refused.value) is ExitCode.REFUSED
+        assert PASSWORD not in str(refused.value)
+        assert time.monotonic() - began < 25, "it does not wait until the time for an answer is over"
