@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from windrow.jobs.causes import known_cause
 from windrow.kafka.client import Kafka
 from windrow.kafka.refusals import AccessDenied, CertificateRefused, LoginRefused, of_error, of_java
 from windrow.outcomes import ExitCode, Refused
+from windrow.simulate import producer
+from windrow.simulate.record import Message
 
 KAFKA = Kafka("a:9092", Path("/run/kafka.properties"))
 
@@ -77,3 +81,31 @@ def test_a_failed_spark_job_tells_the_refusal(
         assert "/run/kafka.properties" in str(found)
         assert "\tat" not in str(found)
     assert of_java(KAFKA, "org.apache.kafka.common.errors.TimeoutException: no answer") is None
+
+
+def _raise_as_the_client_does(error: KafkaError) -> None:
+    """Raise the error itself: the client does so, although it is no exception by its type."""
+    raising = ctypes.pythonapi.PyErr_SetObject
+    raising.argtypes, raising.restype = [ctypes.py_object, ctypes.py_object], None
+    raising(KafkaError, error)
+
+
+def _raise_exception(error: KafkaError) -> None:
+    raise KafkaException(error)
+
+
+def _raise_cause(error: KafkaError) -> None:
+    raise SystemError("returned a result with an exception set") from KafkaException(error)
+
+
+@pytest.mark.parametrize("fails", [_raise_as_the_client_does, _raise_exception, _raise_cause])
+def test_what_is_fatal_to_a_producer_is_a_refusal_where_a_right_is_missing(fails: Callable[[KafkaError], None]) -> None:
+    def messages(code: int) -> Iterator[Message]:
+        fails(KafkaError(code, "Failed to acquire idempotence PID", fatal=True))
+        yield Message("clicks", 0, None, b"x", 1)
+
+    with pytest.raises(AccessDenied, match="use the cluster: Failed to acquire"):
+        producer.produce("127.0.0.1:1", messages(KafkaError.CLUSTER_AUTHORIZATION_FAILED))
+    if fails is not _raise_as_the_client_does:  # which pytest cannot catch either
+        with pytest.raises((KafkaException, SystemError)):
+            producer.produce("127.0.0.1:1", messages(KafkaError.INVALID_PRODUCER_EPOCH))

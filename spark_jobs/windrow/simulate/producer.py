@@ -6,6 +6,7 @@ would delete records before they are read, or ahead of the broker's clock, where
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -165,9 +166,8 @@ def produce(
     )
     try:
         left = _deliver(producer, messages, delivery, pace, on_progress, timeout_s)
-    except (KafkaException, SystemError) as fatal:  # the client ends a call of its own with what is fatal to it
-        problem = fatal if isinstance(fatal, KafkaException) else fatal.__cause__
-        if isinstance(problem, KafkaException) and (refused := of_error(kafka, problem.args[0])):
+    except:  # see `_fatal`: what is raised may be no exception by its type
+        if refused := _fatal(delivery, sys.exc_info()[1]):
             raise refused from None
         raise
     if delivery.refused:
@@ -179,6 +179,20 @@ def produce(
     if on_progress is not None:
         on_progress(delivery.total)
     return Produced(dict(delivery.counts), delivery.first_offsets, delivery.size)
+
+
+def _fatal(delivery: _Delivery, ended: Any) -> Refused | None:
+    """Return the refusal behind an error that ended a call of the client.
+
+    What is fatal to a producer, the client raises in whichever call comes next: as its exception, as the bare error,
+    which is no `Exception`, or as the cause of a SystemError.
+    """
+    while ended is not None:
+        error = ended.args[0] if isinstance(ended, KafkaException) else ended
+        if isinstance(error, KafkaError):
+            return of_error(delivery.kafka, error)
+        ended = ended.__cause__
+    return None
 
 
 def _deliver(
