@@ -42,7 +42,7 @@ def histograms(home: Home, plan_id: str, kinds: Mapping[str, Kind]) -> dict[str,
         return {}
     paths = sorted(table.paths([Range(PLAN, plan_id, plan_id)]))
     step = max(1, -(-len(paths) // FILES))
-    wanted = pc.fill_null(pc.field(PAIRED), True) if PAIRED in table.schema.names else None
+    wanted = pc.field(PAIRED) | pc.field(PAIRED).is_null() if PAIRED in table.schema.names else None
     chosen = table.read_files(paths[::step], list(kinds), wanted)
     rows = pa.concat_tables([_every_nth(file, ROWS // len(chosen)) for file in chosen.values()]) if chosen else None
     if rows is None:
