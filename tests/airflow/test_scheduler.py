@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from support.running_airflow import INTERVAL, PERSON, Running, ordered, until
-from support.web_server import WebServer, web_server
+from support.servers.web_server import WebServer, web_server
 from windrow.platform.servers.airflow_api import AirflowRefused
 
 pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(2700)]

@@ -16,7 +16,7 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.exceptions import AirflowTaskTimeout
 from typer.testing import CliRunner
 
-from support.web_server import WebServer, web_server
+from support.servers.web_server import WebServer, web_server
 from windrow.config import find
 from windrow.home import Home
 from windrow.io.ledger import reconciled

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from support import registry as producers
+from support.servers import registry as producers
 from support.small_pipeline import START, at
 from support.world import World, content
 from windrow.config.column_types import parse_type

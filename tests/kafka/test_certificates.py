@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from support.certificates import Authority
+from support.servers.certificates import Authority
 from windrow.files import write_whole
 from windrow.io.landing import broker
 from windrow.kafka.client import Kafka

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from support.certificates import Authority
+from support.servers.certificates import Authority
 from windrow.files import write_whole
 from windrow.kafka.client import ClientFileWrong, Kafka, librdkafka, properties
 from windrow.kafka.properties import parse

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
 
-from support.certificates import Authority
-from support.secure_broker import PLAIN_USER, SecureBroker, client_file, landing_rights
+from support.servers.certificates import Authority
+from support.servers.secure_broker import PLAIN_USER, SecureBroker, client_file, landing_rights
 from support.small_pipeline import PIPELINE, at, event
 from support.world import World
 from windrow.files import write_whole

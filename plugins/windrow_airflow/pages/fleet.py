@@ -17,8 +17,8 @@ from urllib.parse import urlencode
 
 from windrow.places import Places
 from windrow.quality import html, pictures
-from windrow.semantics.health import Status, age, holder_reason
-from windrow.semantics.strip import Cell
+from windrow.semantics.fleet.health import Status, age, holder_reason
+from windrow.semantics.fleet.strip import Cell
 from windrow.text import rounded_duration
 
 if TYPE_CHECKING:

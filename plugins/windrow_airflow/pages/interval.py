@@ -17,7 +17,7 @@ from windrow.config import PipelineInvalid, find
 from windrow.home import Home
 from windrow.places import Places
 from windrow.quality import html
-from windrow.semantics.health import override_move
+from windrow.semantics.fleet.health import override_move
 from windrow.semantics.intervals import shifted
 from windrow.text import parse_instant, short_instant_text, shown_instant
 from windrow_airflow.pages.request import FORMS

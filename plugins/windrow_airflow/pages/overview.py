@@ -16,8 +16,8 @@ from windrow.places import Places
 from windrow.quality import html, pictures
 from windrow.semantics.balance import rate
 from windrow.semantics.clock import holder
-from windrow.semantics.health import age, holder_reason
-from windrow.semantics.strip import Cell, CellState
+from windrow.semantics.fleet.health import age, holder_reason
+from windrow.semantics.fleet.strip import Cell, CellState
 from windrow.text import counted, rounded_duration, shown_duration, shown_instant
 from windrow_airflow.pages import fleet, interval
 from windrow_airflow.pipeline_files import names

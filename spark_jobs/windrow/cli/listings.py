@@ -16,7 +16,7 @@ from windrow.jobs.options import PipelineName
 from windrow.jobs.run import Context, context
 from windrow.semantics.clock import holder
 from windrow.semantics.close import closes_at
-from windrow.semantics.health import holder_reason
+from windrow.semantics.fleet.health import holder_reason
 from windrow.semantics.intervals import Interval, interval_of
 from windrow.text import shown_duration, shown_instant
 

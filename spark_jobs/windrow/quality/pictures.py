@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from markupsafe import Markup
 
 from windrow.semantics.clock import PartitionClock
-from windrow.semantics.strip import Cell, CellState
+from windrow.semantics.fleet.strip import Cell, CellState
 from windrow.text import rounded_duration, shown_instant
 
 _CELL, _GAP, _HIGH = 5, 1, 14

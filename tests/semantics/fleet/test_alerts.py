@@ -21,7 +21,7 @@ from windrow.semantics.alerts.conditions import (
 )
 from windrow.semantics.alerts.register import BEGUN, ENDED, TOLD, Alert, alerts, changes, row_of
 from windrow.semantics.alerts.retention import of_retention, time_left
-from windrow.semantics.health import Finding, Seen, Status, Terms
+from windrow.semantics.fleet.health import Finding, Seen, Status, Terms
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windrow.semantics.clock import PartitionClock
-from windrow.semantics.health import STOPPED, Finding, Seen, Status, Terms, Topic, findings, status
+from windrow.semantics.fleet.health import STOPPED, Finding, Seen, Status, Terms, Topic, findings, status
 from windrow.semantics.intervals import Interval
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)

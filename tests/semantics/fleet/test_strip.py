@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from windrow.semantics.strip import LENGTH, Cell, CellState, cells, letters, shown
+from windrow.semantics.fleet.strip import LENGTH, Cell, CellState, cells, letters, shown
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 TEN = timedelta(minutes=10)

@@ -23,7 +23,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from support.certificates import Authority
+from support.servers.certificates import Authority
 from windrow.files import write_whole
 from windrow.places import Places
 from windrow.platform.processes import free_port

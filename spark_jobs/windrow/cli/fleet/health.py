@@ -16,8 +16,8 @@ from windrow.config import discover
 from windrow.jobs.upkeep.health import Health, look, worst_first
 from windrow.places import Places
 from windrow.semantics.clock import holder
-from windrow.semantics.health import Status, age, holder_reason
-from windrow.semantics.strip import CellState, letters
+from windrow.semantics.fleet.health import Status, age, holder_reason
+from windrow.semantics.fleet.strip import CellState, letters
 from windrow.text import counted, escaped, rounded_duration, shown_instant, size_text
 
 WIDTH = 80

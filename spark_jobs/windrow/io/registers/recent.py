@@ -29,8 +29,8 @@ from windrow.io.delta.lookup import Lookup, Range
 from windrow.io.delta.store import StoredFile
 from windrow.places import Places
 from windrow.schemas import PUBLICATIONS
+from windrow.semantics.fleet.strip import LENGTH
 from windrow.semantics.intervals import Interval, at_micros, grid_around, micros, shifted
-from windrow.semantics.strip import LENGTH
 
 _T = TypeVar("_T")
 Instants = npt.NDArray[np.int64]

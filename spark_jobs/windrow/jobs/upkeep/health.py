@@ -1,8 +1,8 @@
 """health: what the tables of pipelines say about their state. No Spark, no lock; nothing is written.
 
 read      clock, register, judgements of intervals without a publication: newest rows only    (`io.registers.recent`)
-compute   findings in words                                                   (`semantics.health`)
-          the newest intervals as a strip                                     (`semantics.strip`)
+compute   findings in words                                                   (`semantics.fleet.health`)
+          the newest intervals as a strip                                     (`semantics.fleet.strip`)
 """
 
 from __future__ import annotations
@@ -18,9 +18,20 @@ from windrow.io.registers import clocks, judgements, publications, recent, snaps
 from windrow.outcomes import Condition
 from windrow.places import Places
 from windrow.semantics.clock import PartitionClock, current, holder
-from windrow.semantics.health import SLACK, STOPPED, Finding, Seen, Status, Terms, Topic, findings, is_held, status
+from windrow.semantics.fleet.health import (
+    SLACK,
+    STOPPED,
+    Finding,
+    Seen,
+    Status,
+    Terms,
+    Topic,
+    findings,
+    is_held,
+    status,
+)
+from windrow.semantics.fleet.strip import Cell, cells, shown
 from windrow.semantics.intervals import Interval
-from windrow.semantics.strip import Cell, cells, shown
 
 LOOKED_AT = 1_000
 """Newest intervals without a publication whose judgements are read."""

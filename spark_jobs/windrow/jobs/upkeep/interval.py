@@ -1,7 +1,7 @@
 """interval: all that is on record about one interval: plans, verdicts, publications. No Spark, no lock.
 
 read      plans, judgements and publications of the interval, its lines of the late ledger, the newest clock
-compute   its state, as a cell of the strip has it                                            (`semantics.strip`)
+compute   its state, as a cell of the strip has it                                            (`semantics.fleet.strip`)
 
 Tables are read for the interval alone, however long the history is; nothing is written.
 """
@@ -19,10 +19,10 @@ from windrow.io.delta import lookup
 from windrow.io.ledger import table as ledger
 from windrow.io.registers import clocks, judgements, plans, publications, recent
 from windrow.semantics.close import closes_at, is_closed
+from windrow.semantics.fleet.strip import Cell, cells
 from windrow.semantics.intervals import Interval, interval_of, on_grid
 from windrow.semantics.judgement import Verdict, may_publish
 from windrow.semantics.plan import Plan
-from windrow.semantics.strip import Cell, cells
 
 
 @dataclass(frozen=True)

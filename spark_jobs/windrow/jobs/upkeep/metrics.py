@@ -26,7 +26,7 @@ from windrow.outcomes import Condition
 from windrow.places import Places
 from windrow.semantics.alerts.retention import time_left
 from windrow.semantics.clock import ClockRow
-from windrow.semantics.health import Status, age, is_held
+from windrow.semantics.fleet.health import Status, age, is_held
 
 PARTITIONS = 100
 """Most partitions of a pipeline with figures of their own: those that are furthest behind."""

@@ -25,7 +25,7 @@ from enum import StrEnum
 from typing import Any
 
 from windrow.semantics.clock import ClockRow
-from windrow.semantics.health import Finding, Seen, Status, override_move
+from windrow.semantics.fleet.health import Finding, Seen, Status, override_move
 from windrow.semantics.intervals import shifted
 from windrow.text import counted, short_instant_text, shown_instant
 
