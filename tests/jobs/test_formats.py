@@ -37,7 +37,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 PIPELINE = """\
 name: {f}
 start: 2026-11-01T00:00:00Z
-interval: 1m
+interval: 5m
 left:
   name: served
   topic: {t}.{f}_served
