@@ -80,10 +80,10 @@ dist: $(UV) ## build the wheel, for an Airflow and a Spark that are there alread
 	@$(UV) build --wheel --out-dir dist
 
 audit: .venv/.synced ## ask about known weaknesses of the dependencies, and list their licences (docs/SECURITY.md)
-	@UV=$(UV) audit/audit.sh
+	@UV=$(UV) docker/audit.sh
 
 sbom: setup ## write dist/windrow.cdx.json, a bill of materials (CycloneDX) of Python packages and jars
-	@$(BIN)/python audit/sbom.py $(UV)
+	@$(BIN)/python docker/sbom.py $(UV)
 
 images: $(UV) ## check docker/, and build the image with docker or buildah (minutes)
 	@UV=$(UV) docker/images.sh
