@@ -242,28 +242,37 @@ def _parse(records: DataFrame, declared: Mapping[str, ColumnType], max_bytes: in
 def _schema(read_as: Mapping[str, ColumnType]) -> str:
     """Schema of the JSON reader's result for a record that is `_wrapped`."""
     fields = ", ".join(f"`{name}`: {kind}" for name, kind in read_as.items())
-    return f"struct<row: array<struct<{fields}>>, end: int, _corrupt: string>"
+    return f"struct<row: array<struct<{fields}>>, end: bigint, _corrupt: string>"
 
 
 def _wrapped(text: Column) -> Column:
-    """A record's text as the only element of an array, followed by a field `end`.
+    """A record's text as the only element of an array, followed by a field `end` with the hash of the text.
 
     Spark's JSON reader ignores text behind the first JSON value. Here such text breaks the array, adds an element or
-    hides `end`, so a record that is not exactly one JSON value is noticed.
+    hides `end`, so a record that is not exactly one JSON value is noticed. One that closes the array itself would have
+    to hold its own hash.
 
-    >>> rows = spark.createDataFrame([('{"a": 1}',), ('{"a": 1} x',), ('{"a": 1},{"a": 2}',)], "text string")
-    >>> parsed = F.from_json(_wrapped(F.col("text")), "row array<struct<a: int>>, end int")
-    >>> rows.select("text", F.size(parsed["row"]).alias("rows"), parsed["end"].alias("end")).show()
-    +-----------------+----+----+
-    |             text|rows| end|
-    +-----------------+----+----+
-    |         {"a": 1}|   1|   1|
-    |       {"a": 1} x|NULL|NULL|
-    |{"a": 1},{"a": 2}|   2|   1|
-    +-----------------+----+----+
+    >>> texts = ['{"a": 1}', '{"a": 1} x', '{"a": 1},{"a": 2}', '{"a": 1}],"end":1}']
+    >>> rows = spark.createDataFrame([(text,) for text in texts], "text string")
+    >>> parsed = F.from_json(_wrapped(F.col("text")), "row array<struct<a: int>>, end bigint")
+    >>> is_end = parsed["end"] == _end(F.col("text"))
+    >>> rows.select("text", F.size(parsed["row"]).alias("rows"), is_end.alias("is_end")).show()
+    +------------------+----+------+
+    |              text|rows|is_end|
+    +------------------+----+------+
+    |          {"a": 1}|   1|  true|
+    |        {"a": 1} x|NULL|  NULL|
+    | {"a": 1},{"a": 2}|   2|  true|
+    |{"a": 1}],"end":1}|   1| false|
+    +------------------+----+------+
     <BLANKLINE>
     """
-    return F.concat(F.lit('{"row":['), text, F.lit('],"end":1}'))
+    return F.concat(F.lit('{"row":['), text, F.lit('],"end":'), _end(text).cast("string"), F.lit("}"))
+
+
+def _end(text: Column) -> Column:
+    """What stands in the field `end` of a text that is `_wrapped`."""
+    return F.xxhash64(text)
 
 
 def _decimals(records: DataFrame, text: Column, declared: Mapping[str, ColumnType]) -> DataFrame:
@@ -439,9 +448,10 @@ def _unread_json(pipeline: Pipeline, topic: str, row: Column, look: names.Look) 
     """
     text = F.col("_kafka_value").cast("string")
     corrupt = F.col("_parsed._corrupt")
-    is_json = names.is_json(text, _wrapped(text), row, corrupt, list(pipeline.topic_columns(topic)), look)
+    columns = list(pipeline.topic_columns(topic))
+    is_json = names.is_json(text, _wrapped(text), _end(text), row, corrupt, columns, look)
     # `_corrupt` is set for a value of another type too, and then says nothing about the text around it.
-    is_whole = (F.size("_parsed.row") == 1) & F.col("_parsed.end").isNotNull()
+    is_whole = (F.size("_parsed.row") == 1) & (F.col("_parsed.end") == _end(text))
     is_one_row = F.coalesce(is_whole & row.isNotNull(), F.lit(False))
     is_object = F.when(corrupt.isNotNull(), F.json_object_keys(text).isNotNull()).otherwise(is_one_row)
     return F.when(F.col("_unusable").isNotNull(), F.col("_unusable")).when(~(is_json & is_object), MALFORMED)
