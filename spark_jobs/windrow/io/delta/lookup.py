@@ -87,6 +87,10 @@ class Lookup:
         """
         return self._rows(self.paths(conditions), columns, wanted)
 
+    def having(self, columns: Iterable[str], column: str, value: Any) -> list[dict[str, Any]]:
+        """Return the rows whose `column` has exactly this value, from the files that can hold it, as `read` does."""
+        return self.read(columns, equal(column, value), [Range(column, value, value)])
+
     def read_files(
         self, paths: Sequence[str], columns: Iterable[str], wanted: pc.Expression | None
     ) -> dict[str, pa.Table]:

@@ -87,7 +87,7 @@ def of_interval(quality: lookup.Lookup | None, start: datetime) -> list[dict[str
     """
     if quality is None:
         return []
-    return quality.read(QUALITY.names, lookup.equal("interval", start), [lookup.Range("interval", start, start)])
+    return quality.having(QUALITY.names, "interval", start)
 
 
 def _newest(key: str, rows: Iterable[dict[str, Any]]) -> dict[Any, list[dict[str, Any]]]:

@@ -60,7 +60,7 @@ def of_interval(recorded: lookup.Lookup | None, start: datetime) -> list[dict[st
     """
     if recorded is None:
         return []
-    rows = recorded.read(PLANS.names, lookup.equal("interval", start), [lookup.Range("interval", start, start)])
+    rows = recorded.having(PLANS.names, "interval", start)
     return sorted(rows, key=lambda row: row["recorded_at"], reverse=True)
 
 
