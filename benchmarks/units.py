@@ -88,7 +88,7 @@ def pipelines(home: Path, rows: Mapping[str, int]) -> None:
             "1h",
             "10m",
             topics=f"units-{rows[size]}.",
-            served={name: f'"{kind}"' if "<" in kind else kind for name, kind in traffic.SERVED.items()},
+            served=traffic.SERVED,
         )
         (home / "pipelines" / f"{size}.yaml").write_text(text)
 

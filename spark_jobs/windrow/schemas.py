@@ -241,11 +241,14 @@ ERASURES = pa.schema(
         ("publication", _LONG),
         ("interval", _INSTANT),
         ("rows", _LONG),
+        ("topic", _TEXT),
+        ("stream", _TEXT),
         ("code_version", _TEXT),
     ]
 )
 """Erased keys and what was done about them. `kind`: `key` (a tombstone: the hash of one key), `candidate` (a plan whose
-candidate held rows of an erased key and was discarded), `publication` (`rows` that a publication has left), `done`."""
+candidate held rows of an erased key and was discarded), `publication` (`rows` that a publication has left), `holder` (a
+right stream of a topic that holds these columns), `done`."""
 
 EXPORTS = pa.schema(
     [

@@ -59,7 +59,7 @@ def make_candidates(ctx: Context, planned: tuple[Plan, ...], known: Known | None
         PipelineInvalid: Spark cannot run a label, or not twice with the same result.
         TypesChanged: a column or a label has another type than in the tables.
         LabelNotPublishable: a label has a type that not every reader knows.
-        ErasedColumnGone: keys were erased by a left column that the pipeline file lacks.
+        ErasedColumnGone: keys were erased by a column that the pipeline file lacks.
     """
     _refuse_other_config(ctx, planned)
     known = known or Known(ctx)

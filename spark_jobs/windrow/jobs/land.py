@@ -91,7 +91,7 @@ def land(
         CommitsLost: a landing table lacks what the clock says was landed.
         Locked, WriteSkipped: another process lands this pipeline.
         TypesChanged: a column has another type than in the tables.
-        ErasedColumnGone: keys were erased by a left column that the pipeline file lacks.
+        ErasedColumnGone: keys were erased by a column that the pipeline file lacks.
         PipelineInvalid: Spark cannot run a `where`, or not twice with the same result.
     """
     require_unchanged(ctx.home)
@@ -148,13 +148,14 @@ def land_once(
         OffsetsGone, TopicCompacted: records are lost that a person has not given up.
         OffsetsReplaced: the broker has other records at offsets that have landed.
         NoSuchGap: a range that is given up is not lost.
-        ErasedColumnGone: keys were erased by a left column that the pipeline file lacks.
+        ErasedColumnGone: keys were erased by a column that the pipeline file lacks.
     """
     home = ctx.home
     with held(home.lock(Table.LANDING)):
         # in each round: keys are erased between two rounds, maybe under a newer pipeline file than this process has
         erasures.require_covered(home)
         before = clocks.observe(home)
+        erasures.note_holders(home, ctx.now())
         batches.refuse_lost(home, before.rows)
         # Read before the broker is asked: what a partition found idle promises is true only up to this instant.
         landed_at = ctx.now()

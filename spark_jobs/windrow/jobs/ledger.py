@@ -53,32 +53,36 @@ class LedgerNotExtended(RuntimeError):
     """Publications stand and are registered; only the ledger is behind. Trying again helps."""
 
 
-def extend(ctx: Context) -> Due | None:
+def extend(ctx: Context, *, everything: bool = False) -> Due | None:
     """Make the ledger complete up to what has landed, and write its page again where something can have changed.
 
+    Args:
+        everything: look at every published row, not only at what has changed since the last pass.
     Returns:
         what the newest pass has looked at; None where nothing is published.
     """
     name = ctx.pipeline.name
-    work = extend_table(ctx.home, lambda: spark_for(f"late {name}", ctx.places, ctx.pipeline))
+    work = extend_table(ctx.home, lambda: spark_for(f"late {name}", ctx.places, ctx.pipeline), everything=everything)
     if work is not None and (work.needs_spark or work.incomparable or not page(ctx).exists()):
         newest = sorted(work.standing)[-ledger_report.LISTED :]
         ledger_report.write(name, totals(ctx, newest), work.known.pins, ctx.places.reports(name))
     return work
 
 
-def extend_after_publication(ctx: Context) -> None:
+def extend_after_publication(ctx: Context, *, everything: bool = False) -> None:
     """Extend the ledger after publications that are already on record.
 
     A failure fails the run, because a ledger that fell behind silently would let late data look complete. The ledger
     comes last, because publications are right without it: a retry finds them and only extends the ledger.
 
+    Args:
+        everything: as for `extend`.
     Raises:
         NeedsSpark: rows must be looked at, and the run is to do without Spark.
         LedgerNotExtended: anything else went wrong.
     """
     try:
-        extend(ctx)
+        extend(ctx, everything=everything)
     except NeedsSpark:
         raise
     except Exception as error:
@@ -88,11 +92,12 @@ def extend_after_publication(ctx: Context) -> None:
         ) from error
 
 
-def extend_table(home: Home, session: Callable[[], SparkSession]) -> Due | None:
+def extend_table(home: Home, session: Callable[[], SparkSession], *, everything: bool = False) -> Due | None:
     """Make the table of the ledger complete up to what has landed.
 
     Args:
         session: returns the Spark session; called only where rows must be looked at.
+        everything: as for `extend`.
     Returns:
         what the newest pass has looked at; None where nothing is published.
     """
@@ -102,6 +107,7 @@ def extend_table(home: Home, session: Callable[[], SparkSession]) -> Due | None:
             return None
         state, clock = found
         work = due(home.pipeline, state)
+        work = replace(work, is_complete=work.is_complete or everything)
         marks = [config_changed(work, start) for start in work.incomparable]
         if work.needs_spark:
             spark = session()
@@ -116,7 +122,7 @@ def extend_table(home: Home, session: Callable[[], SparkSession]) -> Due | None:
 
 def _touched(spark: SparkSession, home: Home, work: Due) -> list[datetime]:
     """Return the starts of the published intervals that a newly landed row, or new knowledge, can change; sorted."""
-    if work.is_erased:
+    if work.is_complete:
         return work.starts
     pipeline, found = home.pipeline, set(work.within(work.stretches, home.pipeline.interval))
     if starts := work.within(work.near, pipeline.interval):
@@ -161,7 +167,7 @@ def _append_lines(
     both = side_by_side(published, rebuilt.withColumn(SUBJECT, subject(left)), pipeline).persist()
     found = lines(both, arrivals(read.left, read.rights, pipeline), standing, began, pipeline).persist()
     before = columns.counting(ledger, standing)
-    looked_at = columns.with_erased(scope, before) if work.is_erased else scope
+    looked_at = columns.with_erased(scope, before) if work.is_complete else scope
 
     append.append_frame(home, work.as_pass, found.unionByName(columns.taken_back(found, before, looked_at)), marks)
     for frame in (found, both, wanted, scope):

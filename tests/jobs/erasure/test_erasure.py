@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
@@ -23,9 +24,11 @@ from support.world import World, content
 from windrow.config import load
 from windrow.home import Table
 from windrow.io.delta import crash_points, tables
+from windrow.io.ledger import table as ledger_table
 from windrow.io.registers import clocks, erasures, snapshots
 from windrow.io.registers.plans import Request
 from windrow.jobs import land
+from windrow.jobs import ledger as late
 from windrow.jobs.audit import reconcile, verify
 from windrow.jobs.audit.intact import require_intact
 from windrow.jobs.check import check
@@ -143,6 +146,12 @@ def event(topic: str, seconds: float, who: str, page: str = "", **more: Any) -> 
     return (topic, 0, json.dumps(value).encode(), at(seconds))
 
 
+def gone_rows(ctx: Context) -> int:
+    """Published rows of which the ledger says that they were erased."""
+    lines = ledger_table.lines(ctx.home, columns=("kind", "stream"))
+    return lines.filter((pl.col("kind") == "erased") & pl.col("stream").is_null()).height
+
+
 def holding(home: Path, text: str) -> list[Path]:
     """Files below a folder that hold the text, as bytes or as a value of a Parquet file."""
     found = []
@@ -182,8 +191,12 @@ def test_a_killed_erasure_is_finished_by_the_next_and_after_vacuum_no_byte_of_th
             with dying(point), pytest.raises(Killed):
                 erase.erase(ctx, f"try {n}", file=str(keys), who="ann")
             assert len(erasures.unfinished(ctx.home)) == 1
+            if point == "erase.after_landing":
+                late.extend(ctx)  # the rows of the key are still published, and have no landed row any more
+                assert gone_rows(ctx) == 4
     done = erase.erase(ctx, "last", file=str(keys), who="ann")
     assert erasures.unfinished(ctx.home) == []
+    assert gone_rows(ctx) == 0
     assert (done["new_keys"], done["training"]["rows"]) == (0, 0)  # the killed tries have done that
     assert (done["snapshots"], done["not_covered"]) == ({"kept": 6}, [])
 
@@ -232,6 +245,9 @@ def test_a_killed_erasure_is_finished_by_the_next_and_after_vacuum_no_byte_of_th
     for move in moves:
         with pytest.raises(erasures.ErasedColumnGone, match="erased by who, and the left stream served has no such"):
             move()
+    deaf = world.pipeline(TEXT.replace("who: string, page: string, t", "page: string, t"), now=ctx.now())
+    with pytest.raises(erasures.ErasedColumnGone, match=r"the stream likes, which reads .* lacks one now"):
+        world.land(deaf)
     secret.unlink()
     world.produce([event("served", 700, "last")])
     with pytest.raises(erasures.SecretLost):

@@ -10,6 +10,8 @@ import pytest
 
 from support.training.table import empty_places, home_of
 from windrow.config import PipelineInvalid, parse
+from windrow.home import Table
+from windrow.io.delta import tables
 from windrow.io.registers import erasures
 from windrow.jobs.erasure import report
 from windrow.jobs.erasure.asked import hashes_of
@@ -114,8 +116,34 @@ def test_a_pipeline_file_without_the_column_of_erased_keys_is_refused_until_it_h
     with pytest.raises(erasures.ErasedColumnGone, match="by shop, and the left stream served") as refused:
         erasures.require_covered(blind)
     assert exit_code(refused.value) == ExitCode.NEEDS_PERSON
-    # a right stream alone without it is not refused: that it had the column is on no record
-    erasures.require_covered(home_of(places, TEXT.replace("{who: bigint, shop: string, t", "{who: bigint, t")))
+
+
+def test_a_right_stream_that_has_had_the_columns_of_erased_keys_may_not_lose_them(tmp_path: Path) -> None:
+    places, now = empty_places(tmp_path), datetime.now(UTC)
+    has, lacks = TEXT, TEXT.replace("{who: bigint, shop: string, t", "{who: bigint, t")
+    secret = erasures.made_secret(home_of(places, has))
+    key = {hash_of(SECRET, {"user": 7, "shop": "a"}) or ""}
+
+    def note(text: str) -> None:
+        erasures.note_holders(home_of(places, text), now)
+
+    note(has)
+    assert not erasures.are_any(home_of(places, has))  # nothing is noted where no key was erased
+    erasures.add_keys(
+        home_of(places, lacks), "e", key, ["user", "shop"], "delete", who="ann", why=None, now=now, secret=secret
+    )
+    note(lacks)
+    erasures.require_covered(home_of(places, lacks))  # it never had the column
+    note(has)  # a landing after it gained it
+    note(has)
+    with pytest.raises(erasures.ErasedColumnGone, match=r"erased by user, shop, and the stream likes, .* lacks one"):
+        erasures.require_covered(home_of(places, lacks))
+    erasures.require_covered(home_of(places, has))
+    renamed = lacks.replace("name: likes", "name: hearts")
+    with pytest.raises(erasures.ErasedColumnGone):  # the topic is still read, and its records cannot be told
+        erasures.require_covered(home_of(places, renamed))
+    held = tables.read(home_of(places, has).table(Table.ERASURES), filters=[("kind", "=", "holder")])
+    assert [(row["stream"], row["erasure"]) for row in held] == [("likes", None)]
 
 
 def test_the_report_says_what_remains_until_when(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
     key           the hash of one erased key       from here on no join has a record of it (rule 22)
     candidate     a plan whose candidate was discarded, because it held rows of an erased key: it is not published
     publication   how many rows a publication has left in the training table
+    holder        a right stream that has, or had, the columns of erased keys: it may not lose them
     done          the erasure has been through every table
 
 The secret of the hashes is made once, in a file of its own that is for its owner only. It is in no table, no log and
@@ -23,9 +24,9 @@ from windrow.home import Home, Table
 from windrow.io.delta import store, tables
 from windrow.outcomes import BadInput, NeedsPerson
 from windrow.schemas import ERASURES
-from windrow.semantics.erasure.keys import Mode, hash_of
+from windrow.semantics.erasure.keys import Holder, Mode, hash_of, holders, lost
 
-KEY, CANDIDATE, PUBLICATION, DONE = "key", "candidate", "publication", "done"
+KEY, CANDIDATE, PUBLICATION, HOLDER, DONE = "key", "candidate", "publication", "holder", "done"
 APP_ID = "windrow.erasures"
 _CHECKED = {"windrow": "secret of erased keys"}
 
@@ -35,7 +36,7 @@ class SecretLost(NeedsPerson):
 
 
 class ErasedColumnGone(NeedsPerson):
-    """Keys were erased by a left column that the pipeline file lacks now. A person puts the column back."""
+    """Keys were erased by a column that a stream of the pipeline file lacks now. A person puts the column back."""
 
 
 class HoldsErased(BadInput):
@@ -78,19 +79,48 @@ def known(home: Home) -> Known | None:
 
 
 def require_covered(home: Home) -> None:
-    """Check that records of every erased key can be told from others: the left stream has the columns of the keys.
+    """Check that records of every erased key can be told from others, as far as they ever could.
 
     Raises:
-        ErasedColumnGone: it lacks one.
+        ErasedColumnGone: the left stream lacks a column of the keys, or a right stream one that it has had since.
     """
     left = home.pipeline.left
-    by = {name for row in _rows(home, KEY, ["columns"]) for name in json.loads(row["columns"])}
+    by = {name for columns in _column_lists(home) for name in columns}
     if gone := sorted(by - left.columns.keys()):
         raise ErasedColumnGone(
             f"keys of {home.pipeline.name} were erased by {', '.join(gone)}, and the left stream {left.name} has no "
             "such column any more: records of these keys could not be told from others, and would come back. Nothing "
             "was written. Put the column back into `columns` of the left stream, under its old name."
         )
+    if blind := lost(_holders(home), home.pipeline.right, left):
+        columns, topic, stream = blind[0]
+        raise ErasedColumnGone(
+            f"keys of {home.pipeline.name} were erased by {', '.join(columns)}, and the stream {stream}, which reads "
+            f"{topic}, had these columns and lacks one now: its records of these keys would land, and could be matches "
+            f"of other rows. Nothing was written. Put the column back into `columns` of {stream}."
+        )
+
+
+def note_holders(home: Home, now: datetime, erasure: str | None = None) -> None:
+    """Record which right streams hold erased keys, where it is not on record; the caller holds the landing lock.
+
+    Args:
+        erasure: the erasure that notes it; None for a landing, which notes streams that have gained the columns.
+    """
+    present = holders(home.pipeline.right, home.pipeline.left, _column_lists(home))
+    if fresh := sorted(present - _holders(home)):
+        rows = [{"columns": json.dumps(list(one.columns)), "topic": one.topic, "stream": one.stream} for one in fresh]
+        _append(home, erasure, HOLDER, rows, now)
+
+
+def _holders(home: Home) -> set[Holder]:
+    rows = _rows(home, HOLDER, ["columns", "topic", "stream"])
+    return {Holder(tuple(json.loads(row["columns"])), row["topic"], row["stream"]) for row in rows}
+
+
+def _column_lists(home: Home) -> set[tuple[str, ...]]:
+    """Return the lists of left columns by which keys were erased."""
+    return {tuple(json.loads(row["columns"])) for row in _rows(home, KEY, ["columns"])}
 
 
 def made_secret(home: Home) -> bytes:
@@ -184,6 +214,6 @@ def _rows(home: Home, kind: str, columns: list[str]) -> list[dict[str, Any]]:
     return tables.read(home.table(Table.ERASURES), columns, [("kind", "=", kind)])
 
 
-def _append(home: Home, erasure: str, kind: str, rows: Iterable[Mapping[str, Any]], now: datetime) -> None:
+def _append(home: Home, erasure: str | None, kind: str, rows: Iterable[Mapping[str, Any]], now: datetime) -> None:
     shared = {"erasure": erasure, "kind": kind, "recorded_at": now, "code_version": version("windrow")}
     tables.append_next(home.table(Table.ERASURES), ERASURES, [{**row, **shared} for row in rows], app_id=APP_ID)

@@ -80,6 +80,7 @@ def erase(
     remove_abandoned(ctx.places.staging(ctx.pipeline.name))
     with held(home.lock(Table.LANDING)):
         fresh = erasures.add_keys(home, run, hashes, rule.by, rule.mode, who=who, why=why, now=ctx.now(), secret=secret)
+        erasures.note_holders(home, ctx.now(), run)
         crash_points.point("erase.after_keys")
         found = erased.keys_of(spark, home)
         assert found is not None, "keys were recorded, now or before"
@@ -110,8 +111,9 @@ def erase(
         "retention_days": RETENTION.days,
     }
     page = report.write(done, home.reports)
+    # everything: a pass between two of the steps above took rows that left later for published ones
+    extend_after_publication(ctx, everything=True)
     erasures.finish(home, {*erasures.unfinished(home)}, ctx.now())
-    extend_after_publication(ctx)
     return {**done, "report": str(page)}
 
 

@@ -52,7 +52,7 @@ def reconsider_once(spark: SparkSession, ctx: Context, decided: Reconsidered) ->
     Raises:
         ClockWentBack: the clock of this host is behind the last landing.
         CommitsLost: a landing table lacks what the clock says was landed.
-        ErasedColumnGone: keys were erased by a left column that the pipeline file lacks.
+        ErasedColumnGone: keys were erased by a column that the pipeline file lacks.
     """
     home = ctx.home
     with held(home.lock(Table.LANDING)):

@@ -54,7 +54,7 @@ def rollback(ctx: Context, at: datetime, number: int, why: Request) -> Row:
         LedgerNotExtended: it is published and on record, and the ledger is behind.
         BalanceBroken: its version does not hold as many rows as were published.
         HoldsErased: a row of it has a match of a key that was erased since.
-        ErasedColumnGone: keys were erased by a left column that the pipeline file lacks.
+        ErasedColumnGone: keys were erased by a column that the pipeline file lacks.
     """
     interval = interval_at(ctx, at)
     numbers = [row["number"] for row in publications.repaired(ctx.home) if row["interval"] == at]

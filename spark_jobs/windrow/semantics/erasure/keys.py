@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 Mode = Literal["delete", "null"]
 """What becomes of left rows of an erased key: they leave the training table, or they stay there without payload."""
@@ -29,6 +29,24 @@ class Keyed(Protocol):
 
     @property
     def columns(self) -> Collection[str] | None: ...
+
+
+class Reading(Keyed, Protocol):
+    """A stream that reads topics."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def topics(self) -> Sequence[str]: ...
+
+
+class Holder(NamedTuple):
+    """A stream whose records of a topic can be told by keys of some left columns."""
+
+    columns: tuple[str, ...]
+    topic: str
+    stream: str
 
 
 @dataclass(frozen=True)
@@ -64,6 +82,37 @@ def columns_in(stream: Keyed, left: Keyed, columns: Iterable[str]) -> dict[str, 
         else:
             return None
     return found
+
+
+def holders(streams: Iterable[Reading], left: Keyed, lists: Iterable[tuple[str, ...]]) -> set[Holder]:
+    """Return which of the streams hold keys of which left columns, by topic.
+
+    Args:
+        lists: the lists of left columns by which keys were erased.
+    """
+    by = list(lists)
+    return {
+        Holder(columns, topic, stream.name)
+        for stream in streams
+        for columns in by
+        if columns_in(stream, left, columns) is not None
+        for topic in stream.topics
+    }
+
+
+def lost(known: Iterable[Holder], streams: Sequence[Reading], left: Keyed) -> list[Holder]:
+    """Return those holders whose topic is still read, and whose records cannot be told by these keys any more.
+
+    Where the stream itself is gone from its topic (or has another name), any other one that reads the topic and holds
+    the key will do.
+    """
+    gone = []
+    for one in known:
+        reading = [stream for stream in streams if one.topic in stream.topics]
+        mine = [stream for stream in reading if stream.name == one.stream] or reading
+        if mine and all(columns_in(stream, left, one.columns) is None for stream in mine):
+            gone.append(one)
+    return sorted(gone)
 
 
 def is_within_key(left: Keyed, columns: Iterable[str]) -> bool:
