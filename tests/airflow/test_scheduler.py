@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -188,35 +187,6 @@ def _refused(running: Running, page: str) -> None:
     with pytest.raises(AirflowRefused) as refused:  # who may look may not decide
         running.api_of("viewer").trigger("bad.override", {"interval": "2026-11-01T00:00:00Z", "reason": "because"})
     assert refused.value.status == 403
-
-
-def test_a_rebuild_is_planned_in_a_dry_run_and_carried_out_when_it_is_meant(running: Running) -> None:
-    api, start = running.airflow.api, running.start
-    api.unpause("good.rebuild")
-    form = {"from": start.isoformat(), "to": (start + 2 * INTERVAL).isoformat(), "reason": "a late order"}
-    running.world.produce([ordered("good", start, 4)])
-    running.land("good")
-    before = running.numbers("good")
-
-    dry = running.run("good.rebuild", form)
-    states = api.task_states("good.rebuild", dry)
-    assert (states["plan"], states["is_no_dry_run"]) == ("success", "success")
-    assert {states[task] for task in ("join", "check", "publish", "rebuilt")} == {"skipped"}
-    assert "Dry run, nothing is changed: 2 replaced" in api.task_log("good.rebuild", dry, "plan")
-    page = api.page(urlsplit(api.links("good.rebuild", dry, "plan")["Report"] or "").path)
-    assert "a late order" in page
-    assert running.numbers("good") == before
-
-    too_far = {**form, "to": datetime(2099, 1, 1, tzinfo=UTC).isoformat()}
-    refused = running.run("good.rebuild", too_far, state="failed")
-    assert api.task_states("good.rebuild", refused)["join"] == "upstream_failed"
-
-    meant = running.run("good.rebuild", {**form, "dry_run": False})
-    assert api.task_states("good.rebuild", meant)["rebuilt"] == "success"
-    after = running.numbers("good")
-    assert all(after[at] > before[at] for at in before)
-    assert "s4" in running.ordered_ids("good")
-    assert [row["shown_id"] for row in running.rows("good")] == [f"s{n}" for n in range(300)]
 
 
 def test_the_daily_dags_run_side_by_side_and_their_reports_are_a_click_away(running: Running) -> None:
