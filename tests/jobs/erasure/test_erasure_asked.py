@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
 from support.training.table import empty_places, home_of
 from windrow.config import PipelineInvalid, parse
@@ -132,6 +134,10 @@ def test_a_right_stream_that_has_had_the_columns_of_erased_keys_may_not_lose_the
     erasures.add_keys(
         home_of(places, lacks), "e", key, ["user", "shop"], "delete", who="ann", why=None, now=now, secret=secret
     )
+    table = home_of(places, lacks).table(Table.ERASURES)
+    before = DeltaTable(table).to_pyarrow_table().drop_columns(["topic", "stream"])
+    shutil.rmtree(table)
+    write_deltalake(table, before)  # as an earlier release made it
     note(lacks)
     erasures.require_covered(home_of(places, lacks))  # it never had the column
     note(has)  # a landing after it gained it
@@ -142,7 +148,7 @@ def test_a_right_stream_that_has_had_the_columns_of_erased_keys_may_not_lose_the
     renamed = lacks.replace("name: likes", "name: hearts")
     with pytest.raises(erasures.ErasedColumnGone):  # the topic is still read, and its records cannot be told
         erasures.require_covered(home_of(places, renamed))
-    held = tables.read(home_of(places, has).table(Table.ERASURES), filters=[("kind", "=", "holder")])
+    held = tables.read(table, filters=[("kind", "=", "holder")])
     assert [(row["stream"], row["erasure"]) for row in held] == [("likes", None)]
 
 

@@ -114,7 +114,7 @@ def note_holders(home: Home, now: datetime, erasure: str | None = None) -> None:
 
 
 def _holders(home: Home) -> set[Holder]:
-    rows = _rows(home, HOLDER, ["columns", "topic", "stream"])
+    rows = _rows(home, HOLDER)
     return {Holder(tuple(json.loads(row["columns"])), row["topic"], row["stream"]) for row in rows}
 
 
@@ -210,7 +210,8 @@ def finish(home: Home, erasures: Iterable[str], now: datetime) -> None:
         _append(home, erasure, DONE, [{}], now)
 
 
-def _rows(home: Home, kind: str, columns: list[str]) -> list[dict[str, Any]]:
+def _rows(home: Home, kind: str, columns: list[str] | None = None) -> list[dict[str, Any]]:
+    """Return the rows of a kind; None for all columns, of which a table of an earlier release lacks some."""
     return tables.read(home.table(Table.ERASURES), columns, [("kind", "=", kind)])
 
 
