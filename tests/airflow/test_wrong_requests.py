@@ -92,6 +92,14 @@ def test_what_no_form_can_say_is_refused_by_the_first_task_without_spark(running
         assert RENDERED not in log, conf
 
 
+def test_a_rebuild_up_to_the_future_is_refused_before_its_join(running: Running) -> None:
+    api = running.airflow.api
+    api.unpause("good.rebuild")
+    too_far = {**_good_forms(running)["rebuild"], "to": "2099-01-01T00:00:00Z"}
+    refused = running.run("good.rebuild", too_far, state="failed")
+    assert api.task_states("good.rebuild", refused)["join"] == "upstream_failed"
+
+
 def test_a_viewer_may_look_and_decides_nothing(running: Running) -> None:
     good = _good_forms(running)
     runs = "/api/v2/dags/good.rebuild/dagRuns"

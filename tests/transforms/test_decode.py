@@ -140,6 +140,7 @@ NAMED: dict[str, str | None] = {
     f'"more": {"7" * 1500}': "malformed",
     '"n": 1} {"n": 2': "malformed",
     '"n": 1}],"end":1} {"more": 2': "malformed",
+    '"n": 1}],"end":1}],"end":1': "malformed",
     '"n": "x"}],"end":1} {"more": 2': "malformed",
 }
 """Members of a record → why it is refused."""
