@@ -275,6 +275,12 @@ def _end(text: Column) -> Column:
     return F.xxhash64(text)
 
 
+def _is_variant(text: Column) -> Column:
+    """Whether the parser of variants accepts a record as exactly one JSON value; never null."""
+    end = F.try_variant_get(F.try_parse_json(_wrapped(text)), "$.end", "bigint")
+    return F.coalesce(end == _end(text), F.lit(False))
+
+
 def _decimals(records: DataFrame, text: Column, declared: Mapping[str, ColumnType]) -> DataFrame:
     """Add `_is_slow`, whether a decimal of the record takes too long to read, and `_is_rounded`: column → whether the
     reader would round a decimal in it, null for a record whose decimals are all read as they are."""
@@ -448,8 +454,7 @@ def _unread_json(pipeline: Pipeline, topic: str, row: Column, look: names.Look) 
     """
     text = F.col("_kafka_value").cast("string")
     corrupt = F.col("_parsed._corrupt")
-    columns = list(pipeline.topic_columns(topic))
-    is_json = names.is_json(text, _wrapped(text), _end(text), row, corrupt, columns, look)
+    is_json = names.is_json(text, _is_variant(text), row, corrupt, list(pipeline.topic_columns(topic)), look)
     # `_corrupt` is set for a value of another type too, and then says nothing about the text around it.
     is_whole = (F.size("_parsed.row") == 1) & (F.col("_parsed.end") == _end(text))
     is_one_row = F.coalesce(is_whole & row.isNotNull(), F.lit(False))

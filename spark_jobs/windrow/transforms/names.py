@@ -30,20 +30,16 @@ _NAME_ENDS = r'"[ \t\n\r]*+:'
 """End of a name. A string may hold such text too; then there are more of them than names."""
 
 
-def is_json(
-    text: Column, whole: Column, end: Column, row: Column, corrupt: Column, columns: Sequence[str], look: Look
-) -> Column:
+def is_json(text: Column, parsed: Column, row: Column, corrupt: Column, columns: Sequence[str], look: Look) -> Column:
     """Whether the parser of variants accepts a record; never null.
 
     Args:
         text: the record; valid UTF-8.
-        whole: what is parsed, with the record in it.
-        end: what its field `end` must be, so that the record has not closed it.
+        parsed: whether the parser of variants accepts it; never null. Looked at only where the names leave a doubt.
         row: the record as the JSON reader read it, without single quotes in place of double ones.
-        corrupt: not null if the reader found that something in `whole` is no JSON, or of a wrong type.
+        corrupt: not null if the reader found that something is no JSON, or of a wrong type.
         columns: fields of `row`.
     """
-    parsed = F.coalesce(F.try_variant_get(F.try_parse_json(whole), "$.end", "bigint") == end, F.lit(False))
     if look == "never" or not columns or len(columns) > MOST_COLUMNS:
         return parsed
     return F.when(_is_clear(text, row, corrupt, columns), F.lit(True)).otherwise(parsed)
