@@ -153,9 +153,8 @@ def land_once(
     home = ctx.home
     with held(home.lock(Table.LANDING)):
         # in each round: keys are erased between two rounds, maybe under a newer pipeline file than this process has
-        erasures.require_covered(home)
+        erasures.note_holders(home, erasures.require_covered(home), ctx.now())
         before = clocks.observe(home)
-        erasures.note_holders(home, ctx.now())
         batches.refuse_lost(home, before.rows)
         # Read before the broker is asked: what a partition found idle promises is true only up to this instant.
         landed_at = ctx.now()

@@ -107,7 +107,7 @@ def extend_table(home: Home, session: Callable[[], SparkSession], *, everything:
             return None
         state, clock = found
         work = due(home.pipeline, state)
-        work = replace(work, is_complete=work.is_complete or everything)
+        work = replace(work, needs_all=work.needs_all or everything)
         marks = [config_changed(work, start) for start in work.incomparable]
         if work.needs_spark:
             spark = session()
@@ -122,7 +122,7 @@ def extend_table(home: Home, session: Callable[[], SparkSession], *, everything:
 
 def _touched(spark: SparkSession, home: Home, work: Due) -> list[datetime]:
     """Return the starts of the published intervals that a newly landed row, or new knowledge, can change; sorted."""
-    if work.is_complete:
+    if work.needs_all:
         return work.starts
     pipeline, found = home.pipeline, set(work.within(work.stretches, home.pipeline.interval))
     if starts := work.within(work.near, pipeline.interval):
@@ -167,7 +167,7 @@ def _append_lines(
     both = side_by_side(published, rebuilt.withColumn(SUBJECT, subject(left)), pipeline).persist()
     found = lines(both, arrivals(read.left, read.rights, pipeline), standing, began, pipeline).persist()
     before = columns.counting(ledger, standing)
-    looked_at = columns.with_erased(scope, before) if work.is_complete else scope
+    looked_at = columns.with_erased(scope, before) if work.needs_all else scope
 
     append.append_frame(home, work.as_pass, found.unionByName(columns.taken_back(found, before, looked_at)), marks)
     for frame in (found, both, wanted, scope):

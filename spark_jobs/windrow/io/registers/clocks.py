@@ -106,8 +106,7 @@ def observed(home: Home, clock: lookup.Lookup | None) -> Observation:
         if last is None:  # a table that was copied without its transactions still has its observations
             last = max((row["observation"] for row in clock.read(["observation"], None, [])), default=-1)
         number = int(last)
-        here = lookup.Range("observation", number, number)
-        rows = clock.read(clock.schema.names, lookup.equal("observation", number), [here])
+        rows = clock.having(clock.schema.names, "observation", number)
     kept = (row for row in map(_complete, rows) if row["topic"] in home.pipeline.topics)
     return Observation(number, home.pipeline.topics, _ordered(kept))
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from importlib.metadata import version
 from typing import Any, NamedTuple
@@ -78,49 +78,57 @@ def known(home: Home) -> Known | None:
     return Known(secret, sorted({tuple(json.loads(columns)) for columns, _ in rows}))
 
 
-def require_covered(home: Home) -> None:
+def require_covered(home: Home) -> list[Holder]:
     """Check that records of every erased key can be told from others, as far as they ever could.
+
+    Returns:
+        Right streams that hold these keys, and are not on record for it (`note_holders`).
 
     Raises:
         ErasedColumnGone: the left stream lacks a column of the keys, or a right stream one that it has had since.
     """
     left = home.pipeline.left
-    by = {name for columns in _column_lists(home) for name in columns}
+    lists, noted = _coverage(home)
+    by = {name for columns in lists for name in columns}
     if gone := sorted(by - left.columns.keys()):
         raise ErasedColumnGone(
             f"keys of {home.pipeline.name} were erased by {', '.join(gone)}, and the left stream {left.name} has no "
             "such column any more: records of these keys could not be told from others, and would come back. Nothing "
             "was written. Put the column back into `columns` of the left stream, under its old name."
         )
-    if blind := lost(_holders(home), home.pipeline.right, left):
+    if blind := lost(noted, home.pipeline.right, left):
         columns, topic, stream = blind[0]
         raise ErasedColumnGone(
             f"keys of {home.pipeline.name} were erased by {', '.join(columns)}, and the stream {stream}, which reads "
             f"{topic}, had these columns and lacks one now: its records of these keys would land, and could be matches "
             f"of other rows. Nothing was written. Put the column back into `columns` of {stream}."
         )
+    return sorted(holders(home.pipeline.right, left, lists) - noted)
 
 
-def note_holders(home: Home, now: datetime, erasure: str | None = None) -> None:
-    """Record which right streams hold erased keys, where it is not on record; the caller holds the landing lock.
+def unnoted_holders(home: Home) -> list[Holder]:
+    """Return what `require_covered` returns, whether or not every key is covered."""
+    lists, noted = _coverage(home)
+    return sorted(holders(home.pipeline.right, home.pipeline.left, lists) - noted)
+
+
+def note_holders(home: Home, fresh: Sequence[Holder], now: datetime, erasure: str | None = None) -> None:
+    """Record right streams that hold erased keys: from here on they may not lose the columns.
 
     Args:
-        erasure: the erasure that notes it; None for a landing, which notes streams that have gained the columns.
+        fresh: streams that are not on record; the caller holds the landing lock since it has looked.
+        erasure: the erasure that notes them; None for a landing, which notes streams that have gained the columns.
     """
-    present = holders(home.pipeline.right, home.pipeline.left, _column_lists(home))
-    if fresh := sorted(present - _holders(home)):
+    if fresh:
         rows = [{"columns": json.dumps(list(one.columns)), "topic": one.topic, "stream": one.stream} for one in fresh]
         _append(home, erasure, HOLDER, rows, now)
 
 
-def _holders(home: Home) -> set[Holder]:
-    rows = _rows(home, HOLDER)
-    return {Holder(tuple(json.loads(row["columns"])), row["topic"], row["stream"]) for row in rows}
-
-
-def _column_lists(home: Home) -> set[tuple[str, ...]]:
-    """Return the lists of left columns by which keys were erased."""
-    return {tuple(json.loads(row["columns"])) for row in _rows(home, KEY, ["columns"])}
+def _coverage(home: Home) -> tuple[set[tuple[str, ...]], set[Holder]]:
+    """Return the lists of left columns by which keys were erased, and the streams on record as holding such keys."""
+    lists = {tuple(json.loads(row["columns"])) for row in _rows(home, KEY, ["columns"])}
+    rows = _rows(home, HOLDER) if lists else []
+    return lists, {Holder(tuple(json.loads(row["columns"])), row["topic"], row["stream"]) for row in rows}
 
 
 def made_secret(home: Home) -> bytes:

@@ -7,6 +7,7 @@
     candidates  those that hold them are discarded, and their plans not published   (lock `candidates`)
     training    their rows leave, or lose their payload                             (lock `training`)
     report      what was erased where, and what remains until when; without a key
+    ledger      made anew: a pass between two steps took rows that left later for published ones
 
 Every step looks for all keys that were ever erased. A run that is killed is finished by the next one, with the same
 keys or with none. The bytes are gone after the next vacuum that is older than its retention.
@@ -80,7 +81,7 @@ def erase(
     remove_abandoned(ctx.places.staging(ctx.pipeline.name))
     with held(home.lock(Table.LANDING)):
         fresh = erasures.add_keys(home, run, hashes, rule.by, rule.mode, who=who, why=why, now=ctx.now(), secret=secret)
-        erasures.note_holders(home, ctx.now(), run)
+        erasures.note_holders(home, erasures.unnoted_holders(home), ctx.now(), run)
         crash_points.point("erase.after_keys")
         found = erased.keys_of(spark, home)
         assert found is not None, "keys were recorded, now or before"
@@ -111,7 +112,6 @@ def erase(
         "retention_days": RETENTION.days,
     }
     page = report.write(done, home.reports)
-    # everything: a pass between two of the steps above took rows that left later for published ones
     extend_after_publication(ctx, everything=True)
     erasures.finish(home, {*erasures.unfinished(home)}, ctx.now())
     return {**done, "report": str(page)}

@@ -224,7 +224,7 @@ def subjects(
         standing: `_interval` of the touched intervals.
     """
     kept = left_rows(left.kept, standing, pipeline)
-    if work.is_complete:
+    if work.needs_all:
         return _union(rows.select(INTERVAL, SUBJECT) for rows in (kept, published)).distinct()
     floor = floor_of(pipeline, work)
     # includes new rows that lose to another one of their event: looking at such a subject finds no difference

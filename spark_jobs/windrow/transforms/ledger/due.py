@@ -50,7 +50,7 @@ def due(pipeline: Pipeline, state: State) -> Due:
         incomparable=tuple(sorted(other - state.marked)),
         near=tuple(dict.fromkeys(near)),
         stretches=tuple(dict.fromkeys(changed)),
-        is_complete=any(_removes_rows(entry) or _reconsiders(entry) for entry in state.new_commits),
+        needs_all=any(_removes_rows(entry) or _reconsiders(entry) for entry in state.new_commits),
     )
 
 

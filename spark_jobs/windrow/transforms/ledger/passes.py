@@ -169,13 +169,13 @@ class Due:
     near: tuple[Stretch, ...]
     """around newly landed rows, by the statistics of their files; only the rows show which intervals are touched"""
     stretches: tuple[Stretch, ...]
-    is_complete: bool
+    needs_all: bool
     """everything must be looked at: landed rows were deleted, quarantined ones reconsidered, or an erasure ends"""
 
     @property
     def needs_spark(self) -> bool:
         """Whether rows have to be looked at."""
-        return bool(self.near or self.stretches or self.is_complete)
+        return bool(self.near or self.stretches or self.needs_all)
 
     @property
     def starts(self) -> list[datetime]:
