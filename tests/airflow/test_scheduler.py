@@ -208,8 +208,8 @@ def test_the_daily_dags_run_side_by_side_and_their_reports_are_a_click_away(runn
         link = api.links(f"good.{kind}", runs[kind], task)["Report"]
         assert "good" in api.page(urlsplit(link or "").path), kind
     shown = api.page("/windrow/pipelines/good")
-    titles = ("every judgement", "daily summary", "data card", "lag impact", "rebuild plans")
-    assert all(title in shown for title in titles)
+    titles = {"every judgement", "daily summary", "data card", "lag impact"}
+    assert {title for title in titles if title in shown} == titles
 
 
 def test_keys_are_erased_by_the_form_under_the_name_of_who_sent_it(running: Running, tmp_path: Path) -> None:

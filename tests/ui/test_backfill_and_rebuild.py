@@ -86,6 +86,8 @@ def test_a_rebuild_from_the_form_is_shown_in_a_dry_run_and_carried_out_when_it_i
     page.get_by_role("link", name="Report", exact=True).click()
     page.get_by_text("Dry run, nothing is changed: 2 replaced").first.wait_for()
     assert "an order came late" in page.inner_text("body")
+    page.goto(f"{running.airflow.url}/windrow/pipelines/shop")
+    page.get_by_role("link", name="rebuild plans").wait_for()
     assert running.numbers("shop") == before
 
     meant = forms.rebuild(page, running, "shop.rebuild", start, start + 2 * INTERVAL, dry_run=False)
