@@ -75,7 +75,7 @@ def again_and_again(act: Callable[[], int]) -> Iterator[list[int]]:
 
     def run() -> None:
         try:
-            while not stop.wait(0.2):
+            while not stop.wait(0.5):
                 results.append(act())
         except BaseException as error:
             failed.append(error)

@@ -6,6 +6,7 @@ time, each in a home of its own, because a small history mostly waits for a driv
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from windrow.places import Places
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(3000)]
 
-HISTORIES, STEPS = 16, 8
+HISTORIES, STEPS = int(os.environ.get("WINDROW_LIVES", "10")), 8
 KINDS = {
     *("land_killed", "killed_run", "Outdated", "NotCaughtUp", "drained", "late_label", "late_left"),
     *("positive", "negative", "null_key", "side_silent"),  # the other reasons are the scenarios'

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase, settings
 from support.histories import RUN_POINTS, SEEN, Histories
 
 Histories.TestCase.settings = settings(
-    max_examples=int(os.environ.get("WINDROW_HISTORIES", "2000")),
+    max_examples=int(os.environ.get("WINDROW_HISTORIES", "1000")),
     stateful_step_count=25,
     deadline=None,
     derandomize=True,

@@ -127,7 +127,7 @@ class Reader:
         self.reads = 0
 
     def _loop(self) -> None:
-        while not self._stop.wait(0.02):
+        while not self._stop.wait(0.5):
             if DeltaTable.is_deltatable(self._path):
                 self._read()
         self._read()  # what was there last is seen on a busy machine too
