@@ -48,6 +48,15 @@ class ExitCode(IntEnum):
         member.meaning = meaning
         return member
 
+    @property
+    def next_move(self) -> str | None:
+        """What helps, the sentences of `meaning` after the first; None where nothing is to be done.
+
+        >>> ExitCode.STILL_OPEN.next_move
+        'Waiting helps.'
+        """
+        return self.meaning.partition(". ")[2] or None
+
 
 class Condition(Exception):
     """An error that a person can act on: the message names the condition, the values and the next step."""

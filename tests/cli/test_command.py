@@ -194,7 +194,12 @@ def test_a_missing_argument_is_refused_with_the_usage(home: Path) -> None:
 
 def test_a_reader_that_has_seen_enough_is_no_failure(home: Path) -> None:
     env = {**os.environ, "WINDROW_HOME": str(home)}
-    script = f"set -o pipefail; {WINDROW} pipeline list | true; {WINDROW} clock feed | head -c 1"
+    commands = (
+        f"{WINDROW} pipeline list | true",
+        f"{WINDROW} clock feed | head -c 1",
+        f"{WINDROW} status --json | true",
+    )
+    script = "set -eo pipefail; " + "; ".join(commands)
     done = subprocess.run(["bash", "-c", script], env=env, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from support.documents import parsed
 from windrow.cli import app
 from windrow.config import load
 from windrow.home import Home, Table
@@ -97,7 +97,7 @@ def test_a_damaged_table_is_named_and_the_other_pipelines_are_shown(home: Home) 
 def test_programs_get_the_same(home: Home) -> None:
     block(home, "nulls")
     code, shown = health("mine", "--json")
-    [one] = json.loads(shown)
+    [one] = parsed("health", shown)
     assert code == 1
     assert (one["status"], one["needs_person"]) == ("blocked", True)
     assert [cell["state"] for cell in one["strip"]] == ["published", "blocked", *["open"] * 4]
@@ -140,5 +140,5 @@ def test_the_list_of_publications_for_programs_holds_no_json_as_text(home: Home)
     tables.append_once(home.table(Table.TRAINING), PUBLICATIONS, rows, app_id=publications.APP_ID, version=2)
     done = CliRunner().invoke(app, ["publications", "mine", "--json"])
     assert done.exit_code == 0, done.output
-    shown = [(row["plan"], row["balance"]) for row in json.loads(done.output)]
+    shown = [(row["plan"], row["balance"]) for row in parsed("publications", done.output)]
     assert shown == [(None, None), ({"pins": {"t": 1}}, {"left": {}})]

@@ -16,6 +16,7 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.exceptions import AirflowTaskTimeout
 from typer.testing import CliRunner
 
+from support.documents import parsed
 from support.servers.web_server import WebServer, web_server
 from windrow.config import find
 from windrow.home import Home
@@ -421,7 +422,7 @@ def test_the_command_lists_open_alerts_first_with_cause_and_next_move(told, plac
     told(names=("kept_back", "slow"))
     publish(Home(find("kept_back", places.pipelines), places), range(14))
     told(1, names=("kept_back", "slow"))
-    found = json.loads(listed("--json"))
+    found = parsed("alerts", listed("--json"))
     assert [(one["pipeline"], one["condition"], one["ended_at"] is None) for one in found] == [
         ("slow", "held", True),
         ("kept_back", "blocked", False),

@@ -11,6 +11,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from support.documents import parsed
 from support.small_pipeline import PIPELINE, at, event, made
 from support.world import World
 from windrow.cli.lag import COMMANDS
@@ -120,7 +121,7 @@ def the_command_reports_the_same(ctx: Context, result: dict[str, Any]) -> None:
     few = ("--policy", "slowest", "--side", "right", "--lag", "1m")
     shown = CliRunner().invoke(app, ["small", *RANGE, *few, "--json"])
     assert shown.exit_code == 0, shown.output
-    again = json.loads(shown.stdout)
+    again = parsed("lag-impact", shown.stdout)
     assert again["recall"] == result["recall"]
     assert len(again["lines"]) == 3  # no lag, the lag, and a pause as long
     assert again["report"] != result["report"]  # another request is another page

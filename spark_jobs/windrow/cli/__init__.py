@@ -26,6 +26,7 @@ from windrow.cli import (
 )
 from windrow.cli.fleet import alerts, health, metrics
 from windrow.cli.grouped import ByTask
+from windrow.cli.show import print_error
 from windrow.cli.traffic import canary, simulate
 from windrow.cli.upkeep import erase, maintenance, snapshots
 from windrow.jobs.causes import known_cause
@@ -49,6 +50,10 @@ windrow land sim
 windrow clock sim                                               what is closed, and what it waits for
 windrow train sim
 windrow publications sim
+
+\b
+Every command has --json: standard output is then one JSON document, and an
+error is one JSON object on standard error.
 
 \b
 Exit codes:
@@ -103,20 +108,29 @@ def windrow(
     """The options before a command."""
 
 
+_UsageError = typer.BadParameter.__mro__[1]
+"""Wrong options and arguments, as the Click has it that Typer brings under a private name."""
+
+
 def main() -> None:
     """Run the command line; an error is one message and its exit code, with a traceback only under WINDROW_DEBUG=1."""
+    as_json = "--json" in sys.argv[1:]
     try:
         keep_to_owner()
-        app()
+        leave(app(standalone_mode=not as_json) or ExitCode.DONE)
     except SystemExit as ended:
         leave(ended.code if isinstance(ended.code, int) else int(ended.code is not None))
     except Exception as error:
-        if exit_code(error) is ExitCode.FAILED:
+        if exit_code(error) is ExitCode.FAILED and not isinstance(error, _UsageError):
             if os.environ.get("WINDROW_DEBUG"):
                 raise
             error = known_cause(error) or error
-        code = exit_code(error)
-        print(escaped(f"{type(error).__name__}: {error}", keep="\n"), file=sys.stderr)
-        if code is ExitCode.FAILED:
-            print("(WINDROW_DEBUG=1 shows the traceback)", file=sys.stderr)
+        code = ExitCode.BAD_INPUT if isinstance(error, _UsageError) else exit_code(error)
+        print_error(error, code) if as_json else _print_message(error, code)
         leave(code)
+
+
+def _print_message(error: Exception, code: ExitCode) -> None:
+    print(escaped(f"{type(error).__name__}: {error}", keep="\n"), file=sys.stderr)
+    if code is ExitCode.FAILED:
+        print("(WINDROW_DEBUG=1 shows the traceback)", file=sys.stderr)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from json import loads
 from typing import Annotated
 
 import typer
@@ -55,7 +56,9 @@ def card(
     made = cards.card_of(pipeline, begin, end, at=state, places=ctx.places)
     paths = cards.write(made, out or ctx.home.reports / "card")
     if json:
-        print_json({**cards.brief(made), "files": [str(path) for path in paths]})
+        span = made.pin.request.range
+        exact = {"from": span.start, "to": span.end, "pin": loads(made.pin.to_json())}
+        print_json({**cards.brief(made), **exact, "files": paths})
         return
     rows, columns = counted(made.figures.rows, "row"), counted(len(made.columns), "column")
     console.print(f"{rows}, {columns}: " + ", ".join(map(str, paths)), soft_wrap=True)

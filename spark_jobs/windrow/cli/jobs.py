@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from windrow.cli.show import console, raise_blocked
+from windrow.cli.show import AsJson, console, print_json, raise_blocked
 from windrow.jobs.decision import decision
 from windrow.jobs.options import (
     EVERY,
@@ -28,6 +28,9 @@ from windrow.jobs.run import BadRequest, context
 from windrow.semantics.judgement import with_reason
 from windrow.text import counted, shown_instant
 
+if TYPE_CHECKING:
+    from windrow.jobs.landing.replay import Replayed
+
 
 def land(
     pipeline: PipelineName,
@@ -39,6 +42,7 @@ def land(
     reconsider: Reconsider = None,
     reason: Reason = "",
     who: Who = None,
+    json: AsJson = False,
 ) -> None:
     """Land what the topics have, exactly once, and advance the clock.
 
@@ -58,6 +62,8 @@ def land(
 
     given_up = job.giving_up(accept_gap or (), who, "" if replay_lost and not accept_gap else reason)
     again = reconsidering(reconsider, who)
+    replayed: list[Replayed] = []
+    landings: list[dict[str, Any]] = []
     if replay_lost:
         replayed = replay(context(pipeline), decision("landing lost batches again", reason, who))
         console.print("\n".join(map(str, replayed)) or "no batch is lost")
@@ -70,6 +76,7 @@ def land(
         reconsider=again,
     ):
         done = job.summary(landed)
+        landings.append({**done, "topics": job.by_topic(landed)})
         if done["restored"]:
             console.print(f"the clock lacked {done['restored']:,} offsets that had landed before: restored")
         partly = f" (of these, {done['unreadable']:,} not for every stream)" if done["unreadable"] else ""
@@ -78,6 +85,12 @@ def land(
             f"+ skipped {done['skipped']:,} + unexplained {done['unexplained']:,}; {done['lag']:,} behind; "
             f"watermark {shown_instant(done['watermark'])}"
         )
+    if json:
+        print_json({"landings": landings, "replayed": [_replayed_json(one) for one in replayed]})
+
+
+def _replayed_json(one: Replayed) -> dict[str, Any]:
+    return {**one._asdict(), "gaps": [vars(lost) for lost in one.gaps]}
 
 
 def train(
@@ -94,6 +107,7 @@ def train(
         typer.Option("--force", help="With --interval and --reason: publish before it closes; no row is a negative."),
     ] = False,
     reason: Reason = "",
+    json: AsJson = False,
 ) -> None:
     """Join, check and publish every closed interval that is not published yet, or one.
 
@@ -102,6 +116,7 @@ def train(
     windrow train feed --interval 2026-11-01T00:00:00Z --republish
     """
     from windrow.jobs.ledger import extend_after_publication
+    from windrow.jobs.publish import brief
     from windrow.jobs.train import train_all, train_one
 
     ctx = context(pipeline)
@@ -127,21 +142,31 @@ def train(
         if published
         else "nothing to publish: no closed interval is missing"
     )
-    raise_blocked(refusal for one in rounds for refusal in one.blocked.values())
+    blocked = [refusal for one in rounds for refusal in one.blocked.values()]
+    if json:
+        rows = [row for one in rounds for row in one.published]
+        print_json({"run": run, "published": [brief(row) for row in rows], "blocked": [one.why for one in blocked]})
+    raise_blocked(blocked)
 
 
-def override(pipeline: PipelineName, interval: IntervalStart, reason: Reason, who: Who = None) -> None:
+def override(
+    pipeline: PipelineName, interval: IntervalStart, reason: Reason, who: Who = None, json: AsJson = False
+) -> None:
     """Publish a blocked interval because you decide so. Counts that do not add up cannot be overridden.
 
     \b
     windrow override feed --interval 2026-11-01T00:00:00Z --reason "the campaign ended, few clicks are right"
     """
     from windrow.jobs.ledger import extend_after_publication
+    from windrow.jobs.publish import brief
     from windrow.jobs.upkeep.override import override as job
 
     ctx, decided = context(pipeline), decision("an override", reason, who)
-    _print_publication(job(ctx, interval, decided.who, decided.reason))
+    row = job(ctx, interval, decided.who, decided.reason)
+    _print_publication(row)
     extend_after_publication(ctx)
+    if json:
+        print_json(brief(row))
 
 
 def _print_publication(row: Mapping[str, Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from json import loads
 
 from windrow.cli.show import AsJson, console, print_json
 from windrow.home import Table
@@ -68,12 +69,12 @@ def lag_impact(
     began = time.monotonic()
 
     def show_progress(step: str) -> None:
-        if not json:
-            console.print(f"{time.monotonic() - began:4.0f} s  {step}")
+        console.print(f"{time.monotonic() - began:4.0f} s  {step}")
 
     analysis = job.analyse(ctx, options, show_progress)
     if json:
-        print_json({**job.result(analysis), "lines": analysis.findings.scenarios})
+        lines = [{**line, "flips": loads(line["flips"])} for line in analysis.findings.scenarios]
+        print_json({**job.result(analysis), "lines": lines})
         return
     findings = analysis.findings
     start, end_ = shown_instant(findings.start), shown_instant(findings.end)

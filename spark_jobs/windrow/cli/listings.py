@@ -47,7 +47,7 @@ def _clock_json(pipeline: Pipeline, seen: clocks.Observation, holes: list[Interv
         "next_interval": waiting.start,
         "closes_at": closes_at(waiting, pipeline.after, pipeline.grace),
         "closed_unpublished": [hole.start for hole in holes],
-        "gaps": [gap.to_dict() for gap in seen.gaps],
+        "gaps": [{**vars(gap), "lost": vars(gap.lost)} for gap in seen.gaps],
         "partitions": [{**row, "holds": bool(row["holds"])} for row in _partitions(seen)],
     }
 

@@ -26,6 +26,7 @@ def setup(
             "(a local schema registry)."
         ),
     ] = None,
+    json: AsJson = False,
 ) -> None:
     """Fetch the jars of Spark and Kafka into the cache folder and write Spark's configuration, once per machine.
 
@@ -36,6 +37,9 @@ def setup(
         raise BadInput(f"{', '.join(sorted(unknown))}: the sets of jars are {', '.join(jars.SETS)}")
     places = Places.from_env(os.environ)
     platform.setup(places, sets or (), console.print)
+    if json:
+        print_json({"spark_properties": places.spark_properties, "cache": places.cache})
+        return
     console.print(f"Spark's configuration: {places.spark_properties}")
 
 
@@ -62,8 +66,16 @@ def up(
             "PostgreSQL. The home is a cluster's from then on.",
         ),
     ] = False,
+    json: AsJson = False,
 ) -> None:
     """Start the local platform: a real Kafka broker and a real Airflow with this project's DAGs."""
+    _start(store, registry, cluster)
+    if json:
+        _print_parts()
+
+
+def _start(store: bool, registry: bool, cluster: bool) -> None:
+    """Start what is asked for, and wait until it answers; progress goes to the console."""
     places = Places.from_env(os.environ)
     if registry:
         platform.up(places, console.print, only=("registry",))
@@ -99,11 +111,18 @@ def _show_login(places: Places) -> None:
     console.print(f"Airflow: {airflow.url}  user {airflow.login.user}, password: `windrow status --password`")
 
 
-def down() -> None:
+def _print_parts() -> None:
+    """Print the state of every part as JSON."""
+    print_json([part.to_json() for part in platform.status(platform.cluster.places_of(os.environ))])
+
+
+def down(json: AsJson = False) -> None:
     """Stop the local platform; nothing is lost, and `windrow up` continues from here."""
     places = platform.cluster.places_of(os.environ)
     only = platform.CLUSTER_PARTS if platform.cluster.is_in(places.home) else ("store", *platform.PARTS)
     platform.down(places, console.print, ("registry", *only))
+    if json:
+        _print_parts()
 
 
 def status(
@@ -111,11 +130,11 @@ def status(
     password: Annotated[bool, typer.Option("--password", help="Also print Airflow's password.")] = False,
 ) -> None:
     """Show what runs, where, and for how long. The exit code is 0 even if nothing runs."""
+    if json:
+        _print_parts()
+        return
     places = platform.cluster.places_of(os.environ)
     parts = platform.status(places)
-    if json:
-        print_json([part.to_json() for part in parts])
-        return
     table = Table("part", "state", "pid", "address", "up for", box=None)
     for part in parts:
         table.add_row(part.name, part.state, str(part.pid or ""), part.address, shown_duration(part.uptime))

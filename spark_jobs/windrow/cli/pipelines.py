@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -39,6 +40,7 @@ def check(
         bool,
         typer.Option("--registry", help="Also compare columns with the newest schemas that the registry has."),
     ] = False,
+    json: AsJson = False,
 ) -> None:
     """Check a pipeline file: each problem with its line, its field and what would be right. Exit code 2 if any.
 
@@ -57,15 +59,30 @@ def check(
             raise refusal(file, found)
     if registry:
         warnings = [*warnings, *_compared(file, pipeline, places)]
+    delay = pipeline.after + pipeline.grace
+    if json:
+        print_json(_as_json(file, pipeline, warnings))
+        return
     for warning in warnings:
         console.print(f"warning: {warning.at(file)}")
-    delay = pipeline.after + pipeline.grace
     console.print(
         f"{pipeline.name} is fine: {', '.join(pipeline.topics)}; "
         f"an interval of {duration_text(pipeline.interval)} closes "
         f"{duration_text(delay)} of watermark after its end; config {pipeline.config_hash[:12]}",
         markup=False,
     )
+
+
+def _as_json(file: Path, pipeline: Pipeline, warnings: Sequence[Problem]) -> dict[str, Any]:
+    return {
+        "pipeline": pipeline.name,
+        "file": file,
+        "topics": pipeline.topics,
+        "interval_s": pipeline.interval,
+        "closes_after_s": pipeline.after + pipeline.grace,
+        "config_hash": pipeline.config_hash,
+        "warnings": [vars(warning) for warning in warnings],
+    }
 
 
 def _compared(file: Path, pipeline: Pipeline, places: Places) -> list[Problem]:

@@ -64,16 +64,13 @@ def rebuild(
         raise BadRequest("a rebuild needs --from and --to, or --resume with the key of an interrupted run")
     why = None if dry_run else decision("a rebuild", reason, who)
     found = survey(ctx, begin, end, everything=everything)
-    if not json:
-        _print_survey(found)
     if why is None:
-        if json:
-            print_json(listing(found))
+        print_json(listing(found)) if json else _print_survey(found)
         return
+    _print_survey(found)
     run = ctx.run_key("rebuild")
     record_survey(ctx, run, found, why)
-    if not json:
-        console.print(f"planned; if it is interrupted: windrow rebuild {pipeline} --resume {run}")
+    console.print(f"planned; if it is interrupted: windrow rebuild {pipeline} --resume {run}")
     _carry_out(ctx, run, listing(found), json)
 
 
@@ -85,7 +82,7 @@ def _carry_out(ctx: Context, run: str, planned_json: dict[str, Any], json: bool)
     from windrow.jobs.rebuild import resume
 
     planned, number = recorded_plans(ctx, run, first="plan"), count(1)
-    with progress("rebuilding", len(planned), is_shown=not json) as show:
+    with progress("rebuilding", len(planned)) as show:
         done = resume(ctx, run, lambda row: show(next(number)))
         show(len(done.published))  # an interrupted try may have published a part of them before
     if done.published:
@@ -146,7 +143,7 @@ def verify(
     outcomes = []
     for outcome in job(ctx, chosen(ctx, number=publication, at=interval, last=last)):
         outcomes.append(outcome)
-        if not json and outcome.is_same:
+        if outcome.is_same:
             console.print(described(outcome))
     if json:
         print_json([{**vars(outcome), "is_same": outcome.is_same} for outcome in outcomes])
@@ -154,16 +151,25 @@ def verify(
 
 
 def rollback(
-    pipeline: PipelineName, interval: IntervalStart, to: RollbackTo, reason: Reason = "", who: Who = None
+    pipeline: PipelineName,
+    interval: IntervalStart,
+    to: RollbackTo,
+    reason: Reason = "",
+    who: Who = None,
+    json: AsJson = False,
 ) -> None:
     """Make an interval's rows of an earlier publication visible again, in one commit, on record.
 
     \b
     windrow rollback feed --interval 2026-11-01T00:00:00Z --to 3 --reason "the new labels are wrong"
     """
+    from windrow.jobs.publish import brief
     from windrow.jobs.upkeep.rollback import rollback as job
 
     row = job(context(pipeline), interval, to, decision("a rollback", reason, who))
+    if json:
+        print_json({**brief(row), "rolled_back_to": to})
+        return
     console.print(
         f"publication {row['number']}: {shown_instant(row['interval'])}  {counted(row['rows'], 'row')}, "
         f"those of publication {to}; training table version {row['training_version']}"

@@ -1,8 +1,13 @@
-"""How commands show values to people and programs: tables, progress bars, JSON."""
+"""How commands show values to people and programs: tables, progress bars, JSON.
+
+Under `--json` standard output is one JSON document. What people read, progress included, goes to standard error, and
+so does an error: one JSON object, which is the last line there. docs/schemas.json has the schema of each.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,7 +21,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from windrow.outcomes import Blocked
+from windrow.config.problems import PipelineInvalid
+from windrow.outcomes import Blocked, ExitCode
 from windrow.text import escaped, instant_text, shown_instant
 
 if TYPE_CHECKING:
@@ -44,18 +50,67 @@ PUBLICATION = (
 )  # fmt: skip
 """Columns of a publication that people are shown."""
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+
+def _keep_output_for_json(command: typer.Context, is_wanted: bool) -> bool:
+    console.stderr = is_wanted
+    command.call_on_close(_print_to_output)
+    return is_wanted
+
+
+def _print_to_output() -> None:
+    console.stderr = False
+
+
+AsJson = Annotated[
+    bool,
+    typer.Option(
+        "--json", callback=_keep_output_for_json, is_eager=True, help="Print one JSON document, for programs."
+    ),
+]
+"""The option of every command; with it, `console` prints to standard error."""
 
 
 def print_json(value: Any) -> None:
-    """Print JSON; instants in UTC with microseconds, durations in seconds."""
+    """Print a JSON document; instants in UTC with microseconds, durations in seconds, a number that is none is null."""
+    try:
+        print(json.dumps(_plain(value), indent=2, allow_nan=False), flush=True)
+    except BrokenPipeError:
+        console.on_broken_pipe()
 
-    def plain(x: Any) -> Any:
-        if isinstance(x, datetime):
-            return instant_text(x)
-        return x.total_seconds() if isinstance(x, timedelta) else str(x)
 
-    print(json.dumps(value, default=plain, indent=2))
+def print_error(error: Exception, code: ExitCode) -> None:
+    """Print an error as one line of JSON on standard error."""
+    found: dict[str, Any] = {
+        "code": int(code),
+        "name": code.name.lower(),
+        "condition": type(error).__name__,
+        "message": getattr(error, "format_message", error.__str__)(),  # of wrong options, str() is not a sentence
+        "next_move": code.next_move,
+    }
+    if report := getattr(error, "report", None):
+        found["report"] = report
+    if isinstance(error, PipelineInvalid):
+        found["problems"] = [vars(problem) for problem in error.problems]
+    print(json.dumps(_plain(found), allow_nan=False), file=sys.stderr)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it."""
+    if isinstance(value, Mapping):
+        return {_key(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(one) for one in value]
+    if isinstance(value, datetime):
+        return instant_text(value)
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, str | int) else str(value)
+
+
+def _key(key: Any) -> str:
+    return instant_text(key) if isinstance(key, datetime) else str(key)
 
 
 def print_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
@@ -70,14 +125,10 @@ def print_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> No
 
 
 @contextmanager
-def progress(label: str, total: int, *, is_shown: bool = True) -> Iterator[Callable[[int], None]]:
-    """Show a progress bar; yields a function that takes how many of `total` are done.
-
-    Args:
-        is_shown: false for output that programs read.
-    """
+def progress(label: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Show a progress bar; yields a function that takes how many of `total` are done."""
     columns = (TextColumn(label), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, disable=not is_shown) as bar:
+    with Progress(*columns, console=console) as bar:
         task = bar.add_task("", total=total)
         yield lambda done: bar.update(task, completed=done)
 

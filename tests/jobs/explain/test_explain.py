@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -17,6 +16,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from support.documents import parsed
 from windrow.config import load
 from windrow.io.registers import clocks, judgements, plans, publications
 from windrow.jobs.explain.answer import explain
@@ -357,5 +357,5 @@ def test_the_command_prints_the_answer_and_shows_payload_only_on_request(home: P
     ):
         assert words in done.stdout
     assert "plain text" not in done.stdout
-    shown = json.loads(windrow(home, "explain", "hand", "a", "--columns", "--json").stdout)
+    shown = parsed("explain", windrow(home, "explain", "hand", "a", "--columns", "--json").stdout)
     assert shown["row"]["values"]["secret"] == "plain text"

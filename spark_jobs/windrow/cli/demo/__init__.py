@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 
 from windrow import platform
-from windrow.cli.demo.figures import differences, print_results
+from windrow.cli.demo.figures import as_json, differences, print_results
 from windrow.cli.demo.preparation import prepare
 from windrow.cli.demo.watch import watch
-from windrow.cli.show import console
+from windrow.cli.show import AsJson, console, print_json
 from windrow.outcomes import NeedsPerson
 from windrow.places import Places
 from windrow.simulate import open_bandit
@@ -22,7 +22,7 @@ class FigureOff(NeedsPerson):
     """A figure of the demo is not what the input's truth says."""
 
 
-def demo() -> None:
+def demo(json: AsJson = False) -> None:
     """Run the main job on real data through Airflow, and check every figure. Takes about five minutes.
 
     It starts Kafka and Airflow where they do not run. An interrupted demo is continued.
@@ -39,3 +39,5 @@ def demo() -> None:
     if wrong:
         raise FigureOff("these figures are off:\n" + "\n".join(f"  {line}" for line in wrong))
     console.print("\nevery figure matches the known input", style="bold")
+    if json:
+        print_json(as_json(prepared))

@@ -93,6 +93,21 @@ def print_results(demo: Demo) -> None:
     console.print(f"a backfill       airflow backfill of {name}.training, for example {first}")
 
 
+def as_json(demo: Demo) -> dict[str, Any]:
+    """Return the figures of a demo that match its truth, and where to look further, for programs."""
+    total, airflow = demo.truth.counts.total, platform.Airflow(demo.places)
+    return {
+        "pipeline": demo.pipeline.name,
+        "intervals": len(demo.truth.counts.intervals),
+        "rows": total.rows,
+        "positive": total.positive,
+        "negative": total.negative,
+        "unknown": sum(total.unknown.values()),
+        "training_table": demo.home.table(Table.TRAINING),
+        "airflow": airflow.url,
+    }
+
+
 def _print_figures(demo: Demo, of_input: list[dict[str, Any]]) -> None:
     console.print("\nfigures, found = expected from the input", style="bold")
     total = demo.truth.counts.total

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from windrow.cli.show import AsJson, print_json
 from windrow.config import discover
 from windrow.files import write_whole
 from windrow.io.registers.recent import Recent
@@ -23,6 +24,7 @@ def metrics(
     to: Annotated[
         Path | None, typer.Option("--to", metavar="FILE", help="Write a file, whole or not at all, instead.")
     ] = None,
+    json: AsJson = False,
 ) -> None:
     """Print figures of every pipeline as Prometheus reads them: the same text as Airflow's page /windrow/metrics.
 
@@ -34,11 +36,13 @@ def metrics(
     """
     places, now, known = Places.from_env(os.environ), datetime.now(UTC), Recent()
     names = pipelines or sorted(filter(str.isidentifier, discover(places.pipelines)))
-    written = text(samples(look(names, places, now, known=known), places, now, known))
-    if to is None:
-        print(written, end="")
-    else:
-        write_whole(to, written)
+    found = samples(look(names, places, now, known=known), places, now, known)
+    if to is not None:
+        write_whole(to, text(found))
+    if json:
+        print_json([vars(one) for one in found])
+    elif to is None:
+        print(text(found), end="")
 
 
 COMMANDS: dict[str, Callable[..., None]] = {"metrics": metrics}

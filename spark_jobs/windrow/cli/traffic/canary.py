@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from windrow.cli.show import console, print_table
+from windrow.cli.show import AsJson, console, print_json, print_table
 from windrow.jobs.options import TIME, CanaryEvery, CanaryFor, PipelineName
 from windrow.jobs.run import context, instant
 from windrow.text import counted, shown_instant
@@ -28,6 +28,7 @@ def canary(
             parser=instant, metavar=TIME, help="With --lost: start of the interval; default: the newest that lacks one."
         ),
     ] = None,
+    json: AsJson = False,
 ) -> None:
     """Send pairs of a left row and its labels, marked by keys that the pipeline file keeps for them.
 
@@ -44,18 +45,24 @@ def canary(
     ctx = context(pipeline)
     if lost:
         pairs = job.lost(ctx, interval)
-        if pairs:
+        if json:
+            print_json({"lost": pairs})
+        elif pairs:
             print_table(pairs, list(pairs[0]))
         else:
             console.print("every pair of the interval has landed; a lost one would not be found by the join alone")
         return
+    sent: list[dict[str, Any]] = []
     with suppress(KeyboardInterrupt):
         for rows in job.feed(ctx, every, lasting):
             labels = [row for row in rows if row["delay_s"] is not None]
+            sent += rows
             console.print(
                 f"{shown_instant(ctx.now())}  acknowledged: {counted(len(rows) - len(labels), 'left row')}, "
                 f"{counted(len(labels), 'label')}"
             )
+    if json:
+        print_json({"sent": sent})
 
 
 COMMANDS: dict[str, Callable[..., None]] = {"canary": canary}

@@ -8,11 +8,11 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from windrow.cli.show import console, progress
+from windrow.cli.show import AsJson, console, print_json, progress
 from windrow.config.fields import pipeline_name, topic_name
 from windrow.config.formats import DEFAULT_REGISTRY
 from windrow.jobs.options import LENGTH, NAME, TIME, longer_than_zero
@@ -76,6 +76,7 @@ def simulate(
         typer.Option("--format", help="Format of the records; all but json need a registry (`windrow up --registry`)."),
     ] = Form.JSON,
     live: Annotated[bool, typer.Option(help="Produce each event when its time comes, instead of at once.")] = False,
+    json: AsJson = False,
 ) -> None:
     """Produce realistic traffic with known truth to the broker, and print what must come out.
 
@@ -108,7 +109,11 @@ def simulate(
         made = replace(made, start=_usual_start(made, live))
     if pipeline_file:  # before producing, which cannot be undone
         _write(pipeline_file, traffic.pipeline_yaml(made, pipeline_file.stem, form=form.value))
-    _produce(made, live, form, registry)
+    truth = _produce(made, live, form, registry)
+    if json:
+        print_json(_as_json(made, truth, pipeline_file))
+        return
+    _print_truth(truth)
     if pipeline_file:
         name = pipeline_file.stem
         console.print(f"wrote {pipeline_file}: `windrow land {name}`, then `windrow train {name}`")
@@ -138,7 +143,8 @@ def _usual_start(made: Traffic, live: bool) -> datetime:
     return (made.start - (made.ends_at - made.start)).replace(minute=0, second=0, microsecond=0)
 
 
-def _produce(made: Traffic, live: bool, form: Form, registry: str | None) -> None:
+def _produce(made: Traffic, live: bool, form: Form, registry: str | None) -> Counts:
+    """Produce the traffic; return what must come out of it."""
     from windrow.simulate import formats, producer, traffic
 
     places = Places.from_env(os.environ)
@@ -149,7 +155,26 @@ def _produce(made: Traffic, live: bool, form: Form, registry: str | None) -> Non
         sent = traffic.messages(made, formats.encoder(form.value, registry))
         produced = producer.produce(places.brokers, sent, pace=pace, on_progress=show)
     console.print(f"produced {counted(produced.total, 'record')} to {', '.join(made.topics)} on {places.kafka}")
-    _print_truth(truth)
+    return truth
+
+
+def _as_json(made: Traffic, truth: Counts, file: Path | None) -> dict[str, Any]:
+    total = truth.total
+    return {
+        "topics": list(made.topics),
+        "from": made.start,
+        "to": made.ends_at,
+        "produced": sum(truth.produced.values()),
+        "pipeline_file": file,
+        "truth": {
+            "rows": total.rows,
+            "positive": total.positive,
+            "negative": total.negative,
+            "unknown": sum(total.unknown.values()),
+            "duplicates": total.duplicate,
+            "topics": {topic: truth.landing(topic) for topic in made.topics},
+        },
+    }
 
 
 def _print_truth(truth: Counts) -> None:

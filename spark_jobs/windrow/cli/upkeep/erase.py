@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from json import loads
 
 from windrow.cli.show import AsJson, console, print_json
 from windrow.jobs.decision import noted
@@ -35,7 +36,8 @@ def erase(
     user, reason = noted(why, who)
     done = job.erase(ctx, ctx.run_key("erase"), key or (), keys_file, who=user, why=reason)
     if json:
-        print_json(done)
+        exports = [{**one, "state": loads(one["state"])} for one in done["exports"]]
+        print_json({**done, "exports": exports})
         return
     landed = sum(one["rows"] for one in done["landing"].values())
     console.print(

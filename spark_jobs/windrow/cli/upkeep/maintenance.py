@@ -37,7 +37,7 @@ def maintain(pipeline: PipelineName, retention: Retention = RETENTION, json: AsJ
         console.print(f"{counted(done['snapshots'], 'snapshot')} kept: {held} of past versions are there for them")
 
 
-def summarise(pipeline: PipelineName, day: Day = None) -> None:
+def summarise(pipeline: PipelineName, day: Day = None, json: AsJson = False) -> None:
     """Write the page of a day: label rate, unknowns, late and flip rate, null rates, served against published.
 
     \b
@@ -46,7 +46,9 @@ def summarise(pipeline: PipelineName, day: Day = None) -> None:
     from windrow.jobs import summarise as job
 
     ctx = context(pipeline)
-    console.print(str(job.summarise(ctx, day or ctx.yesterday)))
+    chosen = day or ctx.yesterday
+    page = job.summarise(ctx, chosen)
+    print_json({"pipeline": pipeline, "day": chosen, "page": page}) if json else console.print(str(page))
 
 
 COMMANDS: dict[str, Callable[..., None]] = {"maintain": maintain, "summarise": summarise}

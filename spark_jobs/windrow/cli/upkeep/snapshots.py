@@ -46,7 +46,11 @@ def snapshot(
     if delete:
         if begin or end or publication:
             raise BadRequest("--delete is for the whole snapshot: leave --from, --to and --publication out")
-        gone = job.delete(context(pipeline), name, who=user, why=reason)
+        ctx = context(pipeline)
+        gone = job.delete(ctx, name, who=user, why=reason)
+        if json:
+            print_json(brief(next(one for one in snapshots.listed(ctx.home) if one.name == name)))
+            return
         console.print(f"{gone.name} is deleted; the next `windrow maintain {pipeline}` deletes files that only it had")
         return
     one = job.take(context(pipeline), name, begin, end, publication, who=user, why=reason)
