@@ -53,12 +53,12 @@ def outcome(row: Any, name: str) -> Any:
 
 TEXTS: dict[str, list[str]] = {
     "tinyint": ["7", "-128", "128", "1.0", "+7", "7 ", "", "1e1", "007", "7\n", "true", "٧"],
-    "bigint": ["9223372036854775807", "9223372036854775808", "-0", "7]", '7,"k":2', "9" * 1_001],
+    "bigint": ["9223372036854775807", "9223372036854775808", "-0", "7]", '7,"k":2'],
     "double": ["1.5", "1e5", "1e999", "-1e999", "NaN", "Infinity", ".5", "1."],
     "float": ["0.1", "1e39", "16777217"],
     "boolean": ["true", "false", "True", "1", "null"],
     "decimal(5,2)": ["1.5", "1.500", "1.555", "1000", "1,5", "1e-1", "1e200", "x"],
-    "date": ["2026-11-01", "2026-11-31", "2026-11-01T00:00:00Z", "1"],
+    "date": ["2026-11-01", "2024-02-29", "2026-11-31", "2026-11-01T00:00:00Z", "1"],
     "timestamp": ["2026-11-01T05:30:03+05:30", "1793491207.25", "12:30", "yesterday"],
     "string": ["a", "", "1.10", '"quoted" \\ \u0000 \ufdd0', "{}", "null"],
 }  # fmt: skip
@@ -203,4 +203,5 @@ def test_quarantined_records_keep_key_and_headers_and_are_read_again(spark: Any)
     (row,) = decode(records, wide, again).collect()
     assert (row["_quarantined"], row["u"], row["n"], row["_reconsidered"]) == (None, 42, 200, 1)
     before_it_was_kept = first.drop("_raw_envelope")
-    assert records_of(before_it_was_kept, is_stamped=False, with_envelope=True).count() == 0
+    records = records_of(before_it_was_kept, is_stamped=False, with_envelope=True)
+    assert decode(records, wide, again).collect() == []

@@ -305,11 +305,11 @@ def records_of(quarantined: DataFrame, *, is_stamped: bool, with_envelope: bool 
         with_envelope: whether columns come from keys or headers; a row that was quarantined before they were kept is
             left out.
     """
-    kept = []
     if with_envelope:
-        has_any = RAW_ENVELOPE in quarantined.columns
-        quarantined = quarantined.where(F.col(RAW_ENVELOPE).isNotNull() if has_any else F.lit(False))
-        kept = [(F.col(RAW_ENVELOPE)[name] if has_any else F.lit(None)).alias(name) for name in _ENVELOPE]
+        if RAW_ENVELOPE not in quarantined.columns:
+            quarantined = quarantined.withColumn(RAW_ENVELOPE, F.lit(None).cast(RAW_ENVELOPE_TYPE))
+        quarantined = quarantined.where(F.col(RAW_ENVELOPE).isNotNull())
+    kept = [F.col(RAW_ENVELOPE).getField(name).alias(name) for name in (_ENVELOPE if with_envelope else ())]
     kind = F.when(F.col(RECORD_AT).isNotNull(), _LOG_APPEND_TIME if is_stamped else _CREATE_TIME).otherwise(-1)
     columns = {"value": RAW, "topic": TOPIC, "partition": PARTITION, "offset": OFFSET, "timestamp": RECORD_AT}
     return quarantined.select(
