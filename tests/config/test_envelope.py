@@ -53,7 +53,7 @@ def test_where_a_column_comes_from_changes_the_hash(files: Any) -> None:
 
 
 WRONG = [
-    ([(COLUMNS, "    $hdr.user_id: bigint\n")], "9: left.columns.$hdr.user_id: '$hdr.user_id' has no prefix that is known; prefixes are: $header., $key., $timestamp."),
+    ([(COLUMNS, "    $of.user_id: bigint\n")], "9: left.columns.$of.user_id: '$of.user_id' has no prefix that is known; prefixes are: $header., $key., $timestamp."),
     ([(COLUMNS, "    $headers.user_id: bigint\n")], "9: left.columns.$headers.user_id: '$headers.user_id' has no prefix that is known; did you mean '$header.'?"),
     ([(COLUMNS, "    $timestamp: timestamp\n")], "9: left.columns.$timestamp: '$timestamp' has no prefix that is known; did you mean '$timestamp.'? A name follows it"),
     ([(COLUMNS, "    $key._user: bigint\n")], "9: left.columns.$key._user: '_user' starts with _"),
