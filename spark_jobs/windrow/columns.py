@@ -16,6 +16,7 @@ QUARANTINED = "_quarantined"
 UNREADABLE_VALUES = "_unreadable"
 RECONSIDERED = "_reconsidered"
 RAW = "_raw"
+RAW_ENVELOPE = "_raw_envelope"
 INTERVAL = "_interval"
 OBSERVED_UNTIL = "_observed_until"
 PUBLICATION = "_publication"
@@ -55,6 +56,9 @@ LANDING_TYPES = {
     RAW: "binary",
 }
 """Types of `LANDING_META`, and of `RAW`, which follows it."""
+
+RAW_ENVELOPE_TYPE = "struct<key:binary,headers:array<struct<key:string,value:binary>>>"
+"""Type of `RAW_ENVELOPE`, which follows `RAW` where columns of the topic come from the keys or headers of records."""
 
 ERASED = "erased"
 """Reason in `QUARANTINED` of a record whose key was erased: nothing of it is left but `LANDING_META` (rule 22)."""

@@ -103,7 +103,8 @@ def _compared(file: Path, pipeline: Pipeline, places: Places) -> list[Problem]:
             subject = stream.format.subject_of(topic)
             schema = Registry(places, stream.format.registry).latest(subject)
             try:
-                found = compared(schema, stream.columns, stream.format.message)
+                of_value = {name: kind for name, kind in stream.columns.items() if name not in stream.origins}
+                found = compared(schema, of_value, stream.format.message)
             except ValueError as problem:
                 wrong.append(((*where, "format"), f"the newest schema of {subject} cannot be read: {problem}"))
                 continue

@@ -60,9 +60,15 @@ def values_of(pipeline: PipelineFields, stream: Stream, number: int, at: datetim
     return _selected(stream, values, fixed) if stream.where else values
 
 
-def unsendable(pipeline: PipelineFields) -> Stream | None:
-    """Return a stream that canaries would be sent to and whose records are not JSON; None if there is none."""
-    return next((one for one in (pipeline.left, *pipeline.label_streams) if one.format.kind != "json"), None)
+def unsendable(pipeline: PipelineFields) -> str | None:
+    """Say why canaries cannot be sent to a stream that would get them; None where they can be."""
+    for stream in (pipeline.left, *pipeline.label_streams):
+        if stream.format.kind != "json":
+            return f"canaries are sent as JSON, and {stream.name} is {stream.format.kind}"
+        if stream.origins:
+            names = ", ".join(stream.written(name) for name in stream.origins)
+            return f"canaries are sent as values alone, and {stream.name} takes {names}"
+    return None
 
 
 def findings(pipeline: PipelineFields) -> Iterator[Finding]:
@@ -72,8 +78,8 @@ def findings(pipeline: PipelineFields) -> Iterator[Finding]:
     problems = list(_keys_are_there(pipeline, pipeline.canary))
     yield from problems
     yield from _delays_fit(pipeline, pipeline.canary)
-    if pipeline.canary.every and (other := unsendable(pipeline)):
-        yield ("canary", "every"), f"canaries are sent as JSON, and {other.name} is {other.format.kind}; leave it out"
+    if pipeline.canary.every and (reason := unsendable(pipeline)):
+        yield ("canary", "every"), f"{reason}; leave it out"
     for where, stream in located(pipeline):
         if stream.event_id in stream.columns and not _can_be_an_id(stream.columns[str(stream.event_id)]):
             kind = stream.columns[str(stream.event_id)]

@@ -12,7 +12,7 @@ from datetime import timedelta
 from itertools import chain
 
 from windrow.columns import ARRIVED_AT, AUDIT, ELEMENT_TYPES, INTERVAL, LABEL_TYPES, ORDER_TYPES, TRAINING_TYPES
-from windrow.config import canary, drift
+from windrow.config import canary, drift, envelope
 from windrow.config.column_types import ColumnType, parse_type, reason_not_a_key
 from windrow.config.problems import Finding, Location, near_miss
 from windrow.config.streams import PipelineFields, Stream, located
@@ -43,6 +43,7 @@ def findings(pipeline: PipelineFields) -> list[Finding]:
         _shared_topics_agree,
         _expressions_read,
         _described_columns_are_there,
+        envelope.findings,
         canary.findings,
         drift.findings,
         _erasure_can_be_carried_out,
@@ -110,7 +111,7 @@ def _right_columns_compare(pipeline: PipelineFields) -> Iterator[Finding]:
         for name, kind in stream.columns.items():
             if any(part.name == "map" for part in parse_type(kind).parts()):
                 yield (
-                    ("right", index, "columns", name),
+                    ("right", index, "columns", stream.written(name)),
                     f"column {name!r} is {kind}; maps in right streams come later, use a struct or an array of structs",
                 )
 
@@ -141,7 +142,7 @@ def _names_do_not_collide(pipeline: PipelineFields) -> Iterator[Finding]:
     """Left columns, right streams and labels become columns of one table; names must differ, ignoring case."""
     taken: dict[str, str] = dict.fromkeys(LABEL_TYPES, "a column of every training table")
     named: list[tuple[Location, str, str]] = [
-        *((("left", "columns", name), name, "a left column") for name in pipeline.left.columns),
+        *((("left", "columns", pipeline.left.written(name)), name, "a left column") for name in pipeline.left.columns),
         *((("right", i, "name"), stream.name, "a right stream") for i, stream in enumerate(pipeline.right)),
         *((("labels", name), name, "a label") for name in pipeline.labels),
     ]
@@ -157,12 +158,12 @@ def _names_do_not_collide(pipeline: PipelineFields) -> Iterator[Finding]:
             if name.lower() in seen:
                 other_name = seen[name.lower()]
                 message = f"{name!r} is also {other_name!r} (upper and lower case are the same); rename one"
-                yield ("right", index, "columns", name), message
+                yield ("right", index, "columns", stream.written(name)), message
             seen.setdefault(name.lower(), name)
 
 
 def _shared_topics_agree(pipeline: PipelineFields) -> Iterator[Finding]:
-    """Streams of one topic agree in event time, out-of-orderness, `compacted`, format and columns: it lands once."""
+    """Streams of one topic agree in event time, out-of-orderness, `compacted`, formats and columns: it lands once."""
     readers = list(located(pipeline))
     for index, (where, stream) in enumerate(readers):
         for _, other in readers[:index]:
@@ -185,16 +186,20 @@ def _differ(stream: Stream, other: Stream) -> Iterator[Finding]:
         yield ("compacted",), f"is {stream.compacted}, in {other.name} it is {other.compacted}"
     if stream.format != other.format:
         yield ("format",), f"is {stream.format}, in {other.name} it is {other.format}"
+    if stream.key_format != other.key_format and stream.key_format and other.key_format:
+        yield ("key_format",), f"is {stream.key_format}, in {other.name} it is {other.key_format}"
     theirs_by_name = {name.lower(): (name, kind) for name, kind in other.columns.items()}
     for name, kind in stream.columns.items():
         known, known_kind = theirs_by_name.get(name.lower(), (name, kind))
         if known != name:
             yield (
-                ("columns", name),
+                ("columns", stream.written(name)),
                 f"is written {known!r} in {other.name} (upper and lower case are the same)",
             )
         elif known_kind != kind:
-            yield ("columns", name), f"is {kind}, in {other.name} it is {known_kind}"
+            yield ("columns", stream.written(name)), f"is {kind}, in {other.name} it is {known_kind}"
+        elif name.lower() in theirs_by_name and stream.written(name) != other.written(name):
+            yield ("columns", stream.written(name)), f"is {other.written(name)} in {other.name}"
 
 
 @dataclass(frozen=True)

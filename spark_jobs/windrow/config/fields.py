@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from windrow import text
 from windrow.config.column_types import parse_type
+from windrow.config.origins import column_name, declared_name
 from windrow.semantics.intervals import DAY
 from windrow.semantics.match import KeyRange
 
@@ -20,7 +21,6 @@ LONGEST_NAME = 64
 LONGEST_PROSE = 2_000
 MOST_COLUMNS = 2_000
 NAME = re.compile(r"[a-z][a-z0-9_]*")
-_COLUMN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
@@ -59,15 +59,6 @@ def pipeline_name(value: str) -> str:
     if not NAME.fullmatch(value) or len(value) > LONGEST_NAME:
         rule = f"a lower-case letter, then lower-case letters, digits and _, at most {LONGEST_NAME}"
         raise ValueError(f"{text.short(value)} cannot be a name; write {rule}, such as feed")
-    return value
-
-
-def _column(value: str) -> str:
-    if value.startswith("_"):
-        raise ValueError(f"{text.short(value)} starts with _, which is kept for Windrow's own columns; rename it")
-    if not _COLUMN.fullmatch(value) or len(value) > 128:
-        rule = "a letter, then letters, digits and _, at most 128"
-        raise ValueError(f"{text.short(value)} cannot be a column; write {rule} (a type with a comma needs quotes)")
     return value
 
 
@@ -138,9 +129,10 @@ def _prose(value: str) -> str:
 Duration = Annotated[timedelta, BeforeValidator(_duration)]
 Instant = Annotated[datetime, BeforeValidator(_instant)]
 Name = Annotated[str, AfterValidator(pipeline_name)]
-ColumnName = Annotated[str, AfterValidator(_column)]
+ColumnName = Annotated[str, AfterValidator(column_name)]
+DeclaredName = Annotated[str, AfterValidator(declared_name)]
 ColumnDdl = Annotated[str, BeforeValidator(_type)]
-Columns = Annotated[dict[ColumnName, ColumnDdl], Field(min_length=1, max_length=MOST_COLUMNS)]
+Columns = Annotated[dict[DeclaredName, ColumnDdl], Field(min_length=1, max_length=MOST_COLUMNS)]
 Topic = Annotated[str, AfterValidator(topic_name)]
 Topics = Annotated[
     tuple[Topic, ...],

@@ -15,6 +15,7 @@ from pydantic import model_validator
 
 from windrow.config import canary, checks, drift
 from windrow.config.formats import Format
+from windrow.config.origins import KeyFormat, Origin
 from windrow.config.problems import Inconsistent
 from windrow.config.streams import PipelineFields, Stream
 from windrow.semantics.drift import Kind
@@ -86,6 +87,18 @@ class Pipeline(PipelineFields):
         self._first(topic)
         return {name: kind for stream in self.streams_of(topic) for name, kind in stream.columns.items()}
 
+    def origins(self, topic: str) -> dict[str, Origin]:
+        """Where columns of a topic come from that are no fields of the record's value; streams that share it agree."""
+        return {name: origin for stream in self.streams_of(topic) for name, origin in stream.origins.items()}
+
+    def key_format(self, topic: str) -> KeyFormat | None:
+        """What the keys of a topic's records are; None where no stream takes a column from them."""
+        return next((stream.key_format for stream in self.streams_of(topic) if stream.key_format), None)
+
+    def takes_envelope(self, topic: str) -> bool:
+        """Whether columns of a topic come from the keys or headers of its records."""
+        return any(origin.part in ("key", "header") for origin in self.origins(topic).values())
+
     def _first(self, topic: str) -> Stream:
         for stream in self.streams_of(topic):
             return stream
@@ -107,6 +120,9 @@ class Pipeline(PipelineFields):
             meaning["canary"] = self.canary.keys
         for stream in (meaning["left"], *meaning["right"]):
             del stream["compacted"]
+            stream["columns"] = stream.pop("declared")
+            if stream["key_format"] is None:
+                del stream["key_format"]
             stream["topics"] = sorted(stream["topics"])
         meaning["right"] = sorted(meaning["right"], key=lambda stream: stream["name"])
         canonical = json.dumps(meaning, sort_keys=True, separators=(",", ":"), default=_canonical)

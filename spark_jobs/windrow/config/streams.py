@@ -28,6 +28,7 @@ from windrow.config.fields import (
     one_or_many,
 )
 from windrow.config.formats import Format, FormatField
+from windrow.config.origins import KeyFormat, Origin, origin_of
 from windrow.config.problems import Location
 from windrow.semantics.clock import IdlePolicy
 from windrow.semantics.erasure.keys import Mode
@@ -62,18 +63,41 @@ class Idle(IdlePolicy):
 
 
 class Stream(Frozen):
-    """What left and right streams share: where records come from and how they are read."""
+    """What left and right streams share: where records come from and how they are read.
+
+    Args:
+        declared: type of each column, by its name with the prefix that says where it comes from (`origins`).
+        key_format: what the keys of records are; None: no column comes from them.
+    """
 
     name: Name
     topics: Topics = Field(alias="topic")
     format: FormatField = Format()
-    columns: Columns
+    key_format: KeyFormat | None = None
+    declared: Columns = Field(alias="columns")
     key: Annotated[tuple[str, ...], Field(min_length=1, max_length=16)]
     event_time: str
     event_id: str | None = None
     out_of_orderness: Duration
     where: Expression | None = None
     compacted: Literal["refuse", "accept"] = "refuse"
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """Type of each column, by its name in the tables."""
+        return {origin_of(name).column: kind for name, kind in self.declared.items()}
+
+    @property
+    def origins(self) -> dict[str, Origin]:
+        """Where columns come from that are no fields of the record's value, by name in the tables."""
+        found = map(origin_of, self.declared)
+        return {origin.column: origin for origin in found if origin.part != "value"}
+
+    def written(self, column: str) -> str:
+        """A column as the pipeline file names it, with its prefix."""
+        if column in self.declared:
+            return column
+        return next((name for name in self.declared if origin_of(name).column == column), column)
 
     @property
     def sources(self) -> dict[str, str]:

@@ -68,14 +68,14 @@ def feed(ctx: Context, every: timedelta | None = None, lasting: timedelta | None
         lasting: for how long at least; None: until the caller stops.
 
     Raises:
-        BadRequest: the file has no `canary`, or a stream whose records are not JSON.
+        BadRequest: the file has no `canary`, or a stream that canaries cannot be sent to.
         BrokerUnreachable, TopicMissing: no answer from Kafka, or not about a topic.
         CanaryNotSent: the broker did not acknowledge a record.
     """
     rhythm = rhythm_of(ctx.pipeline, every)
-    if other := unsendable(ctx.pipeline):
+    if reason := unsendable(ctx.pipeline):
         raise BadRequest(
-            f"canaries are sent as JSON, and {other.name} is {other.format.kind}; let a producer of its own send "
+            f"{reason}; let a producer of its own send "
             "records with keys of the canaries: they are counted whoever sends them"
         )
     until = None if lasting is None else ctx.now() + lasting

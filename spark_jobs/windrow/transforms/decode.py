@@ -30,6 +30,8 @@ from windrow.columns import (
     PARTITION,
     QUARANTINED,
     RAW,
+    RAW_ENVELOPE,
+    RAW_ENVELOPE_TYPE,
     RECONSIDERED,
     RECORD_AT,
     TOMBSTONE,
@@ -43,8 +45,9 @@ from windrow.columns import (
 from windrow.config import Pipeline, Stream
 from windrow.config.column_types import ColumnType, parse_type
 from windrow.config.formats import Format
+from windrow.config.origins import KeyFormat, Origin
 from windrow.semantics.landing.batch import Batch
-from windrow.transforms import exact, names
+from windrow.transforms import envelope, exact, names
 from windrow.transforms.conditions import any_of
 from windrow.transforms.expressions import value_of
 from windrow.transforms.formats import framing
@@ -52,6 +55,7 @@ from windrow.transforms.formats.schemas import Schemas
 from windrow.transforms.streams import is_keyless, overlaps
 
 _KAFKA = ("value", "topic", "partition", "offset", "timestamp", "timestampType")
+_ENVELOPE = ("key", "headers")
 _CREATE_TIME, _LOG_APPEND_TIME = 0, 1
 """Kinds of `timestampType`: set by the producer, set by the broker. A record without a timestamp has -1."""
 _ISO = r"^[+-]?\d{4,6}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?\s*(Z|UTC|[+-]\d{2}(:?\d{2})?)?$"
@@ -83,8 +87,9 @@ def decode(
     """Decode the records of a batch.
 
     Args:
-        records: columns of Spark's Kafka source (key, value, topic, partition, offset, timestamp, timestampType); those
-            of a batch that reconsiders also have `reconsidered` (`records_of`).
+        records: columns of Spark's Kafka source (value, topic, partition, offset, timestamp, timestampType; key and
+            headers where columns come from them); those of a batch that reconsiders also have `reconsidered`
+            (`records_of`).
         batch: the batch that lands them; gives topic, epoch, batch number and landing time.
         schemas: the known schemas of producers, where the topic's format needs them.
         is_complete: whether a schema that is not among them is unknown (`unknown_schema:<id>`). If not, Spark fails at
@@ -92,14 +97,21 @@ def decode(
         look: whether a record is looked at before it is parsed a second time; the rows are the same (`names`).
 
     Returns:
-        One row per record: `LANDING_META`, `_raw`, then the columns of all streams that read the topic.
+        One row per record: `LANDING_META`, `_raw`, `_raw_envelope` where columns come from keys or headers, then the
+        columns of all streams that read the topic.
     """
     landed_at = F.lit(batch.landed_at)
     declared = pipeline.topic_columns(batch.topic)
-    types = {name: parse_type(kind) for name, kind in declared.items()}
+    origins = pipeline.origins(batch.topic)
+    types = {name: parse_type(kind) for name, kind in declared.items() if name not in origins}
+    outer = {name: parse_type(declared[name]) for name in origins}
+    has_envelope = pipeline.takes_envelope(batch.topic)
     # Payload columns may have the names of Kafka's columns.
     original = F.lit(None) if batch.reconsidered is None else F.col("reconsidered")
-    renamed = records.select(*[F.col(n).alias(f"_kafka_{n}") for n in _KAFKA], original.alias("_kafka_reconsidered"))
+    taken = (*_KAFKA, *(_ENVELOPE if has_envelope else ()))
+    renamed = records.select(*[F.col(n).alias(f"_kafka_{n}") for n in taken], original.alias("_kafka_reconsidered"))
+    if origins:
+        renamed = _with_envelope(renamed, origins, outer, pipeline.key_format(batch.topic), pipeline.max_record_bytes)
     of = pipeline.format(batch.topic)
     if of.needs_schemas:
         known = schemas if schemas is not None else {}
@@ -112,7 +124,9 @@ def decode(
         )
         row = F.get("_parsed.row", F.lit(0))
         typed = _typed_json(_parse(framed, types, pipeline.max_record_bytes), row, types)
-        unread = _unread_json(pipeline, batch.topic, row, look)
+        unread = _unread_json(list(types), row, look)
+    if origins:
+        typed = _with_both(typed, list(outer))
 
     is_stamped = F.col("_kafka_timestampType") == _LOG_APPEND_TIME
     stamp = F.col("_kafka_timestamp")
@@ -143,8 +157,12 @@ def decode(
             F.col("_record" if "_record" in judged.columns else "_kafka_value"),
         ),
     }
+    if has_envelope:
+        around = F.struct(*[F.col(f"_kafka_{name}").alias(name) for name in _ENVELOPE]).cast(RAW_ENVELOPE_TYPE)
+        meta[RAW_ENVELOPE] = F.when(meta[RAW].isNotNull(), around)
+    kept = (*LANDING_META, RAW, *((RAW_ENVELOPE,) if has_envelope else ()))
     return judged.select(
-        *[meta[name].cast(LANDING_TYPES[name]).alias(name) for name in (*LANDING_META, RAW)],
+        *[meta[name].cast(LANDING_TYPES.get(name, RAW_ENVELOPE_TYPE)).alias(name) for name in kept],
         *[F.when(is_read, F.col(name)).alias(name) for name in declared],
     )
 
@@ -161,6 +179,91 @@ def _typed_json(parsed: DataFrame, row: Column, types: Mapping[str, ColumnType])
     typed = parsed.select("*", *[value.alias(name) for name, value in values.items()], differs.alias("_differs"))
     written = {name: _as_written(name, kind) for name, kind in strings.items()}
     return typed.withColumns({**written, "_wrong": _wrong(row, types, written), "_not_finite": _not_finite(types)})
+
+
+def _with_envelope(
+    records: DataFrame,
+    origins: Mapping[str, Origin],
+    types: Mapping[str, ColumnType],
+    key_format: KeyFormat | None,
+    max_bytes: int,
+) -> DataFrame:
+    """Add `_envelope` to records: `values` of the columns that come from it, and names in `wrong` and `not_finite`.
+
+    A key of JSON is read as the value of a record is, and so are texts, as the fields of one object.
+    """
+    of_key = {name: kind for name, kind in types.items() if origins[name].part == "key" and key_format == "json"}
+    simple = {n: kind for n, kind in types.items() if n not in of_key and origins[n].part != "timestamp"}
+    raw = {name: envelope.bytes_of(origins[name]) for name in simple}
+    texts = {n: envelope.text_of(raw[n], key_format if origins[n].part == "key" else None) for n in simple}
+    read = {name: kind for name, kind in simple.items() if kind.name not in envelope.AS_IT_IS}
+    parts: list[str] = []
+    for part, text, fields in (
+        ("_key", F.col("_kafka_key"), of_key),
+        ("_words", envelope.as_object({name: texts[name] for name in read}, read), read),
+    ):
+        if fields:
+            records = _read_object(records, text, fields, max_bytes, part)
+            parts.append(part)
+
+    stamp = F.when(F.col("_kafka_timestampType") >= _CREATE_TIME, F.col("_kafka_timestamp"))
+    is_in_range = F.unix_micros(stamp).between(*_YEARS_1_TO_9999)
+    values, wrong = {}, {}
+    for name, kind in types.items():
+        if name in of_key or name in read:
+            values[name] = F.col("_key" if name in of_key else "_words").getField("values").getField(name)
+        elif name in simple:
+            values[name] = raw[name] if kind.name == "binary" else texts[name]
+        else:
+            values[name], wrong[name] = F.when(is_in_range, stamp), F.coalesce(~is_in_range, F.lit(False))
+        if name in simple and kind.name != "binary":
+            wrong[name] = raw[name].isNotNull() & texts[name].isNull()
+    unread = F.when(any_of(wrong.values()), _named(wrong))
+    return records.withColumn(
+        "_envelope",
+        F.struct(
+            F.struct(*[value.alias(name) for name, value in values.items()]).alias("values"),
+            _all_names(unread, *[F.col(part).getField("wrong") for part in parts]).alias("wrong"),
+            _all_names(*[F.col(part).getField("not_finite") for part in parts]).alias("not_finite"),
+        ),
+    )
+
+
+def _read_object(
+    records: DataFrame, text: Column, types: Mapping[str, ColumnType], max_bytes: int, into: str
+) -> DataFrame:
+    """Add a column to records: `values` of a JSON object's fields, and names in `wrong` and `not_finite`.
+
+    Args:
+        text: the object, in UTF-8. Of null no field is wrong, and of what is no readable object every one.
+    """
+    packed = records.select(F.struct("*").alias("_of"), text.cast("binary").alias("_kafka_value"))
+    row = F.get("_parsed.row", F.lit(0))
+    typed = _typed_json(_parse(packed, types, max_bytes), row, types)
+    unread = _unread_json(list(types), row, "first")
+    values = F.struct(*[F.when(unread.isNull(), F.col(name)).alias(name) for name in types])
+    every = F.when(F.col("_kafka_value").isNotNull(), F.array(*[F.lit(name) for name in types]))
+    wrong = F.when(unread.isNull(), F.col("_wrong")).otherwise(every)
+    not_finite = F.when(unread.isNull(), F.col("_not_finite"))
+    read = F.struct(values.alias("values"), wrong.alias("wrong"), not_finite.alias("not_finite"))
+    return typed.select("_of.*", read.alias(into))
+
+
+def _with_both(typed: DataFrame, names: Sequence[str]) -> DataFrame:
+    """Add the columns that come from the envelope to those that come from the value."""
+    values = {name: F.col("_envelope.values").getField(name) for name in names}
+    wrong = _all_names(F.col("_wrong"), F.col("_envelope.wrong"))
+    return typed.withColumns(
+        {**values, "_wrong": wrong, "_not_finite": _all_names(F.col("_not_finite"), F.col("_envelope.not_finite"))}
+    )
+
+
+def _all_names(*several: Column) -> Column:
+    """Names of several arrays, of which some may be null; null if all are."""
+    nothing = F.array().cast("array<string>")
+    if not several:
+        return F.lit(None).cast("array<string>")
+    return F.when(any_of(one.isNotNull() for one in several), F.concat(*[F.coalesce(one, nothing) for one in several]))
 
 
 def _decoded(
@@ -194,17 +297,25 @@ def _is_whole_record_bad(reason: Column) -> Column:
     return reason.isin(*UNREADABLE) | any_of(reason.startswith(beginning) for beginning in UNREADABLE_BEGINNINGS)
 
 
-def records_of(quarantined: DataFrame, *, is_stamped: bool) -> DataFrame:
+def records_of(quarantined: DataFrame, *, is_stamped: bool, with_envelope: bool = False) -> DataFrame:
     """Quarantined landing rows as the records that they were, for `decode`.
 
     Args:
         is_stamped: whether the broker stamps the records of the topic (LogAppendTime).
+        with_envelope: whether columns come from keys or headers; a row that was quarantined before they were kept is
+            left out.
     """
+    if with_envelope:
+        if RAW_ENVELOPE not in quarantined.columns:
+            quarantined = quarantined.withColumn(RAW_ENVELOPE, F.lit(None).cast(RAW_ENVELOPE_TYPE))
+        quarantined = quarantined.where(F.col(RAW_ENVELOPE).isNotNull())
+    kept = [F.col(RAW_ENVELOPE).getField(name).alias(name) for name in (_ENVELOPE if with_envelope else ())]
     kind = F.when(F.col(RECORD_AT).isNotNull(), _LOG_APPEND_TIME if is_stamped else _CREATE_TIME).otherwise(-1)
     columns = {"value": RAW, "topic": TOPIC, "partition": PARTITION, "offset": OFFSET, "timestamp": RECORD_AT}
     return quarantined.select(
         *[F.col(name).alias(as_kafka) for as_kafka, name in columns.items()],
         kind.alias("timestampType"),
+        *kept,
         F.col(BATCH).alias("reconsidered"),
     )
 
@@ -446,15 +557,16 @@ def _reasons_by_column() -> Column:
     return F.when(is_one, F.to_json(F.map_from_arrays(F.concat(wrong, infinite), F.concat(*reasons))))
 
 
-def _unread_json(pipeline: Pipeline, topic: str, row: Column, look: names.Look) -> Column:
+def _unread_json(columns: Sequence[str], row: Column, look: names.Look) -> Column:
     """Why a record is not one readable JSON object, or null.
 
     Args:
+        columns: fields of `row`.
         row: the record as the JSON reader read it.
     """
     text = F.col("_kafka_value").cast("string")
     corrupt = F.col("_parsed._corrupt")
-    is_json = names.is_json(text, _is_variant(text), row, corrupt, list(pipeline.topic_columns(topic)), look)
+    is_json = names.is_json(text, _is_variant(text), row, corrupt, columns, look)
     # `_corrupt` is set for a value of another type too, and then says nothing about the text around it.
     is_whole = (F.size("_parsed.row") == 1) & (F.col("_parsed.end") == _end(text))
     is_one_row = F.coalesce(is_whole & row.isNotNull(), F.lit(False))

@@ -20,6 +20,7 @@ from windrow.columns import (
     EVENT_TIME,
     QUARANTINED,
     RAW,
+    RAW_ENVELOPE,
     REASON,
     RECONSIDERED,
     ROW_ID,
@@ -151,7 +152,7 @@ def emptied(
     """Return landing rows of a topic, those of erased keys without payload (`semantics.records.emptied`).
 
     Args:
-        rows: `LANDING_META`, `_raw` and any payload columns.
+        rows: `LANDING_META`, `_raw`, `_raw_envelope` where the topic has it, and any payload columns.
         keys: None where no key was erased.
         originals: as for `marked_landing`.
     """
@@ -164,7 +165,7 @@ def emptied(
     def left(name: str) -> Column:
         if name == QUARANTINED:
             return reason.alias(name)
-        if name.startswith("_") and name not in (RAW, UNREADABLE_VALUES):  # no payload column begins so
+        if name.startswith("_") and name not in (RAW, RAW_ENVELOPE, UNREADABLE_VALUES):  # no payload column begins so
             return F.col(name)
         return F.when(F.col(MODE).isNull(), F.col(f"`{name}`")).alias(name)
 

@@ -176,14 +176,16 @@ def _offsets(
     return found
 
 
-def read(spark: SparkSession, kafka: Kafka | str, batch: Batch) -> tuple[DataFrame, Observation]:
+def read(
+    spark: SparkSession, kafka: Kafka | str, batch: Batch, *, with_headers: bool = False
+) -> tuple[DataFrame, Observation]:
     """Read the records at exactly the offsets of a batch, and count how many Kafka delivers.
 
     The first action on the records fails if the broker has deleted one of them. It also fills `records` of the
     observation: the number of delivered records, counted before anything is decoded.
 
     Returns:
-        Rows with the columns of Spark's Kafka source, and the observation.
+        Rows with the columns of Spark's Kafka source (`headers` where wanted), and the observation.
     """
 
     def offsets(end: int) -> str:
@@ -197,6 +199,7 @@ def read(spark: SparkSession, kafka: Kafka | str, batch: Batch) -> tuple[DataFra
         .option("startingOffsets", offsets(0))
         .option("endingOffsets", offsets(1))
         .option("failOnDataLoss", "true")
+        .option("includeHeaders", str(with_headers).lower())
         .option("kafka.isolation.level", "read_committed")
         .option("kafka.max.partition.fetch.bytes", str(16 * 1024 * 1024))
         .load()

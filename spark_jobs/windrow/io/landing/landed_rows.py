@@ -292,13 +292,14 @@ def _unread(schema: pa.Schema) -> list[tuple[pc.Expression, Has]]:
 def _with_raw_key(rows: Iterable[Row], stream: Stream) -> list[Row]:
     """Return the rows with the key as the record has it, of any type, and without the record's bytes.
 
-    A row whose record is not JSON is left out.
+    What comes from the envelope stays as it was read. A row whose record is not JSON is left out.
     """
+    of_value = [name for name in stream.key if name not in stream.origins]
     keyed = []
     for row in rows:
         try:
             record = json.loads(row.pop(RAW) or b"{}")
         except ValueError:
             continue
-        keyed.append({**row, **{name: record.get(name) for name in stream.key}})
+        keyed.append({**row, **{name: record.get(name) for name in of_value}})
     return keyed

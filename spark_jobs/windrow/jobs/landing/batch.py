@@ -49,7 +49,8 @@ def land_batch(
 
     def write(known: Schemas, is_complete: bool) -> None:
         # Read.
-        records, delivered = broker.read(spark, home.places.brokers, batch)
+        with_headers = home.pipeline.takes_envelope(batch.topic)
+        records, delivered = broker.read(spark, home.places.brokers, batch, with_headers=with_headers)
 
         # Compute.
         rows = decode(records, home.pipeline, batch, known, is_complete=is_complete)

@@ -100,7 +100,7 @@ def reconsider_batch(
     bad = batches.quarantined(spark, path, batch)
     if bad is None:
         return previous
-    records = records_of(bad, is_stamped=topic.is_stamped)
+    records = records_of(bad, is_stamped=topic.is_stamped, with_envelope=home.pipeline.takes_envelope(topic.name))
     known = schemas.asked(home, topic.name, records, batch.landed_at)
     judged = decode(records, home.pipeline, batch, known).where(F.col(QUARANTINED).isNull())
     rows = emptied(judged, home.pipeline, topic.name, erased.keys_of(spark, home))
