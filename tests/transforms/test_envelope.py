@@ -6,14 +6,17 @@ import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from io import BytesIO
 from typing import Any
 
+import fastavro
 import pytest
 
 from support.small_pipeline import PIPELINE
 from windrow.config import Pipeline, parse
 from windrow.semantics.landing.batch import Batch, Reconsidered
 from windrow.transforms.decode import decode, records_of
+from windrow.transforms.formats.schemas import AVRO, WriterSchema
 
 pytestmark = pytest.mark.spark
 
@@ -190,6 +193,29 @@ def test_each_stream_of_a_topic_judges_by_its_own_columns(spark: Any) -> None:
     value = VALUE[:-1] + b', "id": "x"}'
     rows = landed(spark, [(None, value, [("n", text)]) for text in (b"1", b"x")], pipeline)
     assert [(row["_quarantined"], row["_unreadable"]) for row in rows] == [(None, None), (None, '{"n":"wrong_type"}')]
+
+
+def test_an_avro_value_and_its_envelope_are_one_row(spark: Any) -> None:
+    schema = {
+        "type": "record",
+        "name": "Served",
+        "fields": [
+            {"name": "k", "type": "long"},
+            {"name": "t", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+        ],
+    }
+    out = BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), {"k": 1, "t": NOW})
+    framed = b"\0" + (1).to_bytes(4, "big") + out.getvalue()
+    pipeline = pipeline_of("$key.u: bigint, $header.n: int", "string\n  format: avro")
+    sent = [(b"42", framed, [("n", b"7")]), (b"42", framed[:-1], [("n", b"7")]), (b"42", framed, [("n", b"x")])]
+    rows = [(key, value, "t.served", 0, n, NOW, 0, headers) for n, (key, value, headers) in enumerate(sent)]
+    known = {1: WriterSchema(1, AVRO, json.dumps(schema))}
+    read = decode(spark.createDataFrame(rows, DDL), pipeline, batch(len(rows)), known).orderBy("_offset").collect()
+    assert [row["_quarantined"] for row in read] == [None, "malformed", "wrong_type"]
+    assert (read[0]["k"], read[0]["u"], read[0]["n"], read[0]["_event_time"].astimezone(UTC)) == (1, 42, 7, NOW)
+    assert [row["_raw_envelope"] and bytes(row["_raw_envelope"]["key"]) for row in read] == [None, b"42", b"42"]
+    assert [json.loads(row["_unreadable"] or "{}") for row in read][2] == {"n": "wrong_type"}
 
 
 def test_quarantined_records_keep_key_and_headers_and_are_read_again(spark: Any) -> None:
