@@ -19,7 +19,9 @@ from support.small_pipeline import PIPELINE, at, event
 from support.world import World
 from windrow.files import write_whole
 from windrow.io.landing import broker as asked
-from windrow.kafka.refusals import CertificateRefused, LoginRefused
+from windrow.jobs import land
+from windrow.jobs.run import Context
+from windrow.kafka.refusals import AccessDenied, CertificateRefused, LoginRefused
 from windrow.outcomes import ExitCode, Refused, exit_code
 from windrow.places import Places
 from windrow.platform import jars, status
@@ -73,6 +75,10 @@ class Client:
         self._write({"security.protocol": "SSL", **stores}, trusts)
         return self._places(self.broker.mutual)
 
+    def context(self, places: Places) -> Context:
+        """A run of the small pipeline by such a client."""
+        return World(places, self.world.name).pipeline(PIPELINE, now=at(10_000))
+
     def _write(self, settings: dict[str, Any], trusts: Authority = OURS) -> None:
         trusted = trusts.write(self.folder / "authority.pem")
         client_file(self.file, {**settings, "ssl.truststore.type": "PEM", "ssl.truststore.location": trusted})
@@ -99,12 +105,11 @@ def test_records_are_produced_landed_and_joined_by_a_client_with_a_login(client:
     records = [event("served", 0, 10, name="a"), event("likes", 0, 20), event("served", 0, 300), event("likes", 0, 300)]
     sent = [Message(f"{world.name}.{t}", p, None, v, int(s.timestamp() * 1000)) for t, p, v, s in records]
     assert producer.produce(places.brokers, sent).total == 4
-    outside = World(places, world.name)
-    ctx = outside.pipeline(PIPELINE, now=at(10_000))
-    outside.land(ctx)
-    outside.land(ctx)  # compares what has landed with what the broker has
-    outside.train(ctx)
-    assert [(row["id"], row["liked"]) for row in outside.training(ctx)] == [("a", True)]
+    ctx = client.context(places)
+    world.land(ctx)
+    world.land(ctx)  # compares what has landed with what the broker has
+    world.train(ctx)
+    assert [(row["id"], row["liked"]) for row in world.training(ctx)] == [("a", True)]
     (part,) = [part for part in status(places) if part.name == "kafka"]
     assert part.state == "elsewhere"
 
@@ -125,6 +130,51 @@ def test_each_wrong_credential_has_its_line_and_none_is_a_broker_without_an_answ
         (OURS.signed("mia"), FOREIGN),
     ):
         _refused(client.certificate(own, trusts), CertificateRefused)
+
+
+def test_a_certificate_lands_what_it_may_read_and_a_new_one_goes_on(client: Client, world: World) -> None:
+    records_of(world, "a")
+    ctx = client.context(client.certificate(OURS.signed("mia")))
+    with pytest.raises(AccessDenied) as refused:
+        world.land(ctx)
+    assert exit_code(refused.value) is ExitCode.REFUSED
+    client.broker.allow("mia", *landing_rights("s."))
+    world.land(ctx)
+    assert landed(world) == ["a"]
+
+    records_of(world, "b")
+    client.certificate(OURS.signed("mia", until=OVER))
+    with pytest.raises(CertificateRefused):
+        world.land(ctx)
+    client.certificate(OURS.signed("mia"))
+    world.land(ctx)
+    assert landed(world) == ["a", "b"]
+
+
+def test_a_password_that_changes_between_and_during_landings_loses_nothing(client: Client, world: World) -> None:
+    """Whoever comes with the old password is refused, and what it left is landed next."""
+    client.broker.set_password("ron", "the first")
+    client.broker.allow("ron", *landing_rights("s."))
+    records_of(world, "a")
+    ctx = client.context(client.login("ron", "the first"))
+    landings = land.land(ctx, lasting=timedelta(seconds=60), every=timedelta(seconds=1))
+    next(landings)
+    client.broker.set_password("ron", "the second")
+    records_of(world, "b")
+    with pytest.raises(LoginRefused):
+        list(landings)
+    client.login("ron", "the second")
+    world.land(ctx)
+    records_of(world, "c")
+    world.land(ctx)
+    assert landed(world) == ["a", "b", "c"]
+
+
+def records_of(world: World, name: str) -> None:
+    """Produce a served row; the topics are made with the first."""
+    if name == "a":
+        world.topics({"served": 1, "likes": 1})
+    world.produce([event("served", 0, 10, name=name)])
 
 
 def _refused(places: Places, kind: type[Refused]) -> None:
