@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
 
@@ -168,6 +171,56 @@ def test_a_password_that_changes_between_and_during_landings_loses_nothing(clien
     records_of(world, "c")
     world.land(ctx)
     assert landed(world) == ["a", "b", "c"]
+
+
+def test_a_planted_password_is_nowhere_but_in_the_file_of_the_client(
+    client: Client, world: World, tmp_path: Path
+) -> None:
+    """Not in output, Spark's events and plans, commits, registers, or arguments and environment of a process."""
+    records_of(world, "a")
+    outside = World(client.login(), world.name)
+    ctx = outside.pipeline(PIPELINE)
+    events, more = tmp_path / "events", tmp_path / "spark.properties"
+    events.mkdir()
+    log = {"enabled": "true", "compress": "false", "dir": events.as_uri()}
+    write_whole(more, "".join(f"spark.eventLog.{name}={value}\n" for name, value in log.items()), private=True)
+    with watched() as seen:
+        done = outside.script(
+            "land", ctx.pipeline.name, WINDROW_KAFKA_CLIENT=str(client.file), WINDROW_SPARK_SECRETS=str(more)
+        )
+    assert done.returncode == ExitCode.DONE, done.stderr[-2000:]
+    assert landed(world) == ["a"]
+
+    assert any("java" in one for one in seen)
+    assert any(str(client.file) in one for one in seen)  # where the file is may be known
+    written = {
+        path: path.read_bytes() for top in (outside.places.home, events) for path in top.rglob("*") if path.is_file()
+    }
+    assert any(events in path.parents and b"kafka" in text for path, text in written.items())
+    assert any(path.parent.name == "_delta_log" for path in written)
+    assert [path for path, text in written.items() if PASSWORD.encode() in text] == []
+    assert [one for one in (done.stdout, done.stderr, *seen) if PASSWORD in one] == []
+
+
+@contextmanager
+def watched() -> Iterator[set[str]]:
+    """Yield arguments and environment of every process that is started while the body runs."""
+    seen: set[str] = set()
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.wait(0.1):
+            for process in psutil.Process().children(recursive=True):
+                with suppress(psutil.Error):
+                    seen.add(f"{process.cmdline()} {sorted(process.environ().items())}")
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        over.set()
+        thread.join()
 
 
 def records_of(world: World, name: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -82,12 +83,12 @@ class Stream(Frozen):
     where: Expression | None = None
     compacted: Literal["refuse", "accept"] = "refuse"
 
-    @property
+    @cached_property
     def columns(self) -> dict[str, str]:
         """Type of each column, by its name in the tables."""
         return {origin_of(name).column: kind for name, kind in self.declared.items()}
 
-    @property
+    @cached_property
     def origins(self) -> dict[str, Origin]:
         """Where columns come from that are no fields of the record's value, by name in the tables."""
         found = map(origin_of, self.declared)
