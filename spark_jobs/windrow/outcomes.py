@@ -36,8 +36,8 @@ class ExitCode(IntEnum):
     NEEDS_PERSON = 70, "Offsets were lost, or figures do not agree. A person must look; a retry finds the same."
     REFUSED = (
         80,
-        "The broker refuses this client: its login, its certificate, or a right that it lacks. A person mends that; a "
-        "retry is refused too.",
+        "The broker or the schema registry refuses this client: its login, its certificate, or a right that it lacks. "
+        "A person mends that; a retry is refused too.",
     )
 
     meaning: str

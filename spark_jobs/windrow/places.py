@@ -12,6 +12,8 @@ The meaning of rows is in the pipeline file, and what a run does is in its argum
     WINDROW_REGISTRY      schema registry of Avro and Protobuf records:  default: none
                           the URL of its Confluent API; or several, as name=URL separated by spaces, by the names
                           that pipeline files give them
+    WINDROW_REGISTRY_CLIENT  a file of client properties (TLS, login) for registries that ask, which only its owner may
+                          read (docs/SECURITY.md)                        default: none
     WINDROW_KAFKA_CLIENT  a file of Kafka client properties (TLS, login) default: none, brokers that do not ask
                           that only its owner may read; the same path on every machine (docs/SECURITY.md)
     WINDROW_STORE         address of the local object store              default: 127.0.0.1:19098
@@ -45,6 +47,8 @@ from windrow.kafka.client import Kafka
 
 PIPELINES = "WINDROW_PIPELINES"
 """The variable; a DAG file adds its folder to it (`windrow_airflow.factory`)."""
+
+REGISTRY_CLIENT = "WINDROW_REGISTRY_CLIENT"
 
 _INSTALLED = Path(__file__).resolve().parent / "project"
 IS_INSTALLED = _INSTALLED.is_dir()
@@ -159,6 +163,8 @@ class Places:
     """file that says who is told of alerts; None for the one in the home"""
     registries: tuple[tuple[str, str], ...] = ()
     """names and addresses of schema registries"""
+    registry_client: Path | None = None
+    """file of client properties; None for registries that do not ask who a client is"""
     postgres: str | None = None
     """address of the local Airflow's database server; None for SQLite"""
     project: Path = PROJECT
@@ -170,7 +176,7 @@ class Places:
         data = Path(environ.get("XDG_DATA_HOME") or user / ".local" / "share")
         home = Path(environ.get("WINDROW_HOME") or (data / "windrow" if IS_INSTALLED else PROJECT / ".windrow"))
         xdg = environ.get("XDG_CACHE_HOME") or user / ".cache"
-        client = environ.get(KAFKA_CLIENT)
+        client, registry_client = environ.get(KAFKA_CLIENT), environ.get(REGISTRY_CLIENT)
         secrets, notifiers = environ.get("WINDROW_SPARK_SECRETS"), environ.get("WINDROW_NOTIFIERS")
         return cls(
             home=home.expanduser().absolute(),
@@ -190,6 +196,7 @@ class Places:
             notifiers=Path(notifiers).expanduser().absolute() if notifiers else None,
             postgres=environ.get("WINDROW_POSTGRES") or None,
             registries=_registries(environ.get("WINDROW_REGISTRY")),
+            registry_client=Path(registry_client).expanduser().absolute() if registry_client else None,
         )
 
     def registry(self, name: str) -> str | None:

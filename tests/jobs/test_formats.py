@@ -5,22 +5,26 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from support.servers import registry as producers
+from support.servers.certificates import Authority
+from support.servers.gate import gate
 from support.small_pipeline import START, at
 from support.world import World, content
 from windrow.config.column_types import parse_type
 from windrow.config.formats import Format
+from windrow.files import write_whole
 from windrow.io.landing.registry import Registry as RegistryClient
-from windrow.io.landing.registry import RegistryUnnamed, RegistryUnreachable
+from windrow.io.landing.registry import RegistryRefused, RegistryUnnamed, RegistryUnreachable
 from windrow.io.registers import clocks, writer_schemas
 from windrow.jobs import land
 from windrow.jobs.run import Context
-from windrow.outcomes import ExitCode
+from windrow.outcomes import ExitCode, exit_code
 from windrow.places import Places
 from windrow.platform import jars
 from windrow.platform.processes import free_port
@@ -146,6 +150,35 @@ def test_three_formats_and_three_versions_of_a_schema_give_the_same_rows(world: 
     for kind in ("avro", "protobuf"):
         assert found[kind][0] == landed
         assert found[kind][1] == trained
+
+
+def test_a_registry_that_asks_answers_who_it_knows_and_refuses_others(
+    registry: Registry, session_places: Places, tmp_path: Path
+) -> None:
+    ours, login = Authority("ours"), "ann:planted-registry-3b1f"
+    write = producers.avro(registry.url, producers.AVRO[0])
+    number = int.from_bytes(write("asked", producers.event(0, 0, 0, 0))[1:5], "big")
+    file, trusted = tmp_path / "registry.properties", ours.write(tmp_path / "ours.pem")
+    with gate(registry.url, login, ours, tmp_path) as address:
+        places = replace(session_places, registries=(("default", address),), registry_client=file)
+
+        def ask(*lines: str) -> Any:
+            write_whole(file, "\n".join(lines), private=True)
+            return RegistryClient(places, "default").schema(number)
+
+        trusts = f"ssl.ca.location={trusted}"
+        found = ask(trusts, f"basic.auth.user.info={login}")
+        assert (found.id, found.kind) == (number, "AVRO")
+        foreign = Authority("foreign").write(tmp_path / "foreign.pem")
+        for lines in (
+            (trusts,),
+            (trusts, "basic.auth.user.info=ann:wrong"),
+            (f"ssl.ca.location={foreign}", f"basic.auth.user.info={login}"),
+        ):
+            with pytest.raises(RegistryRefused, match="do not accept each other") as refused:
+                ask(*lines)
+            assert exit_code(refused.value) is ExitCode.REFUSED
+            assert "planted" not in str(refused.value)
 
 
 def test_poison_is_quarantined_and_an_unknown_schema_is_judged_again(world: World, registry: Registry) -> None:

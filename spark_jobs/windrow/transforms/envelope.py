@@ -54,15 +54,16 @@ def text_of(value: Column, key_format: KeyFormat | None) -> Column:
     Args:
         key_format: what the bytes are: a whole number for `int` and `long`, else UTF-8.
 
-    >>> keys = [(b"\\x00\\x00\\x00\\x2a",), (b"\\xff\\xff\\xff\\xfe",), (b"42",)]
-    >>> rows = spark.createDataFrame(keys, "key binary")
-    >>> rows.select(text_of(F.col("key"), "int").alias("int"), text_of(F.col("key"), "string").alias("string")).show()
+    >>> keys = [(bytes([0, 0, 0, 42]), b"42"), (bytes([255, 255, 255, 254]), bytes([255])), (b"42", b"")]
+    >>> rows = spark.createDataFrame(keys, "number binary, word binary")
+    >>> number, word = text_of(F.col("number"), "int"), text_of(F.col("word"), "string")
+    >>> rows.select(number.alias("int"), word.alias("string")).show()
     +----+------+
     | int|string|
     +----+------+
-    |  42|     *|
+    |  42|    42|
     |  -2|  NULL|
-    |NULL|    42|
+    |NULL|      |
     +----+------+
     <BLANKLINE>
     """

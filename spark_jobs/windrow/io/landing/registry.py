@@ -8,18 +8,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from windrow.outcomes import BadInput, NotReady
-from windrow.places import Places
+from windrow.io.landing import registry_client
+from windrow.outcomes import BadInput, NotReady, Refused
+from windrow.places import REGISTRY_CLIENT, Places
 from windrow.transforms.formats.schemas import PROTOBUF, WriterSchema
 
 _TIMEOUT = 10.0
 """Seconds that a registry has for an answer."""
 _RETRIES = {"max.retries": 2, "retries.wait.ms": 300, "retries.max.wait.ms": 2_000}
 _NOT_THERE = 404
+_NOT_LET_IN = (401, 403)
+_UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
+"""Part of what OpenSSL says about a certificate that it does not accept."""
 
 
 class RegistryUnreachable(NotReady):
     """A schema registry does not answer, or not with an answer. A retry helps once it does; nothing was landed."""
+
+
+class RegistryRefused(Refused):
+    """A schema registry does not accept the login or certificate of this client, or this client not the registry's."""
 
 
 class RegistryUnnamed(BadInput):
@@ -49,6 +57,7 @@ class Registry:
                 f"to an address, or to {name}=http://host:8081 where there are several"
             )
         self.name, self.address = name, address
+        self._file = places.registry_client
         self._client: Any = None
 
     def schema(self, number: int) -> WriterSchema | None:
@@ -56,6 +65,7 @@ class Registry:
 
         Raises:
             RegistryUnreachable: no answer.
+            RegistryRefused: a person must mend who this client is.
         """
         found = self._asked("get_schema", number)
         return None if found is None else self._resolved(number, found)
@@ -64,7 +74,7 @@ class Registry:
         """Return the newest schema of a subject.
 
         Raises:
-            RegistryUnreachable: no answer.
+            RegistryUnreachable, RegistryRefused: as for `schema`.
             SubjectMissing: the registry does not have the subject.
         """
         found = self._asked("get_latest_version", subject)
@@ -101,21 +111,28 @@ class Registry:
         from confluent_kafka.schema_registry import SchemaRegistryClient
         from confluent_kafka.schema_registry.error import SchemaRegistryError
 
+        proof = registry_client.settings(self._file, self.name, self.address)
         try:
             if self._client is None:
-                self._client = SchemaRegistryClient(_settings(self.address))
+                self._client = SchemaRegistryClient({"url": self.address, "timeout": _TIMEOUT, **_RETRIES, **proof})
             return getattr(self._client, question)(*arguments)
         except SchemaRegistryError as problem:
             if problem.http_status_code == _NOT_THERE:
                 return None
+            if problem.http_status_code in _NOT_LET_IN:
+                raise RegistryRefused(_refused(self, f"status {problem.http_status_code}")) from None
             raise RegistryUnreachable(_unreachable(self, problem)) from problem
         except Exception as problem:  # errors of its HTTP library, which is not the same in all of its versions
+            if _UNTRUSTED in str(problem):
+                raise RegistryRefused(_refused(self, "its certificate is not accepted")) from None
             raise RegistryUnreachable(_unreachable(self, problem)) from problem
 
 
-def _settings(address: str) -> dict[str, Any]:
-    """Settings of the client. Credentials and certificates of a registry belong here, and nowhere else."""
-    return {"url": address, "timeout": _TIMEOUT, **_RETRIES}
+def _refused(registry: Registry, why: str) -> str:
+    return (
+        f"schema registry {registry.name!r} at {registry.address} and this client do not accept each other: {why}. "
+        f"Nothing was landed. Mend the file that {REGISTRY_CLIENT} names (docs/SECURITY.md), then run again."
+    )
 
 
 def _unreachable(registry: Registry, problem: Exception) -> str:

@@ -234,6 +234,7 @@ class Airflow:
             "WINDROW_STORE": places.store,
             "WINDROW_POSTGRES": places.postgres or "",
             "WINDROW_REGISTRY": " ".join(f"{name}={address}" for name, address in places.registries),
+            "WINDROW_REGISTRY_CLIENT": str(places.registry_client or ""),
             "WINDROW_SPARK_MASTER": places.spark_master,
             "WINDROW_SPARK_SECRETS": str(places.spark_secrets or ""),
             "WINDROW_NOTIFIERS": str(places.notifiers or ""),

@@ -1,0 +1,77 @@
+"""A gate in front of a web server of this machine: TLS, and a name and a password for whoever comes."""
+
+from __future__ import annotations
+
+import base64
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import ProxyHandler, Request, build_opener
+
+from support.servers.certificates import Authority
+from windrow.files import write_whole
+
+
+class _Gate(ThreadingHTTPServer):
+    def __init__(self, behind: str, login: str, own: Path) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.behind = behind
+        self.wanted = f"Basic {base64.b64encode(login.encode()).decode()}"
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(own)
+        self.socket = context.wrap_socket(self.socket, server_side=True)
+
+    def handle_error(self, *_: Any) -> None:
+        """Say nothing of a client that does not accept the certificate."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Gate
+
+    def do_GET(self) -> None:
+        if self.headers["Authorization"] != self.server.wanted:
+            return self._answer(401, b'{"error_code": 401, "message": "who are you"}')
+        asked = Request(self.server.behind + self.path, headers={"Accept": self.headers.get("Accept", "*/*")})
+        try:
+            with build_opener(ProxyHandler({})).open(asked, timeout=20) as found:
+                return self._answer(found.status, found.read())
+        except HTTPError as refused:
+            return self._answer(refused.code, refused.read())
+
+    def _answer(self, status: int, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *words: Any) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def gate(address: str, login: str, authority: Authority, folder: Path) -> Iterator[str]:
+    """Run one for the body; yields its address, with the path of the one behind.
+
+    Args:
+        login: name and password, with a colon between them.
+        authority: signs the certificate that it shows.
+        folder: for its key.
+    """
+    there, own = urlsplit(address), folder / "gate.pem"
+    write_whole(own, authority.signed("gate"), private=True)
+    server = _Gate(f"{there.scheme}://{there.netloc}", login, own)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+    thread.start()
+    try:
+        yield f"https://127.0.0.1:{server.server_port}{there.path}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
