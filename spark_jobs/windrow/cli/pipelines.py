@@ -59,12 +59,12 @@ def check(
             raise refusal(file, found)
     if registry:
         warnings = [*warnings, *_compared(file, pipeline, places)]
-    delay = pipeline.after + pipeline.grace
     if json:
         print_json(_as_json(file, pipeline, warnings))
         return
     for warning in warnings:
         console.print(f"warning: {warning.at(file)}")
+    delay = pipeline.after + pipeline.grace
     console.print(
         f"{pipeline.name} is fine: {', '.join(pipeline.topics)}; "
         f"an interval of {duration_text(pipeline.interval)} closes "
