@@ -1,0 +1,110 @@
+"""Tables of what a pipeline needs at a rate, computed from the unit costs of `benchmarks/units.py`.
+
+    .venv/bin/python benchmarks/scale.py                  prints the tables, in Markdown, from results/units.json
+
+    once    the cost of a landing or of an interval, however few rows it has        row     the cost of a row
+    cores   (once / seconds between two + row x rows per second) / BUSY             BUSY    how much of a core is used
+
+It is arithmetic, not a measurement: no machine here carries more than some ten thousand rows a second.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+
+from common.side_by_side import RESULTS
+
+RATES = (10_000, 100_000, 1_000_000)
+INTERVALS = {"10 minutes": 600, "an hour": 3600}
+LAND_EVERY = 600
+BUSY = 0.7
+DAY = 86_400
+
+Units = Mapping[str, Mapping[str, float]]
+
+
+def needs(units: Units, rate: int, interval: int) -> dict[str, float]:
+    """What a pipeline needs at a rate of served rows per second.
+
+    Args:
+        interval: seconds.
+    """
+    land, train = units["land"], units["train"]
+
+    def each(name: str) -> float:
+        """Per second: the share of a landing, of an interval, and of the rows."""
+        once = land[f"{name} once"] / LAND_EVERY + train[f"{name} once"] / interval
+        return once + rate * (land[f"{name} row"] + train[f"{name} row"])
+
+    return {
+        "cores": each("cpu") / BUSY,
+        "of them landing": (land["cpu once"] / LAND_EVERY + rate * land["cpu row"]) / BUSY,
+        "read, MB/s": each("read") / 1e6,
+        "shuffled by an interval, GB": train["shuffled row"] * rate * interval / 1e9,
+        "written, GB a day": each("bytes") * DAY / 1e9,
+        "commits a day": DAY * (land["commits once"] / LAND_EVERY + train["commits once"] / interval),
+        "Airflow runs a day": DAY / LAND_EVERY + DAY / interval,
+        "rows of an interval, millions": rate * interval / 1e6,
+    }
+
+
+def table(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield a table in Markdown."""
+    yield f"| {' | '.join(heads)} |"
+    yield f"| {' | '.join('---' for _ in heads)} |"
+    yield from (f"| {' | '.join(line)} |" for line in lines)
+
+
+def number(value: float) -> str:
+    """A figure with two digits that count.
+
+    >>> number(0.0123), number(12.3), number(1234567.0)
+    ('0.012', '12', '1,200,000')
+    """
+    if value == 0:
+        return "0"
+    shown = float(f"{value:.2g}")
+    return f"{shown:,.0f}" if abs(shown) >= 10 else f"{shown:g}"
+
+
+def unit_table(found: Mapping[str, Units]) -> Iterator[str]:
+    """Yield the table of unit costs, one column per variant and step."""
+    columns = [(variant, step) for variant, units in found.items() for step in units]
+    rows = [
+        ("CPU-seconds, once", "cpu once", 1.0),
+        ("CPU-µs a row", "cpu row", 1e6),
+        ("seconds, once", "wall once", 1.0),
+        ("bytes read by all processes, a row", "read row", 1.0),
+        ("bytes shuffled, a row", "shuffled row", 1.0),
+        ("bytes written, a row", "bytes row", 1.0),
+        ("commits", "commits once", 1.0),
+        ("data files, once", "files once", 1.0),
+    ]
+    kinds = sorted({name for units in found.values() for one in units.values() for name in one if "requests" in name})
+    rows += [
+        (name.replace(" requests once", " requests, once").replace(" requests big", " requests, big hour"), name, 1.0)
+        for name in kinds
+    ]
+    lines = [
+        [label, *(number(found[v][s][name] * factor) if name in found[v][s] else "" for v, s in columns)]
+        for label, name, factor in rows
+    ]
+    yield from table(["", *(f"{variant} {step}" for variant, step in columns)], lines)
+
+
+def main() -> None:
+    result = json.loads((RESULTS / "units.json").read_text())
+    found: Mapping[str, Units] = result["units"]
+    print(f"Measured at {result['commit']}, {result['about']}, {result['rounds']} rounds.\n")
+    print("\n".join(unit_table(found)))
+    for variant in found:
+        columns = [(rate, name, seconds) for rate in RATES for name, seconds in INTERVALS.items()]
+        each = [needs(found[variant], rate, seconds) for rate, _, seconds in columns]
+        print(f"\n{variant}, landing every {LAND_EVERY // 60} minutes, {BUSY:.0%} of a core used\n")
+        heads = ["served rows per second", *(f"{rate:,}, {name}" for rate, name, _ in columns)]
+        print("\n".join(table(heads, [[name, *(number(one[name]) for one in each)] for name in each[0]])))
+
+
+if __name__ == "__main__":
+    main()
