@@ -7,15 +7,13 @@ readers       the newest version ─ …                  version N ─ version 
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
 import polars as pl
 import pytest
 
+from support.again import again_and_again
 from support.broken.faults import EVERYWHERE, LANDED_AT, WAITING, Reader, check_against_oracle, closing
 from support.broken.upkeep import maintenance_that_never_rests
 from support.generated import INTERVAL, PARTITIONS, SPAN, START, history
@@ -65,26 +63,3 @@ def test_maintenance_that_never_rests_changes_no_row_for_anybody(world: World, s
     reader.saw_whole_intervals(world.register(ctx))
     check_against_oracle(world, ctx)
     assert content(row for row in world.training(ctx) if row["_interval"] == START) == first
-
-
-@contextmanager
-def again_and_again(act: Callable[[], int]) -> Iterator[list[int]]:
-    """Repeat `act` in a thread while the body runs, and yield its results; whatever it raises is raised here."""
-    stop, results = threading.Event(), list[int]()
-    failed: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            while not stop.wait(0.5):
-                results.append(act())
-        except BaseException as error:
-            failed.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        yield results
-    finally:
-        stop.set()
-        thread.join()
-    assert not failed, failed

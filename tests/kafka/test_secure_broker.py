@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,6 +15,7 @@ import psutil
 import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
 
+from support.again import again_and_again
 from support.servers.certificates import Authority
 from support.servers.secure_broker import PLAIN_USER, SecureBroker, client_file, landing_rights
 from support.small_pipeline import PIPELINE, at, event
@@ -206,21 +206,14 @@ def test_a_planted_password_is_nowhere_but_in_the_file_of_the_client(
 def watched() -> Iterator[set[str]]:
     """Yield arguments and environment of every process that is started while the body runs."""
     seen: set[str] = set()
-    over = threading.Event()
 
     def look() -> None:
-        while not over.wait(0.1):
-            for process in psutil.Process().children(recursive=True):
-                with suppress(psutil.Error):
-                    seen.add(f"{process.cmdline()} {sorted(process.environ().items())}")
+        for process in psutil.Process().children(recursive=True):
+            with suppress(psutil.Error):
+                seen.add(f"{process.cmdline()} {sorted(process.environ().items())}")
 
-    thread = threading.Thread(target=look)
-    thread.start()
-    try:
+    with again_and_again(look, every=0.1):
         yield seen
-    finally:
-        over.set()
-        thread.join()
 
 
 def records_of(world: World, name: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import ssl
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,6 +14,7 @@ from urllib.parse import urlsplit
 from urllib.request import ProxyHandler, Request, build_opener
 
 from support.servers.certificates import Authority
+from support.servers.web_server import serving
 from windrow.files import write_whole
 
 
@@ -67,11 +67,5 @@ def gate(address: str, login: str, authority: Authority, folder: Path) -> Iterat
     there, own = urlsplit(address), folder / "gate.pem"
     write_whole(own, authority.signed("gate"), private=True)
     server = _Gate(f"{there.scheme}://{there.netloc}", login, own)
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    try:
+    with serving(server):
         yield f"https://127.0.0.1:{server.server_port}{there.path}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

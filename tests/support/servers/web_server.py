@@ -43,10 +43,17 @@ class _Handler(BaseHTTPRequestHandler):
 def web_server() -> Iterator[WebServer]:
     """Run one for the body."""
     server = WebServer()
+    with serving(server):
+        yield server
+
+
+@contextmanager
+def serving(server: ThreadingHTTPServer) -> Iterator[None]:
+    """Let a server answer while the body runs."""
     thread = threading.Thread(target=server.serve_forever, args=(0.05,))
     thread.start()
     try:
-        yield server
+        yield
     finally:
         server.shutdown()
         server.server_close()

@@ -49,6 +49,7 @@ class Registry:
 
         Raises:
             RegistryUnnamed: the environment has no address for the name.
+            BadInput: the file that says who this client is cannot be used.
         """
         address = places.registry(name)
         if address is None:
@@ -57,7 +58,7 @@ class Registry:
                 f"to an address, or to {name}=http://host:8081 where there are several"
             )
         self.name, self.address = name, address
-        self._file = places.registry_client
+        self._proof = registry_client.settings(places.registry_client, name, address)
         self._client: Any = None
 
     def schema(self, number: int) -> WriterSchema | None:
@@ -111,10 +112,10 @@ class Registry:
         from confluent_kafka.schema_registry import SchemaRegistryClient
         from confluent_kafka.schema_registry.error import SchemaRegistryError
 
-        proof = registry_client.settings(self._file, self.name, self.address)
         try:
             if self._client is None:
-                self._client = SchemaRegistryClient({"url": self.address, "timeout": _TIMEOUT, **_RETRIES, **proof})
+                settings = {"url": self.address, "timeout": _TIMEOUT, **_RETRIES, **self._proof}
+                self._client = SchemaRegistryClient(settings)
             return getattr(self._client, question)(*arguments)
         except SchemaRegistryError as problem:
             if problem.http_status_code == _NOT_THERE:
