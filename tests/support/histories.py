@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -44,8 +44,6 @@ START = datetime(2026, 11, 1, tzinfo=UTC)
 SERVED, LABELS, FEATURES = "served", "labels", "features"
 DISORDER = {SERVED: timedelta(seconds=4), LABELS: timedelta(seconds=8), FEATURES: timedelta(0)}
 INTERVAL, GRACE = timedelta(seconds=20), timedelta(seconds=5)
-SEEN: Counter[str] = Counter()
-"""How often each case occurred in all histories together; the last test checks it."""
 
 
 def seconds(n: float) -> timedelta:
@@ -75,6 +73,12 @@ class Histories(RuleBasedStateMachine):
     """One pipeline's life. `t` is how far event time has come, `now` the landing host's clock."""
 
     model_of = Model
+    seen: ClassVar[Counter[str]] = Counter()
+    """How often each case occurred in all histories of this class; each class counts its own."""
+
+    def __init_subclass__(cls, **named: Any) -> None:
+        super().__init_subclass__(**named)
+        cls.seen = Counter()
 
     @initialize(
         take=st.sampled_from(("all", "first", "last")),
@@ -175,14 +179,14 @@ class Histories(RuleBasedStateMachine):
     def crash_while_landing(self, topics: set[str]) -> None:
         """Some topics are committed, then the process is killed: no clock. The next landing is the restart."""
         self.model.land_killed(max(self.now, self.t), tuple(sorted(topics)))
-        SEEN["crash"] += 1
+        self.seen["crash"] += 1
 
     @rule(place=places, n=numbers)
     def replay(self, place: PartitionId, n: int) -> None:
         position = self.model.position[place]
         if position:
             self.model.replay(place, n % position, max(self.now, self.t))
-            SEEN["replay"] += 1
+            self.seen["replay"] += 1
 
     @rule(hours=st.integers(1, 3))
     def host_clock_steps_back(self, hours: int) -> None:
@@ -217,7 +221,7 @@ class Histories(RuleBasedStateMachine):
         plans = self.model.plan(self.run())
         if plans:
             self.model.killed_run(plans, point, n % len(plans))
-            SEEN[point] += 1
+            self.seen[point] += 1
         for publication in self.model.publications[count:]:
             check(self.model, publication)
 
@@ -234,10 +238,10 @@ class Histories(RuleBasedStateMachine):
         try:
             self.carry_out(plans)
         except Outdated:
-            SEEN["superseded"] += 1
+            self.seen["superseded"] += 1
         if all(plan.id in done for plan in plans):
             assert len(self.model.publications) == count, "a retry of what is done is nothing"
-            SEEN["retry"] += bool(plans)
+            self.seen["retry"] += bool(plans)
 
     @precondition(lambda self: self.model.publications)
     @rule(n=numbers, length=st.integers(1, 3), is_raced=st.booleans())
@@ -258,11 +262,11 @@ class Histories(RuleBasedStateMachine):
         assert known.isdisjoint(plan.id for plan in plans), "a clear is a new plan"
         self.carry_out(plans)
         assert len(self.model.publications) == count + len(chosen)
-        SEEN["rebuild"] += 1
+        self.seen["rebuild"] += 1
         if slower:
             with pytest.raises(Outdated):
                 self.model.publish_all(slower)
-            SEEN["superseded"] += 1
+            self.seen["superseded"] += 1
 
     @precondition(lambda self: self.model.publications)
     @rule()
@@ -270,10 +274,10 @@ class Histories(RuleBasedStateMachine):
         self.keeps_the_promise = False  # the end was declared; what comes after is late
         try:
             self.carry_out(self.model.plan(self.run(), drained=True))
-            SEEN["drain"] += 1
+            self.seen["drain"] += 1
         except NotCaughtUp:
             self.model.plans[f"run {self.runs - 1}"] = ()
-            SEEN["not caught up"] += 1
+            self.seen["not caught up"] += 1
 
     # ---- what must hold
 
@@ -288,7 +292,7 @@ class Histories(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "model"):
             return
-        SEEN["histories"] += 1
+        self.seen["histories"] += 1
         self.model.land(max(self.now, self.t))
         self.close()
         self.every_publication_still_is_its_join()
@@ -304,7 +308,7 @@ class Histories(RuleBasedStateMachine):
     def live_and_ledger_are_a_rebuild(self, rebuilt: Mapping[Interval, Joined]) -> None:
         for interval, lines in self.model.late().items():
             assert apply(self.model.standing[interval].joined.rows, lines) == rebuilt[interval].rows
-            SEEN.update(line.kind for line in lines)
+            self.seen.update(line.kind for line in lines)
             if self.keeps_the_promise:
                 assert not [line for line in lines if line.kind.startswith("late")], "closed too early"
 
@@ -313,8 +317,8 @@ class Histories(RuleBasedStateMachine):
         assert counts["read"] == sum(n for name, n in counts.items() if name != "read")
         ids = Counter(row.row_id for row in self.model.rows)
         assert max(ids.values(), default=0) <= 1
-        SEEN["rows"] += len(ids)
-        SEEN.update(f"{row.label_state} {row.label_reason}" for row in self.model.rows)
+        self.seen["rows"] += len(ids)
+        self.seen.update(f"{row.label_state} {row.label_reason}" for row in self.model.rows)
 
     def slicing_makes_no_difference(self, rebuilt: Mapping[Interval, Joined]) -> None:
         """All of it landed at once, at the end: the same rows as a rebuild of everything."""
@@ -361,6 +365,7 @@ class Histories(RuleBasedStateMachine):
         finally:
             for publication in self.model.publications[count:]:
                 check(self.model, publication)
+                self.seen["publications"] += 1
 
 
 def check(model: Model, publication: Publication) -> None:
@@ -391,7 +396,6 @@ def check(model: Model, publication: Publication) -> None:
     for row in publication.joined.rows:
         assert (row.label_state == "positive") == bool(row.matches["labels"])
         assert row.label_state != "unknown" or row.label_reason
-    SEEN["publications"] += 1
 
 
 def by_pins(landed: Iterable[Record], pins: Mapping[str, int]) -> dict[RowId, Record]:
