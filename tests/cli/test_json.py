@@ -18,7 +18,7 @@ from jsonschema import Draft202012Validator
 from typer.testing import CliRunner
 
 from support.documents import SCHEMAS, parsed
-from support.training.feed import feed_home
+from support.training.feed import feed_home, landed_until
 from support.training.table import empty_places
 from windrow import platform, schemas
 from windrow.cli import app, local, show
@@ -32,7 +32,7 @@ from windrow.jobs.landing import replay
 from windrow.jobs.upkeep import maintain, override, rollback
 from windrow.outcomes import ExitCode
 from windrow.places import PROJECT
-from windrow.semantics.landing.gaps import AcceptedGap, Lost, gaps_text
+from windrow.semantics.landing.gaps import Lost
 from windrow.simulate import producer
 
 FEED = PROJECT / "dags" / "pipelines" / "feed.yaml"
@@ -93,18 +93,7 @@ def test_values_are_plain(capsys: pytest.CaptureFixture[str]) -> None:
 def written(tmp_path_factory: pytest.TempPathFactory) -> Home:
     """The pipeline `feed` with publications, and a clock with a gap."""
     home = feed_home(empty_places(tmp_path_factory.mktemp("json") / "feed"))
-    at = START + timedelta(hours=3)
-    gap = AcceptedGap(Lost("feed.served", 0, 3, 5), 0, 1, START, START, "ann", "retention", START, 2, False, START)
-    counts = dict.fromkeys(("read", "landed", "quarantined", "skipped", "unexplained", "before_start"), 4)
-    rows = [
-        {
-            "topic": topic, "topic_id": topic, "epoch": 0, "partition": 0, "batch": 4, "next_offset": 9,
-            "end_offset": 12, "newest_at": at, "clock_at": at, "idle": False, "landed_at": at,
-            "gap": gaps_text([gap]) if topic == "feed.served" else None, **counts,
-        }
-        for topic in home.pipeline.topics
-    ]  # fmt: skip
-    clocks.record(home, clocks.observe(home).number + 1, rows)
+    landed_until(home, START + timedelta(hours=3))
     return home
 
 

@@ -3,17 +3,40 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from typer.testing import CliRunner
 
+from support.training.feed import feed_home, landed_until
+from support.training.table import empty_places
 from windrow import cli
 from windrow.cli import show
+from windrow.places import PROJECT
 
 HOSTILE = "a\x1b[2J\rb\u202ec"
 ESCAPED = r"a\x1b[2J\rb\u202ec"
 BARE = {"__init__.py": 3, "show.py": 2, "metrics.py": 1}
 """Modules that call `print`, and how often: messages escaped before, JSON, and text that escapes itself."""
+
+
+@contextmanager
+def screen(width: int) -> Iterator[list[str]]:
+    """Within the body, commands print to a terminal of so many columns; its lines are known at the end."""
+    lines: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(show.console, "_file", file := StringIO())
+        patch.setattr(show.console, "_width", width)
+        patch.setattr(show.console, "_force_terminal", True)
+        yield lines
+    lines += file.getvalue().splitlines()
 
 
 def test_tables_and_lines_show_control_characters_as_escapes(capsys: pytest.CaptureFixture[str]) -> None:
@@ -37,3 +60,46 @@ def test_every_other_command_prints_through_them() -> None:
         if bare or "sys.stdout.write" in module.read_text() or "typer.echo" in module.read_text():
             found[module.name] = len(bare)
     assert found == BARE
+
+
+CELLS = st.text("ab漢 ", min_size=1, max_size=30).map(str.strip)
+
+
+@given(st.lists(st.lists(CELLS, min_size=5, max_size=5), min_size=1, max_size=4), st.integers(20, 200))
+def test_no_cell_is_cut_and_only_a_long_one_is_beyond_the_edge(rows: list[list[str]], width: int) -> None:
+    columns = [f"column_{n}" for n in range(5)]
+    with screen(width) as lines:
+        show.print_table([dict(zip(columns, row, strict=True)) for row in rows], columns)
+    words = " ".join(cell.replace("_", " ") for row in [columns, *rows] for cell in row).split()
+    assert " ".join(lines).split() == words
+    longest = max(cell_len(cell) for row in [columns, *rows] for cell in row)
+    assert all(cell_len(line) <= max(width, 4 + longest) for line in lines)
+
+
+LISTINGS = (
+    "clock feed", "publications feed", "snapshots feed", "status", "health feed", "alerts", "pipeline list",
+    f"pipeline check --quick {PROJECT / 'dags/pipelines/feed.yaml'}",
+    "rebuild feed --from 2026-11-01T00:00:00Z --to 2026-11-01T00:30:00Z --dry-run --all",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = feed_home(empty_places(tmp_path_factory.mktemp("show") / "feed"))
+    landed_until(home, home.pipeline.start + timedelta(hours=3))
+    return home.places.home
+
+
+@pytest.mark.parametrize("line", LISTINGS)
+def test_a_listing_is_readable_in_80_columns(line: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WINDROW_HOME", str(home))
+    monkeypatch.setenv("WINDROW_TABLES", "")
+    monkeypatch.setenv("WINDROW_KAFKA", "127.0.0.1:9")
+    monkeypatch.setenv("WINDROW_PIPELINES", str(PROJECT / "dags" / "pipelines"))
+    with screen(200) as wide:
+        CliRunner().invoke(cli.app, line.split())
+    with screen(80) as lines:
+        done = CliRunner().invoke(cli.app, line.split())
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    assert [one for one in lines if len(one) > 80 and "/" not in one] == []
+    assert sorted(" ".join(lines).split()) == sorted(" ".join(wide).split())

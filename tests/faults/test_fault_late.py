@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from support.broken.faults import LANDED_AT, Reader, check_against_oracle, landed_history, prepared
-from support.explained import explained, explains_every_row, row_text
+from support.explained import explained, explains_rows, row_text
 from support.generated import INTERVAL, START
 from support.oracle import expected
 from support.world import World, content
@@ -93,7 +93,7 @@ def test_a_rebuild_repairs_exactly_what_came_late_and_readers_see_whole_interval
     conflicts_are_counted(world, ctx)
     for row_id in explained_rows:
         assert explained(ctx, row_id)["outcome"] in ("published", "duplicate")
-    explains_every_row(world, ctx)
+    explains_rows(world, ctx)
 
 
 def late_is_explained(ctx: Context, before: list[dict[str, Any]]) -> list[str]:

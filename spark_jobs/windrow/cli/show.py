@@ -10,15 +10,16 @@ import json
 import math
 import os
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 from rich.text import Text
 
 from windrow.config.problems import PipelineInvalid
@@ -32,8 +33,14 @@ if TYPE_CHECKING:
 class _Console(Console):
     def print(self, *objects: Any, **options: Any) -> None:
         """Print as Rich does, with control characters as escapes: a text may come from a record."""
-        texts = [escaped(one, keep="\n") if isinstance(one, str) else one for one in objects]
+        texts = [self._fitted(escaped(one, keep="\n")) if isinstance(one, str) else one for one in objects]
         super().print(*texts, **options)
+
+    def _fitted(self, text: str) -> str:
+        """Break the lines of a text between words for a terminal; lines set in columns stay, and so do long words."""
+        if not self.is_terminal:
+            return text
+        return "\n".join(_broken(line, self.width) for line in text.split("\n"))
 
     def on_broken_pipe(self) -> None:
         """End with exit code 0: a reader that has seen enough (`windrow … | head`) is not a failure."""
@@ -41,8 +48,20 @@ class _Console(Console):
         raise SystemExit(0)
 
 
+def _broken(line: str, width: int) -> str:
+    indent = " " * (len(line) - len(line.lstrip()))
+    if len(line) <= width or "  " in line.strip():
+        return line
+    return textwrap.fill(
+        line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False, replace_whitespace=False
+    )
+
+
 console = _Console(soft_wrap=True, highlight=False, markup=False, width=None if sys.stdout.isatty() else 200)
 """Where commands print. A log or a pipe gets 200 columns, so that its lines are not cut at 80."""
+
+_COLOURS = {"passed": "green", "equal": "green", "warned": "yellow", "late": "yellow", "differs": "red"}
+_COLOURS |= dict.fromkeys(("failed", "blocked", "hole"), "red")
 
 PUBLICATION = (
     "number", "kind", "interval", "rows", "positive", "negative", "unknown", "left_duplicate", "verdict",
@@ -114,14 +133,32 @@ def _key(key: Any) -> str:
 
 
 def print_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
-    """Print these columns of the rows; numbers are aligned to the right."""
-    table = Table(box=None)
+    """Print these columns of the rows, numbers to the right. Nothing is cut: too wide a row takes several lines."""
+    cells = {name: [_title(name), *(_cell(row[name]) for row in rows)] for name in columns}
+    widths = {name: max(map(cell_len, texts)) for name, texts in cells.items()}
+    numbers = {name for name in columns if any(isinstance(row[name], int) for row in rows)}
+    lines = _lines(columns, widths, console.width)
+    for n in range(1 + len(rows)):
+        for first, names in zip(lines[:1] + [[]] * (len(lines) - 1), lines, strict=True):
+            text = Text(" " if first else "    ")
+            for name in names:
+                cell, room = cells[name][n], " " * (widths[name] - cell_len(cells[name][n]))
+                text.append(room if name in numbers else "")
+                text.append(cell, style=_COLOURS.get(cell, "") if n else "bold")
+                text.append("" if name in numbers else room).append("  ")
+            text.rstrip()
+            console.print(text)
+
+
+def _lines(columns: Sequence[str], widths: Mapping[str, int], width: int) -> list[list[str]]:
+    """The columns of each line of a row; lines after the first are indented."""
+    lines: list[list[str]] = [[]]
     for name in columns:
-        is_number = any(isinstance(row[name], int) for row in rows)
-        table.add_column(name.replace("_", " "), justify="right" if is_number else "left")
-    for row in rows:
-        table.add_row(*[Text(_cell(row[name])) for name in columns])
-    console.print(table)
+        used = sum(widths[one] + 2 for one in lines[-1]) + (1 if len(lines) == 1 else 4)
+        if lines[-1] and used + widths[name] > width:
+            lines.append([])
+        lines[-1].append(name)
+    return lines
 
 
 @contextmanager
@@ -139,9 +176,14 @@ def raise_blocked(refusals: Iterable[Refusal]) -> None:
         raise Blocked("\n\n".join(reasons))
 
 
+def _title(name: str) -> str:
+    return name.replace("_", " ")
+
+
 def _cell(value: Any) -> str:
+    """A value as a listing has it; an instant to the second (`--json` has all of it)."""
     if isinstance(value, datetime):
-        return shown_instant(value)
+        return shown_instant(value.replace(microsecond=0))
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     return "" if value is None else escaped(value)

@@ -20,8 +20,10 @@ from support.training.outages import MICROSECOND, MINUTE, START, Outage
 from support.training.table import Writer
 from windrow.config import load
 from windrow.home import Home
+from windrow.io.registers import clocks
 from windrow.places import PROJECT, Places
 from windrow.semantics.clock import IdlePolicy
+from windrow.semantics.landing.gaps import AcceptedGap, Lost, gaps_text
 from windrow.semantics.paper.landings import Rules, Sent
 from windrow.semantics.paper.model import Model, Publication
 from windrow.semantics.records import JoinSpec, Left, Right
@@ -104,3 +106,19 @@ def _engagement(at: datetime, action: str, user: int, item: int, event_id: str) 
 def _up_to(chance: random.Random, length: timedelta) -> timedelta:
     """A random duration, at least a microsecond and at most `length`."""
     return timedelta(microseconds=chance.randint(1, length // MICROSECOND))
+
+
+def landed_until(home: Home, at: datetime) -> None:
+    """Record a landing by which the newest event of every topic is at an instant, with a gap in the served rows."""
+    start = home.pipeline.start
+    gap = AcceptedGap(Lost("feed.served", 0, 3, 5), 0, 1, start, start, "ann", "retention", start, 2, False, start)
+    counts = dict.fromkeys(("read", "landed", "quarantined", "skipped", "unexplained", "before_start"), 4)
+    rows = [
+        {
+            "topic": topic, "topic_id": topic, "epoch": 0, "partition": 0, "batch": 4, "next_offset": 9,
+            "end_offset": 12, "newest_at": at, "clock_at": at, "idle": False, "landed_at": at,
+            "gap": gaps_text([gap]) if topic == "feed.served" else None, **counts,
+        }
+        for topic in home.pipeline.topics
+    ]  # fmt: skip
+    clocks.record(home, clocks.observe(home).number + 1, rows)
