@@ -14,13 +14,16 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
+from typer.testing import CliRunner
 
+from support.documents import parsed
 from support.generated import START, KafkaRecord, oracle_records, oracle_spec
 from support.late_history import FEW, in_two_parts, landed, prepared
 from support.oracle import PINS, expected, expected_rows, found_rows
 from support.side_by_side import Killed, dying, faults
 from support.small_pipeline import at, made
 from support.world import World, content
+from windrow.cli import app
 from windrow.config import load
 from windrow.home import Table
 from windrow.io.delta import crash_points, tables
@@ -66,6 +69,19 @@ def erase_user(ctx: Context, user: int) -> dict[str, Any]:
     return erase.erase(ctx, f"erase {user}", [f"user_id={user}"], who="ann")
 
 
+def printed(world: World, ctx: Context, command: str, job: Any, name: str, answer: Any) -> Any:
+    """What a command prints under `--json` of what its job has answered here."""
+    places = world.places
+    environ = {"WINDROW_HOME": places.home, "WINDROW_TABLES": places.tables or "", "WINDROW_KAFKA": places.kafka}
+    with pytest.MonkeyPatch.context() as patch:
+        for variable, value in {**environ, "WINDROW_PIPELINES": places.pipelines[0]}.items():
+            patch.setenv(variable, str(value))
+        patch.setattr(job, name, lambda *anything, **more: answer)
+        done = CliRunner().invoke(app, [command, ctx.pipeline.name, "--json"])
+    assert done.exit_code == 0, done.output or done.exception
+    return parsed(command, done.stdout)
+
+
 def test_a_key_stays_erased_through_landing_join_rebuild_verify_replay_and_rollback(world: World) -> None:
     ctx = prepared(world, FEW + "erase: {by: [user_id]}\n")
     early, late = in_two_parts(seed=24)
@@ -94,6 +110,9 @@ def test_a_key_stays_erased_through_landing_join_rebuild_verify_replay_and_rollb
     assert found_rows(world.training(ctx), world) == oracle(world, ctx, [*early, *late], 0, 1, 2)
     verified = list(verify.verify(ctx, world.register(ctx)[-3:]))
     verify.refuse_differences(ctx.home, verified)
+    assert printed(world, ctx, "erase", erase, "erase", done)["keys"] == 1
+    assert len(printed(world, ctx, "reconcile", reconcile, "reconcile_range", compared)["intervals"]) == 3
+    assert [one["is_same"] for one in printed(world, ctx, "verify", verify, "verify", verified)] == [True] * 3
     balance = [row["balance"] for row in world.register(ctx)]
     assert any('"left_erased":0' not in one for one in balance)
 
@@ -319,5 +338,6 @@ def test_bytes_of_reconsidered_records_go_too_and_what_cannot_be_searched_is_nam
 
     assert not staged.parent.exists()
     staged = abandoned(ctx)
-    maintain.maintain(ctx, RETENTION)
+    kept_up = maintain.maintain(ctx, RETENTION)
+    assert printed(world, ctx, "maintain", maintain, "maintain", kept_up)["snapshots"] == 0
     assert not staged.parent.exists()
