@@ -1,7 +1,8 @@
 """Wait until an interval's window is closed by the data's clock, however long that takes.
 
 The run starts when the window should have closed by the wall clock, so usually it is closed at the first look, in the
-worker. Where data lags, the task defers: it holds no worker slot, needs no Spark and has no timeout.
+worker. Where data lags, the task defers: it holds no worker slot, needs no Spark and has no timeout. The wait of a
+scheduled run also ends where the bounds of the pipeline file force the interval (rule 24).
 
 If another run has already published the interval, the rest of the run is skipped and the run succeeds. A backfilled or
 cleared run publishes again and skips nothing.
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class WindowCloseSensor(BaseSensorOperator):
-    """Looks once in the worker, then defers until the run's data interval is closed."""
+    """Looks once in the worker, then defers until the run's data interval is closed, or the bounds force it."""
 
     def __init__(self, *, pipeline: str, every: timedelta = timedelta(seconds=15), **kwargs: Any) -> None:
         super().__init__(poke_interval=every, **kwargs)
@@ -37,7 +38,7 @@ class WindowCloseSensor(BaseSensorOperator):
     def execute(self, context: Context) -> str:
         """Return a sentence about the window, or defer or skip."""
         window = self._look(context)
-        if not window.is_closed and not self._is_over(window, context):
+        if not window.is_ready and not self._is_over(window, context):
             self.log.info(window.describe(utc_now()))
             self._wait(window.interval, context)
         return self._end(window, context)
@@ -46,7 +47,7 @@ class WindowCloseSensor(BaseSensorOperator):
         """Continue after the trigger: look again, because only the tables are authoritative, not the event."""
         self.log.info(event["message"])
         window = self._look(context)
-        if not window.is_closed and not self._is_over(window, context):
+        if not window.is_ready and not self._is_over(window, context):
             self._wait(window.interval, context)
         return self._end(window, context)
 
@@ -55,7 +56,8 @@ class WindowCloseSensor(BaseSensorOperator):
         if begin is None or end is None:
             raise AirflowFailException("this run has no data interval: only scheduled and backfill runs can publish")
         try:
-            return look(self.pipeline, Interval(plain(begin), plain(end)))
+            is_scheduled = mode(context["dag_run"]) == PUBLISH
+            return look(self.pipeline, Interval(plain(begin), plain(end)), is_scheduled=is_scheduled)
         except PipelineInvalid as invalid:
             raise AirflowFailException(str(invalid)) from None
 

@@ -22,7 +22,7 @@ LOG_AGAIN_AFTER = timedelta(minutes=5)
 
 
 class WindowCloseTrigger(BaseTrigger):
-    """Fires once: when the interval is closed or, with `until_published`, published."""
+    """Fires once: when the interval is closed or, with `until_published`, published, or forced by the bounds."""
 
     def __init__(self, pipeline: str, start: str, end: str, poke_seconds: float, until_published: bool) -> None:
         super().__init__()
@@ -51,11 +51,11 @@ class WindowCloseTrigger(BaseTrigger):
         while True:
             now = utc_now()
             try:
-                window = await asyncio.to_thread(look, self.pipeline, interval)
+                window = await asyncio.to_thread(look, self.pipeline, interval, is_scheduled=self.until_published)
             except Exception as failed:
                 sentence = state = f"cannot look at the window of {interval}, next try in a few seconds: {failed}"
             else:
-                if window.is_closed or (self.until_published and window.published is not None):
+                if window.is_ready or (self.until_published and window.published is not None):
                     yield TriggerEvent({"closed": window.is_closed, "message": window.describe(now)})
                     return
                 # Compared as of the landing, because its growing age alone is not worth a line.

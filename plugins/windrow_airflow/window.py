@@ -30,6 +30,13 @@ class WindowState:
     clocks: tuple[PartitionClock, ...]
     landed_at: datetime | None
     published: Mapping[str, Any] | None
+    forced: str = ""
+    """why the bounds of the pipeline file have the interval published before it closes (rule 24); empty: they do not"""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a run of the schedule may publish the interval now."""
+        return self.is_closed or bool(self.forced)
 
     @property
     def is_closed(self) -> bool:
@@ -53,6 +60,8 @@ class WindowState:
         if self.is_closed:
             reached = _at(watermark(self.clocks))
             return f"{self.interval} is closed: watermark {reached}, needed {_at(self.closes_at)}.{note}"
+        if self.forced:
+            return f"{self.interval} is open, and is published before it closes: {self.forced}.{note}"
         held = self.holder
         if held is None:
             return (
@@ -87,23 +96,31 @@ class WindowState:
         )
 
 
-def look(pipeline: str, interval: Interval, environ: Mapping[str, str] = os.environ) -> WindowState:
+def look(
+    pipeline: str, interval: Interval, environ: Mapping[str, str] = os.environ, *, is_scheduled: bool = False
+) -> WindowState:
     """Read publications and clock. Blocking: with an event loop, call it in a thread.
+
+    Args:
+        is_scheduled: whether the bounds of the pipeline file may force the interval, as they do in a run of the
+            schedule only.
 
     Raises:
         PipelineInvalid: the pipeline file is missing or cannot be used.
     """
-    from windrow.io.registers import clocks, publications  # imported late: they import delta-rs
+    from windrow.io.registers import clocks, publications, unclosed  # imported late: they import delta-rs
 
     places = Places.from_env(environ)
     home = Home(find(pipeline, places.pipelines, places.expectations), places)
     observed = clocks.observe(home)
+    beyond = unclosed.decided(home, observed) if is_scheduled else None
     return WindowState(
         pipeline=home.pipeline,
         interval=interval,
         clocks=observed.clocks,
         landed_at=max((row["landed_at"] for row in observed.rows if row["landed_at"]), default=None),
         published=publications.published(home, interval.start),
+        forced=beyond.reason if beyond and interval in beyond.forced else "",
     )
 
 

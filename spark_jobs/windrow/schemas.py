@@ -70,6 +70,7 @@ CLOCK = pa.schema(
         ("oldest_offset", _LONG),
         ("retention_s", _REAL),
         ("reconsidered", _LONG),
+        ("bytes", _LONG),
     ]
 )
 """State of a partition after a landing batch; an observation has a row for every partition."""

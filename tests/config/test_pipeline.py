@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from windrow.config import Inconsistent, Pipeline
 from windrow.semantics.clock import IdlePolicy
+from windrow.semantics.waiting import Bounds
 
 
 def test_the_file_is_read_as_it_is_written(files: Any) -> None:
@@ -50,6 +51,15 @@ def test_what_is_not_written_has_its_default(files: Any) -> None:
     assert clicks.window.before == timedelta(0)
     assert (pipeline.land_every, pipeline.catch_up) == (timedelta(minutes=2), 24)
     assert (pipeline.max_record_bytes, pipeline.max_labels_per_key) == (8_388_608, 1_000_000)
+    assert pipeline.waiting.bounds == Bounds(None, None, None, "wait")
+
+
+def test_bounds_of_what_waits_are_read_and_just_beyond_the_closing_is_long_enough(files: Any) -> None:
+    section = "waiting: {max_rows: 5, max_bytes: 7, max_age: 32m1s, policy: force}"  # 30m window, 1m grace, 1m disorder
+    pipeline = files.load(("grace: 1m", f"grace: 1m\n{section}"))
+    assert pipeline.waiting.bounds == Bounds(5, 7, timedelta(minutes=32, seconds=1), "force")
+    assert pipeline.config_hash == files.load().config_hash, "bounds decide when a row is published, not what it means"
+    assert files.load(("grace: 1m", "grace: 1m\nwaiting: {policy: }")).waiting.policy == "wait"
 
 
 def test_text_in_the_file_is_never_taken_for_something_else(files: Any) -> None:

@@ -36,6 +36,15 @@ ONE_CHANGE = [
     ("grace: 1m", "grace: 1m\ndrift: {columns: [item]}", "34: drift.columns[0]: 'item' is no column of stream served"),
     ("grace: 1m", "grace: 1m\ndrift: {columns: features}", "34: drift.columns[0]: 'features' is array<float>: numbers, string and boolean"),
     ("grace: 1m", "grace: 1m\ndrift: {reference: 0}", "34: drift.reference: '0' is too small; at least 1"),
+    # how much may wait
+    ("grace: 1m", "grace: 1m\nwaiting: force", "34: waiting: must be a mapping of fields, not the text 'force'; write waiting: {max_rows: "),
+    ("grace: 1m", "grace: 1m\nwaiting: {max_row: 5}", "34: waiting.max_row: is an unknown field; did you mean 'max_rows'?"),
+    ("grace: 1m", "grace: 1m\nwaiting: {max_rows: 0}", "34: waiting.max_rows: '0' is too small; at least 1"),
+    ("grace: 1m", "grace: 1m\nwaiting: {max_bytes: 5GB}", "34: waiting.max_bytes: '5GB' is not a whole number; write digits"),
+    ("grace: 1m", "grace: 1m\nwaiting: {max_age: 6}", "34: waiting.max_age: '6' has no unit; write 6s, 6m, 6h or 6ms"),
+    ("grace: 1m", "grace: 1m\nwaiting: {max_rows: 5, policy: forced}", "34: waiting.policy: 'forced' is not known; did you mean 'force'?"),
+    ("grace: 1m", "grace: 1m\nwaiting: {policy: force}", "34: waiting.policy: force without a bound; add max_rows, max_bytes or max_age"),
+    ("grace: 1m", "grace: 1m\nwaiting: {max_age: 32m}", "34: waiting.max_age: 32m is exceeded by every interval: each waits for the window, the grace and the out-of-orderness; write more than 32m"),
     # canaries
     ("grace: 1m", "grace: 1m\ncanary: yes", "34: canary: must be a mapping of fields, not the text 'yes'; write canary: {keys: "),
     ("grace: 1m", "grace: 1m\ncanary: {every: 1m}", "34: canary.keys: is missing; write keys: {user_id: [9000000000, 9000000999]}"),

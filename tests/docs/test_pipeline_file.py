@@ -11,13 +11,13 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from windrow.config import Pipeline, load
-from windrow.config.streams import LeftStream, RightStream
+from windrow.config.streams import LeftStream, RightStream, Waiting
 from windrow.places import PROJECT
 from windrow.text import duration_text
 
 TEXT = (PROJECT / "docs/PIPELINE.md").read_text()
 FEED = PROJECT / "dags" / "pipelines" / "feed.yaml"
-COMPOSED = ("idle", "window")
+COMPOSED = ("idle", "waiting", "window")
 """Their defaults are those of their own fields."""
 
 
@@ -56,6 +56,7 @@ def test_a_field_that_gives_rows_their_meaning_is_called_so() -> None:
     pipeline = load(FEED)
     changed = {"expectations": "other", "land_every": timedelta(hours=1), "catch_up": 2, "max_labels_per_key": 3}
     changed |= {"describe": None, "license": "MIT", "owner": "somebody else", "erase": None, "drift": None}
+    changed |= {"waiting": Waiting(max_rows=1, policy="force")}
     without = {
         name
         for name, value in changed.items()

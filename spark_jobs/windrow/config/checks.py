@@ -47,6 +47,7 @@ def findings(pipeline: PipelineFields) -> list[Finding]:
         canary.findings,
         drift.findings,
         _erasure_can_be_carried_out,
+        _bounds_leave_time_to_close,
     )
     return list(chain.from_iterable(check(pipeline) for check in checks))
 
@@ -67,6 +68,23 @@ def _start_is_on_the_grid(pipeline: PipelineFields) -> Iterator[Finding]:
     if not on_grid(pipeline.start, length):
         near = " or ".join(short_instant_text(at) for at in grid_around(pipeline.start, length))
         yield ("start",), f"is not on the UTC grid of {duration_text(length)} intervals; write {near}"
+
+
+def _bounds_leave_time_to_close(pipeline: PipelineFields) -> Iterator[Finding]:
+    """What waits only for what the file itself asks for is within `waiting.max_age`; a policy has a bound."""
+    bounds = pipeline.waiting
+    if bounds.policy != "wait" and (bounds.max_rows, bounds.max_bytes, bounds.max_age) == (None, None, None):
+        yield ("waiting", "policy"), f"{bounds.policy} without a bound; add max_rows, max_bytes or max_age"
+    if bounds.max_age is None:
+        return
+    after = max(stream.window.after for stream in pipeline.right)
+    least = after + pipeline.grace + max(stream.out_of_orderness for stream in pipeline.streams)
+    if bounds.max_age <= least:
+        yield (
+            ("waiting", "max_age"),
+            f"{duration_text(bounds.max_age)} is exceeded by every interval: each waits for the window, the grace and "
+            f"the out-of-orderness; write more than {duration_text(least)}",
+        )
 
 
 def _stream_names_differ(pipeline: PipelineFields) -> Iterator[Finding]:

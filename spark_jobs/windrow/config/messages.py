@@ -11,7 +11,17 @@ from typing import Any
 from pydantic import ValidationError
 
 from windrow.config.problems import Location, Problem, near_miss
-from windrow.config.streams import Canary, Describe, Drift, Idle, LeftStream, PipelineFields, RightStream, Window
+from windrow.config.streams import (
+    Canary,
+    Describe,
+    Drift,
+    Idle,
+    LeftStream,
+    PipelineFields,
+    RightStream,
+    Waiting,
+    Window,
+)
 from windrow.config.yaml_file import Document
 from windrow.text import short
 
@@ -39,6 +49,7 @@ _EXAMPLES = {
     "keys": "keys: {user_id: [9000000000, 9000000999]}",
     "delays": "delays: [1s, 10m]",
     "drift": "drift: {columns: [price, place]}",
+    "waiting": "waiting: {max_rows: 50000000, max_age: 6h, policy: alert}",
     "labels": 'labels: {clicked: "size(clicks) > 0"}',
 }
 _MODELS: dict[tuple[str, ...], Any] = {
@@ -49,6 +60,7 @@ _MODELS: dict[tuple[str, ...], Any] = {
     ("left",): LeftStream,
     ("right",): RightStream,
     ("right", "window"): Window,
+    ("waiting",): Waiting,
 }
 
 

@@ -24,7 +24,7 @@ from windrow.semantics.match import Mark
 
 _WITHOUT_MEANING = {
     *("land_every", "catch_up", "max_labels_per_key"),
-    *("expectations", "describe", "license", "owner", "canary", "erase", "drift"),
+    *("expectations", "describe", "license", "owner", "canary", "erase", "drift", "waiting"),
 }
 
 
@@ -111,9 +111,9 @@ class Pipeline(PipelineFields):
         These make no difference: how often and how much at once a run works (`land_every`, `catch_up`), what a join
         refuses (`max_labels_per_key`), the suite that judges (`expectations`), words for people (`describe`, `license`,
         `owner`), which columns are compared with earlier intervals (`drift`), by what rows can be erased (`erase`: the
-        keys that were are in a table), when canaries are sent (all of `canary` but its `keys`), whether a compacted
-        topic is accepted (`compacted`: landing records the gaps), the order in which streams, columns and topics are
-        written, and spellings (`90s`, `1m30s`).
+        keys that were are in a table), how much may wait (`waiting`: a plan's clock says whether it was forced), when
+        canaries are sent (all of `canary` but its `keys`), whether a compacted topic is accepted (`compacted`: landing
+        records the gaps), the order in which streams, columns and topics are written, and spellings (`90s`, `1m30s`).
         """
         meaning = self.model_dump(exclude=_WITHOUT_MEANING)
         if self.canary:

@@ -33,6 +33,7 @@ from windrow.config.origins import KeyFormat, Origin, origin_of
 from windrow.config.problems import Location
 from windrow.semantics.clock import IdlePolicy
 from windrow.semantics.erasure.keys import Mode
+from windrow.semantics.waiting import Bounds, Policy
 
 
 class Frozen(BaseModel):
@@ -178,6 +179,26 @@ class Erase(Frozen):
         return value
 
 
+class Waiting(Frozen):
+    """How much may wait for the clock, and what happens beyond it (rule 24); None is no bound.
+
+    Args:
+        max_rows: landed rows of all topics.
+        max_bytes: bytes of the landing tables that hold them.
+        max_age: from the end of the oldest interval that waits to the newest landed left event.
+    """
+
+    max_rows: Annotated[int, Field(ge=1)] | None = None
+    max_bytes: Annotated[int, Field(ge=1)] | None = None
+    max_age: Duration | None = None
+    policy: Policy = "wait"
+
+    @property
+    def bounds(self) -> Bounds:
+        """The section as `semantics.waiting` takes it."""
+        return Bounds(self.max_rows, self.max_bytes, self.max_age, self.policy)
+
+
 class PipelineFields(Frozen):
     """Every field of a pipeline file, each valid by itself; `Pipeline` adds the check that they fit together."""
 
@@ -193,6 +214,7 @@ class PipelineFields(Frozen):
     canary: Canary | None = None
     erase: Erase | None = None
     drift: Drift | None = None
+    waiting: Waiting = Waiting()
     describe: Describe | None = None
     license: Prose | None = None
     owner: Prose | None = None

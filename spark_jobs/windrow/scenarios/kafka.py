@@ -67,11 +67,19 @@ def pipeline_file(rules: Rules, name: str, topic: str = "{topic}") -> str:
         f"idle: {idle}",
         f"max_skew: {duration_text(spec.max_skew)}",
         canary,
+        _waiting(rules),
         f'labels: {{seen: "{seen}"}}' if seen else "",
         f"erase: {{by: [{', '.join(spec.left.key)}]}}",
         "expectations: training_rows",
     ]
     return "\n".join(line for line in lines if line) + "\n"
+
+
+def _waiting(rules: Rules) -> str:
+    bounds = rules.waiting
+    age = None if bounds.max_age is None else duration_text(bounds.max_age)
+    fields = {"max_rows": bounds.max_rows, "max_age": age, "policy": bounds.policy}
+    return f"waiting: {{{', '.join(f'{name}: {value}' for name, value in fields.items() if value)}}}"
 
 
 def _range(item: tuple[str, KeyRange]) -> str:

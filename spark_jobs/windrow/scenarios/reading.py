@@ -10,6 +10,7 @@ rules:                         defaults are those of the worked vectors
   idle: wait                   or a number: a caught-up partition follows the host's clock after so long
   max_skew: 1000000000
   key: [key]
+  waiting: {max_rows: 3, max_age: 200, policy: force}     how much may wait; default: no bound, policy wait
   canary: c                    a record whose first key column begins with this is a canary; default: none is
   left: {name: served, partitions: 1, out_of_orderness: 0, event_id: no}
   right:                       default: one label stream called labels
@@ -45,6 +46,7 @@ history:
         k@0: positive, labels k@100       state/reason, then the matches by stream, in row order
       open: [k@50]                        left rows that are in no publication
       counts: {emitted: 1, labels.unmatched: 0}
+      exceeded: [3 rows > max_rows 2]     bounds that what waits exceeds; `waiting` among the counts is its rows
       late: [late_label k@0 labels +k@90] the ledger; the end of a line may be left out
 """
 
@@ -114,7 +116,7 @@ STEPS: Mapping[str, tuple[str, ...]] = {
     "expect": (),
 }
 TOP = ("scenario", "about", "unit", "start", "rules", "history")
-EXPECT = ("watermark", "frontier", "holder", "clocks", "rows", "open", "counts", "late")
+EXPECT = ("watermark", "frontier", "holder", "clocks", "rows", "open", "counts", "late", "exceeded")
 
 
 class _Reader(RulesReader):
@@ -281,4 +283,5 @@ class _Reader(RulesReader):
             open=several("open"),
             counts=counts,
             late=several("late"),
+            exceeded=several("exceeded"),
         )

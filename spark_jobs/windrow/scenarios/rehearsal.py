@@ -157,6 +157,8 @@ class Rehearsal:
             if counts.get(name) != number:
                 known = "" if name in counts else f"; counts are: {', '.join(sorted(counts))}"
                 yield f"count {name}: expected {number}, found {counts.get(name)}{known}"
+        if expect.exceeded is not None and expect.exceeded != self.model.decision.exceeded:
+            yield f"exceeded\n  expected  {expect.exceeded}\n  found     {self.model.decision.exceeded}"
         if expect.late is not None and not _are_lines(expect.late, self.late):
             yield "\n".join(
                 ["late ledger", *(f"  expected  {x}" for x in expect.late), *(f"  found     {x}" for x in self.late)]
@@ -183,6 +185,7 @@ class Rehearsal:
         standing = [p.joined for p in self.model.standing.values()]
         counted = {
             "publications": len(self.model.publications),
+            "waiting": self.model.decision.waiting.rows,
             "read": len(landed) + replayed,
             "replayed": replayed,
             "quarantined": sum(r.quarantined is not None for r in landed),

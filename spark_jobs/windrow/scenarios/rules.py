@@ -16,8 +16,10 @@ from windrow.semantics.intervals import is_length, on_grid
 from windrow.semantics.match import Mark
 from windrow.semantics.paper.landings import Rules
 from windrow.semantics.records import JoinSpec, Left, Right
+from windrow.semantics.waiting import Bounds
 
-RULES = ("interval", "grace", "idle", "max_skew", "key", "canary", "left", "right")
+RULES = ("interval", "grace", "idle", "max_skew", "key", "canary", "waiting", "left", "right")
+WAITING = ("max_rows", "max_age", "policy")
 SIDE = ("name", "topic", "partitions", "out_of_orderness", "event_id", "where", "stamps", "compacted")
 RIGHT = (*SIDE, "role", "before", "after", "join", "take", "silence")
 CHOICES: Mapping[str, tuple[str, ...]] = {
@@ -85,7 +87,15 @@ class RulesReader(Fields):
         streams = tuple((side.name, side.topics) for side in sides)
         policy = policy or IdlePolicy("wait")
         stamped, compacted = frozenset(topics.stamped), frozenset(topics.compacted)
-        return Rules(spec, topics.partitions, topics.disorder, policy, stamped, compacted), key, streams
+        waiting = self.waiting(self.mapping(tree.get("waiting"), (*here, "waiting")), (*here, "waiting"))
+        return Rules(spec, topics.partitions, topics.disorder, policy, stamped, compacted, waiting), key, streams
+
+    def waiting(self, tree: Mapping[str, Tree], here: Location) -> Bounds:
+        """How much may wait. Bytes are left out: on paper a row has none."""
+        self.known(tree, WAITING, here)
+        rows = self.text(tree, "max_rows", here, "0", int, 0)
+        age = self.length(tree, "max_age", here, "0")
+        return Bounds(rows or None, None, age or None, self.one_of(tree, "policy", here, ("wait", "alert", "force")))
 
     def idle(self, text: str) -> IdlePolicy:
         """The policy of a partition that idles after this time."""

@@ -106,6 +106,7 @@ class Expect:
     open: tuple[str, ...] | None = None
     counts: Mapping[str, int] = field(default_factory=dict)
     late: tuple[str, ...] | None = None
+    exceeded: tuple[str, ...] | None = None
 
 
 Streams = tuple[tuple[str, tuple[str, ...]], ...]

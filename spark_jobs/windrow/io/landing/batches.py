@@ -9,7 +9,7 @@ The batch number is the transaction version of the landing table, so a batch is 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow.compute as pc
@@ -29,7 +29,7 @@ from windrow.columns import (
     UNREADABLE_VALUES,
 )
 from windrow.home import Home
-from windrow.io.delta import scan, tables
+from windrow.io.delta import lookup, scan, tables
 from windrow.io.delta.lookup import Has, Lookup, Range
 from windrow.io.landing import joined
 from windrow.outcomes import NeedsPerson
@@ -241,6 +241,26 @@ def rows_of(spark: SparkSession, path: str, number: int) -> DataFrame:
     rows = scan.rows(spark, path, (Range(BATCH, number, number),))
     assert rows is not None, "a committed batch has a table"
     return _with_newer_columns(rows).where(F.col(BATCH) == number)
+
+
+def size_of(path: str, number: int) -> int:
+    """Return the bytes of the data files that hold rows of a committed batch, as the log tells them.
+
+    Args:
+        path: location of the landing table.
+        number: of the batch. Where compaction has joined it with others, it has a share of the file by batches.
+    """
+    table = lookup.opened(path)
+    if table is None:
+        return 0
+    wanted = set(table.paths([Range(BATCH, number, number)]))
+    found = [file for file in table.files.to_pylist() if file["path"] in wanted]
+    return sum(file["size_bytes"] // _batches_in(file) for file in found)
+
+
+def _batches_in(file: Mapping[str, Any]) -> int:
+    first, last = file.get(f"min.{BATCH}"), file.get(f"max.{BATCH}")
+    return 1 if first is None or last is None else int(last - first + 1)
 
 
 def quarantined(spark: SparkSession, path: str, batch: Batch) -> DataFrame | None:

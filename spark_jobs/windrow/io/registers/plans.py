@@ -6,7 +6,7 @@ new plans with new pins.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from windrow.io.delta import lookup, tables
 from windrow.io.delta.locks import held
 from windrow.io.registers import configs
 from windrow.schemas import PLANS
+from windrow.semantics.intervals import Interval
 from windrow.semantics.plan import Plan
 
 
@@ -78,11 +79,19 @@ def origins(home: Home, plans: Sequence[Plan]) -> dict[str, dict[str, Any]]:
     }
 
 
-def record(home: Home, plans: Iterable[Plan], now: datetime, request: Request | None = None) -> tuple[Plan, ...]:
+def record(
+    home: Home,
+    plans: Iterable[Plan],
+    now: datetime,
+    request: Request | None = None,
+    *,
+    requests: Mapping[Interval, Request] | None = None,
+) -> tuple[Plan, ...]:
     """Record the plans of a run in one commit and return them; if the run has recorded plans before, return those.
 
     Args:
         request: why a person wants the run, and who it is.
+        requests: the same by interval, where only some of the plans have one.
     """
     plans = tuple(plans)
     with held(home.lock(Table.PLANS)):
@@ -97,10 +106,11 @@ def record(home: Home, plans: Iterable[Plan], now: datetime, request: Request | 
                 "interval": plan.interval.start,
                 "plan": plan.to_json(),
                 "recorded_at": now,
-                "reason": request.reason if request else None,
-                "asked_by": request.who if request else None,
+                "reason": wanted.reason if wanted else None,
+                "asked_by": wanted.who if wanted else None,
             }
             for plan in plans
+            for wanted in [request or (requests or {}).get(plan.interval)]
         ]
         path = home.table(Table.PLANS)
         is_first = tables.append_next(

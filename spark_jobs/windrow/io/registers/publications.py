@@ -130,6 +130,11 @@ def of_intervals(home: Home, starts: Sequence[datetime]) -> list[dict[str, Any]]
     return _read(home, [("interval", "in", list(starts))])
 
 
+def starts_from(home: Home, first: datetime) -> set[datetime]:
+    """Return the starts of the published intervals from `first` on; other files of the register are not read."""
+    return {row["interval"] for row in _read(home, [("interval", ">=", first)], ["interval"])}
+
+
 def of_number(home: Home, number: int) -> dict[str, Any] | None:
     """Return the publication with a number, whether it stands or not; None without it."""
     return next(iter(_read(home, [("number", "=", number)])), None)

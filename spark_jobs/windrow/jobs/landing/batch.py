@@ -16,7 +16,14 @@ from windrow.io.landing.batches import Committed
 from windrow.jobs.landing import schemas
 from windrow.semantics.clock import ClockRow
 from windrow.semantics.landing.batch import Batch, Topic
-from windrow.semantics.landing.clock_rows import Counts, check_accounted, check_delivered, clock_rows, undelivered
+from windrow.semantics.landing.clock_rows import (
+    Counts,
+    check_accounted,
+    check_delivered,
+    clock_rows,
+    undelivered,
+    with_bytes,
+)
 from windrow.semantics.landing.undelivered import COMPACTED, NO_RECORD, Account, account_of, explain, gap_ranges
 from windrow.transforms.decode import decode
 from windrow.transforms.erased import emptied
@@ -111,7 +118,7 @@ def counts_in(spark: SparkSession, home: Home, batch: Batch, delivered: int | No
     rows = batches.rows_of(spark, home.landing(batch.topic), batch.number)
     counts = counts_of(count_by_partition(rows, home.pipeline, batch.topic).collect())
     check_delivered(batch, counts, delivered)
-    return counts
+    return with_bytes(counts, batches.size_of(home.landing(batch.topic), batch.number))
 
 
 def account_for(

@@ -3,18 +3,20 @@
 one interval (scheduled, retry, cleared run) ─▶ plan_interval ─┐
 every closed interval without publication    ─▶ plan_all ──────┼▶ record: one plan per interval,
 a range, on request (`survey`)               ─▶ plan_range ────┘          all at the pins of one observation
+
+The first two also plan open intervals where more waits than the pipeline file allows and says `force` (rule 24).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from typing import Any, Literal
 
 from windrow.io.delta import crash_points
 from windrow.io.landing import joined
-from windrow.io.registers import clocks, judgements, plans, publications
+from windrow.io.registers import clocks, judgements, plans, publications, unclosed
 from windrow.io.registers.clocks import Observation
 from windrow.io.registers.plans import Request
 from windrow.jobs.run import BadRequest, Context, WindowStillOpen
@@ -25,9 +27,12 @@ from windrow.semantics.close import closes_at, is_closed, may_be_forced
 from windrow.semantics.intervals import Interval, on_grid
 from windrow.semantics.landing.offsets import refuse_drain
 from windrow.semantics.plan import Plan
+from windrow.semantics.waiting import Decision
 from windrow.text import counted, duration_text, shown_instant
 
 Mode = Literal["publish", "republish"]
+BY_POLICY = "waiting: force"
+"""Who asked for an interval that was forced by the bounds of the pipeline file, in `asked_by`."""
 _FEW_COLUMNS = ("number", "interval", "interval_end")
 """Columns of the register that planning needs; the register grows with every publication."""
 
@@ -91,6 +96,9 @@ def plan_interval(
             the reason `forced`.
         known: register and clock, where the caller has them.
 
+    With `publish`, intervals that the bounds of the pipeline file force are planned as well; the reason of their plans
+    is the bound that is exceeded.
+
     Raises:
         WindowStillOpen: the interval is not closed, and nobody forces it, or no left row behind it has landed.
         NothingToDo: the mode is `publish`, and the interval is published.
@@ -104,15 +112,17 @@ def plan_interval(
     frontier = clock.frontier(ctx.pipeline)
     if mode == "publish" and interval.start in publications.standing(register):
         raise NothingToDo(f"{interval} is published")
-    if not is_closed(interval, frontier):
+    beyond = unclosed.decided(ctx.home, clock) if mode == "publish" and forced is None else None
+    by_bounds = beyond.forced if beyond else ()
+    if not is_closed(interval, frontier) and interval not in by_bounds:
         _refuse_open(ctx, interval, clock, is_forced=forced is not None)
     chosen = [interval]
     if mode == "publish" and forced is None:
         holes = publications.holes(ctx.pipeline, register, frontier)
         left_alone = judgements.blocked_intervals(ctx.home, holes) | {interval.start}
-        others = [hole for hole in holes if hole.start not in left_alone]
+        others = [one for one in (*holes, *by_bounds) if one.start not in left_alone]
         chosen = sorted([interval, *others[: max(0, along - 1)]])
-    return record(ctx, run, chosen, clock, register, drained=False, request=forced)
+    return record(ctx, run, chosen, clock, register, drained=False, request=forced, requests=_by_policy(chosen, beyond))
 
 
 def plan_all(
@@ -125,6 +135,8 @@ def plan_all(
     known: Known | None = None,
 ) -> tuple[Plan, ...]:
     """Record plans for the oldest closed unpublished intervals, and return them; empty where every one is published.
+
+    Behind them come the intervals that the bounds of the pipeline file force; a drain closes these too.
 
     Args:
         most: how many intervals at most.
@@ -148,8 +160,11 @@ def plan_all(
         ends = [newest + ctx.pipeline.interval] if newest else []
         frontier = max([*ends, *([frontier] if frontier else [])], default=None)
     holes = publications.holes(ctx.pipeline, register, frontier)
-    chosen = [hole for hole in holes if hole.start not in tried][:most]
-    return record(ctx, run, chosen, clock, register, drained=drain) if chosen else ()
+    beyond = None if drain else unclosed.decided(ctx.home, clock)
+    by_bounds = beyond.forced if beyond else ()
+    chosen = [one for one in (*holes, *by_bounds) if one.start not in tried][:most]
+    requests = _by_policy(chosen, beyond)
+    return record(ctx, run, chosen, clock, register, drained=drain, requests=requests) if chosen else ()
 
 
 def record(
@@ -161,6 +176,7 @@ def record(
     *,
     drained: bool,
     request: Request | None = None,
+    requests: Mapping[Interval, Request] | None = None,
 ) -> tuple[Plan, ...]:
     """Record one plan per interval, all with the pins of one observation, and return them, oldest interval first.
 
@@ -169,6 +185,7 @@ def record(
         register: the publications; a plan names the one that it will supersede.
         drained: whether the plans declare the end of the stream.
         request: why a person wants the plans, and who it is.
+        requests: the same by interval, where only some of the plans have one.
 
     Raises:
         ColumnJoinedLater: rows of an interval landed before a column that decides about them.
@@ -188,9 +205,16 @@ def record(
         )
         for interval in chosen
     )
-    recorded = plans.record(ctx.home, made, ctx.now(), request)
+    recorded = plans.record(ctx.home, made, ctx.now(), request, requests=requests)
     crash_points.point("join.planned")
     return recorded
+
+
+def _by_policy(chosen: Collection[Interval], beyond: Decision | None) -> dict[Interval, Request]:
+    """Return why the forced ones of some intervals are planned: the bounds that are exceeded."""
+    if beyond is None:
+        return {}
+    return {one: Request(beyond.reason, BY_POLICY) for one in beyond.forced if one in chosen}
 
 
 def _refuse_open(ctx: Context, interval: Interval, clock: Observation, *, is_forced: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -33,12 +33,28 @@ class Counts:
     """timestamp of that record"""
     last: LastRecord | None = None
     """newest record of the partition, readable or not"""
+    bytes: int = 0
+    """of the batch's data files, by the partition's share of their rows"""
 
 
 NO_ROWS = Counts()
 
 TOTALS = ("read", "landed", "quarantined", "skipped", "unexplained", "before_start", "unreadable")
 """Columns of the clock that count since the first offset of the epoch."""
+
+
+def with_bytes(counts: Mapping[int, Counts], size: int) -> dict[int, Counts]:
+    """Return counts with the bytes of a batch's data files, divided by rows and rounded down.
+
+    >>> [one.bytes for one in with_bytes({0: Counts(landed=2, quarantined=1), 1: Counts(landed=1)}, 100).values()]
+    [75, 25]
+
+    Args:
+        counts: what the batch holds, by partition.
+        size: bytes of its data files.
+    """
+    rows = sum(one.landed + one.quarantined for one in counts.values())
+    return {p: replace(one, bytes=size * (one.landed + one.quarantined) // rows) for p, one in counts.items()}
 
 
 def check_delivered(batch: Batch, counts: Mapping[int, Counts], delivered: int | None) -> None:
@@ -173,6 +189,7 @@ def _totals(batch: Batch, partition: int, count: Counts, account: Account, last:
         "before_start": count.before_start,
         "unreadable": count.unreadable,
         "reconsidered": 0 if batch.reconsidered is None else count.landed,
+        "bytes": count.bytes,
     }
     # rows of an earlier version lack the newest counts
     return {name: value + ((last.get(name) or 0) if last else 0) for name, value in grown.items()}

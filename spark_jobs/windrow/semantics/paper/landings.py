@@ -19,6 +19,7 @@ from windrow.semantics.intervals import shifted
 from windrow.semantics.landing.host_clock import refuse_clock_that_went_back
 from windrow.semantics.records import REASONS, Gap, JoinSpec, Record, RowId, emptied, moves_no_clock, unreadable_for
 from windrow.semantics.reference import landed_once, passes
+from windrow.semantics.waiting import Bounds
 
 PartitionId = tuple[str, int]
 """(topic, partition number)"""
@@ -36,6 +37,8 @@ class Rules:
     """Topics whose records carry the broker's own time (LogAppendTime); an event time ahead of it is not trusted."""
     compacted: frozenset[str] = frozenset()
     """Topics that are compacted, and accepted: the gaps of records that are lost are recorded by landing itself."""
+    waiting: Bounds = field(default_factory=Bounds)
+    """How much may wait for the clock (rule 24)."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any
 
 from windrow.columns import ERASED
-from windrow.semantics.clock import NotCaughtUp, PartitionClock, drain, holder
+from windrow.semantics.clock import NotCaughtUp, PartitionClock, current, drain, holder
 from windrow.semantics.close import frontier, is_closed, may_be_forced
 from windrow.semantics.erasure.keys import Erased, Mode, hash_of
 from windrow.semantics.intervals import Interval, interval_of, intervals_between, utc
@@ -26,6 +26,7 @@ from windrow.semantics.paper.landings import Landings, Rules
 from windrow.semantics.plan import Plan
 from windrow.semantics.records import JoinSpec, Record, emptied_all
 from windrow.semantics.reference import Joined, JoinedRow, event_clocks, landed_once, reference_join
+from windrow.semantics.waiting import Decision, Grid, Landed, Part, decide
 
 SECRET = b"on paper there is nothing to hide"
 MOST_INTERVALS = 5_000
@@ -87,6 +88,8 @@ class Model(Landings):
     ) -> tuple[Plan, ...]:
         """Return the recorded plans of a run (a retry), or record plans of `chosen` or of all closed unpublished ones.
 
+        With these come the intervals that the bounds on what waits force (rule 24).
+
         Args:
             drained: plan all that was served, closed or not: there will be no more records.
             forced: a person publishes `chosen` before it is closed; its rows become unknown/forced.
@@ -101,9 +104,12 @@ class Model(Landings):
             drain(self.clocks)
             if self.has_unlanded:
                 raise NotCaughtUp("cannot drain while the broker has records that have not landed")
-        intervals = [i for i in self._closed(drained) if i not in self.standing] if chosen is None else chosen
+        is_bounded = self.rules.waiting.policy == "force" and chosen is None and not drained
+        by_bounds = self.decision.forced if is_bounded else ()
+        closed = [i for i in self._closed(drained) if i not in self.standing]
+        intervals = [*closed, *by_bounds] if chosen is None else chosen
         for interval in intervals:
-            is_free = drained or (forced and may_be_forced(interval, self._newest_left_at()))
+            is_free = drained or ((forced or by_bounds) and may_be_forced(interval, self._newest_left_at()))
             if not is_free and not is_closed(interval, self.frontier):
                 raise NotClosed(f"{interval} is open: the frontier is {self.frontier}")
         self.plans[run] = tuple(self._plan(run, interval, drained) for interval in intervals)
@@ -189,6 +195,17 @@ class Model(Landings):
     def account(self) -> Tally:
         """Account for every record of the left topics, as if everything closed now were published."""
         return account(self.landed, self.spec_at(self.pins), self.pins, self.frontier)
+
+    @property
+    def decision(self) -> Decision:
+        """How much waits, and what the bounds decide (rule 24): every landed row counts where its event time is."""
+        spec = self.rules.spec
+        landed, _ = landed_once(self.landed, self.pins)
+        parts = tuple(Part(1, 0, *[r.event_at] * 2) for r in landed if r.event_at is not None and not r.quarantined)
+        is_behind = any(clock.lag for clock in current(self.clocks)) or {c.topic for c in self.clocks} != set(self.pins)
+        passed = frozenset(interval.start for interval in self.standing)
+        grid = Grid(utc(spec.start), spec.interval, self.frontier, passed)
+        return decide(Landed(parts, self._newest_left_at(), is_behind), grid, self.rules.waiting, MOST_INTERVALS)
 
     # ---- parts
 
