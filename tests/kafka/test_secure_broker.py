@@ -181,7 +181,7 @@ def test_an_issuer_whose_certificate_is_not_trusted_gets_no_secret(client: Clien
     asked_before = issuer.asked
     places = client.tokens(trusts=foreign)
     _refused(places, CertificateRefused)
-    assert isinstance(of_a_java_client(places), CertificateRefused)
+    assert isinstance(of_a_java_client(places), TokenUnavailable), "Java tells the reason in its log only"
     assert issuer.asked == asked_before
 
 
