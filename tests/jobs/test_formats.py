@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -159,7 +160,7 @@ def test_a_registry_that_asks_answers_who_it_knows_and_refuses_others(
     write = producers.avro(registry.url, producers.AVRO[0])
     number = int.from_bytes(write("asked", producers.event(0, 0, 0, 0))[1:5], "big")
     file, trusted = tmp_path / "registry.properties", ours.write(tmp_path / "ours.pem")
-    with gate(registry.url, login, ours, tmp_path) as address:
+    with gate(registry.url, ours, tmp_path, login=login) as address:
         places = replace(session_places, registries=(("default", address),), registry_client=file)
 
         def ask(*lines: str) -> Any:
@@ -179,6 +180,32 @@ def test_a_registry_that_asks_answers_who_it_knows_and_refuses_others(
                 ask(*lines)
             assert exit_code(refused.value) is ExitCode.REFUSED
             assert "planted" not in str(refused.value)
+
+
+def test_a_registry_that_asks_for_a_certificate_answers_who_has_one_and_refuses_others(
+    registry: Registry, session_places: Places, tmp_path: Path
+) -> None:
+    ours, foreign = Authority("ours"), Authority("foreign")
+    number = int.from_bytes(producers.avro(registry.url, producers.AVRO[0])("asked", producers.event(0, 0, 0, 0))[1:5])
+    file, trusts = tmp_path / "registry.properties", f"ssl.ca.location={ours.write(tmp_path / 'ours.pem')}"
+    with gate(registry.url, ours, tmp_path, asks=ours) as address:
+        places = replace(session_places, registries=(("default", address),), registry_client=file)
+
+        def ask(own: str | None) -> Any:
+            key, mark, chain = (own or "").partition("-----BEGIN CERT")
+            write_whole(tmp_path / "own.key", key, private=True)
+            (tmp_path / "own.pem").write_text(mark + chain)
+            files = (f"ssl.certificate.location={tmp_path}/own.pem", f"ssl.key.location={tmp_path}/own.key")
+            write_whole(file, "\n".join((trusts, *(files if own else ()))), private=True)
+            return RegistryClient(places, "default").schema(number)
+
+        assert ask(ours.signed("windrow")).kind == "AVRO"
+        expired = ours.signed("windrow", until=datetime.now(UTC) - timedelta(hours=1))
+        for own in (None, foreign.signed("windrow"), expired):
+            with pytest.raises(RegistryRefused, match="do not accept each other") as refused:
+                ask(own)
+            assert exit_code(refused.value) is ExitCode.REFUSED
+            assert "BEGIN" not in str(refused.value)
 
 
 def test_poison_is_quarantined_and_an_unknown_schema_is_judged_again(world: World, registry: Registry) -> None:
