@@ -29,9 +29,10 @@ class Processes:
 def watched() -> Iterator[Processes]:
     """Yield arguments and environment of every process that is started while the body runs."""
     seen = Processes()
+    earlier = set(psutil.Process().children(recursive=True))
 
     def look() -> None:
-        for process in psutil.Process().children(recursive=True):
+        for process in set(psutil.Process().children(recursive=True)) - earlier:
             with suppress(psutil.Error):
                 seen.arguments.add(str(process.cmdline()))
                 seen.environments.add(str(sorted(process.environ().items())))
