@@ -37,7 +37,8 @@ class TokenIssuer(ThreadingHTTPServer):
         self.clients: dict[str, str] = {}
         self.audience = AUDIENCE
         self.is_busy = False
-        self.asked = self.issued = 0
+        self.asked: set[str] = set()
+        self.issued = 0
         self.key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(own)
@@ -88,9 +89,9 @@ class _Handler(BaseHTTPRequestHandler):
         return self._answer(404, {})
 
     def do_POST(self) -> None:
-        self.server.asked += 1
         form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
         client, _, secret = self._login().partition(":")
+        self.server.asked.add(client)
         if self.server.is_busy:
             return self._answer(400, {"error": "temporarily_unavailable"})
         if self.path != "/token" or form.get("grant_type") != ["client_credentials"]:
