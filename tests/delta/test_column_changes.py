@@ -19,7 +19,8 @@ from support.small_pipeline import PIPELINE, event, made
 from support.world import World
 from windrow.config import parse
 from windrow.home import Home, Table
-from windrow.io.column_changes import TypesChanged, require_unchanged
+from windrow.io import origins
+from windrow.io.column_changes import OriginsChanged, TypesChanged, require_unchanged
 from windrow.places import PROJECT, Places
 
 COLUMNS = "{id: string, k: bigint, t: timestamp}"
@@ -71,6 +72,61 @@ def test_every_changed_type_is_named_with_table_column_was_and_is(tmp_path: Path
         ("training", "parts[].price", "float", "double"),
     ]
     assert "\n  landing/served  parts[].price  float   double\n" in str(refused.value)
+
+
+IN_HEADER = PIPELINE.replace(COLUMNS, "{id: string, $header.k: bigint, t: timestamp}", 1)
+IN_KEY = PIPELINE.replace(
+    f"columns: {COLUMNS}", "key_format: long\n  columns: {id: string, $key.k: bigint, t: timestamp}", 1
+)
+WITH_ENVELOPE = {**EVENT, "_raw_envelope": pa.struct([("key", pa.binary())])}
+
+
+def kept(home: Home) -> None:
+    """Record the origins of the served topic, as landing does."""
+    origins.keep(DeltaTable(home.landing("served")), home.pipeline, "served")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "was", "now"),
+    [
+        (PIPELINE, IN_HEADER, "value", "$header.k"),
+        (PIPELINE, IN_KEY, "value", "$key.k"),
+        (IN_HEADER, PIPELINE, "$header.k", "value"),
+        (IN_KEY, IN_HEADER, "$key.k", "$header.k"),
+    ],
+)
+def test_a_column_keeps_its_origin(tmp_path: Path, before: str, after: str, was: str, now: str) -> None:
+    home = home_of(tmp_path, before)
+    written(home, EVENT if before == PIPELINE else WITH_ENVELOPE)
+    kept(home)
+    require_unchanged(home)
+    with pytest.raises(OriginsChanged) as refused:
+        require_unchanged(home_of(tmp_path, after))
+    assert list(map(tuple, refused.value.changes)) == [("landing/served", "k", was, now)]
+    assert "Put the old origin back" in str(refused.value)
+
+
+def test_a_column_that_was_left_out_for_a_while_keeps_its_origin_and_a_new_one_has_any(tmp_path: Path) -> None:
+    written(home_of(tmp_path, IN_HEADER), WITH_ENVELOPE)
+    kept(home_of(tmp_path, IN_HEADER))
+    without = IN_HEADER.replace("$header.k: bigint, ", "").replace("key: [k]", "key: [id]")
+    kept(home_of(tmp_path, without))
+    with pytest.raises(OriginsChanged):
+        require_unchanged(home_of(tmp_path, PIPELINE))
+    require_unchanged(home_of(tmp_path, IN_HEADER.replace("$header.k", "$header.k: bigint, $header.another")))
+
+
+def test_tables_of_earlier_releases_have_no_record_and_get_it_with_the_next_batch(tmp_path: Path) -> None:
+    written(home_of(tmp_path, PIPELINE))
+    require_unchanged(home_of(tmp_path, PIPELINE))
+    with pytest.raises(OriginsChanged):  # without keys and headers of bad records, none of its columns is of these
+        require_unchanged(home_of(tmp_path, IN_HEADER))
+    other = tmp_path / "with_envelope"
+    written(home_of(other, IN_HEADER), WITH_ENVELOPE)
+    require_unchanged(home_of(other, IN_KEY))  # nobody knows
+    kept(home_of(other, IN_HEADER))
+    with pytest.raises(OriginsChanged):
+        require_unchanged(home_of(other, IN_KEY))
 
 
 def test_check_and_landing_refuse_it_before_spark_starts(tmp_path: Path) -> None:

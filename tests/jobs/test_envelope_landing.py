@@ -12,6 +12,7 @@ from confluent_kafka import Producer
 
 from support.small_pipeline import PIPELINE, START, at, event, made
 from support.world import World
+from windrow.io.column_changes import OriginsChanged
 from windrow.jobs import land
 from windrow.jobs.erasure import erase
 from windrow.jobs.run import Context
@@ -61,6 +62,10 @@ def test_rows_have_the_key_headers_and_time_of_their_records_whatever_the_codec(
     bare = rows["bare"]
     assert (bare["k"], bare["trace_id"], bare["n"]) == (None, None, None)
     assert (bare["label_state"], bare["label_reason"]) == ("unknown", "null_key")
+
+    moved = ENVELOPE.replace("$key.k: bigint", "k: bigint").replace("\n  key_format: string", "")
+    with pytest.raises(OriginsChanged, match=r"k +\$key\.k +value"):
+        world.land(world.pipeline(moved, now=ctx.now()))
 
 
 def test_what_is_quarantined_is_judged_again_with_its_key_and_headers_and_an_erased_key_leaves_nothing(

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from support.planted import event_log, files_below, holders, watched
 from support.servers import registry as producers
 from support.servers.certificates import Authority
 from support.servers.gate import gate
@@ -29,6 +33,7 @@ from windrow.places import Places
 from windrow.platform import jars
 from windrow.platform.processes import free_port
 from windrow.platform.servers.registry import API, Registry
+from windrow.platform.servers.store import Store
 from windrow.semantics.landing.batch import Reconsidered
 from windrow.simulate.formats import encoder
 from windrow.simulate.poison import KINDS
@@ -159,7 +164,7 @@ def test_a_registry_that_asks_answers_who_it_knows_and_refuses_others(
     write = producers.avro(registry.url, producers.AVRO[0])
     number = int.from_bytes(write("asked", producers.event(0, 0, 0, 0))[1:5], "big")
     file, trusted = tmp_path / "registry.properties", ours.write(tmp_path / "ours.pem")
-    with gate(registry.url, login, ours, tmp_path) as address:
+    with gate(registry.url, ours, tmp_path, login=login) as address:
         places = replace(session_places, registries=(("default", address),), registry_client=file)
 
         def ask(*lines: str) -> Any:
@@ -179,6 +184,80 @@ def test_a_registry_that_asks_answers_who_it_knows_and_refuses_others(
                 ask(*lines)
             assert exit_code(refused.value) is ExitCode.REFUSED
             assert "planted" not in str(refused.value)
+
+
+def test_a_registry_that_asks_for_a_certificate_answers_who_has_one_and_refuses_others(
+    registry: Registry, session_places: Places, tmp_path: Path
+) -> None:
+    ours, foreign = Authority("ours"), Authority("foreign")
+    number = int.from_bytes(producers.avro(registry.url, producers.AVRO[0])("asked", producers.event(0, 0, 0, 0))[1:5])
+    file, trusts = tmp_path / "registry.properties", f"ssl.ca.location={ours.write(tmp_path / 'ours.pem')}"
+    with gate(registry.url, ours, tmp_path, asks=ours) as address:
+        places = replace(session_places, registries=(("default", address),), registry_client=file)
+
+        def ask(own: str | None) -> Any:
+            key, mark, chain = (own or "").partition("-----BEGIN CERT")
+            write_whole(tmp_path / "own.key", key, private=True)
+            (tmp_path / "own.pem").write_text(mark + chain)
+            files = (f"ssl.certificate.location={tmp_path}/own.pem", f"ssl.key.location={tmp_path}/own.key")
+            write_whole(file, "\n".join((trusts, *(files if own else ()))), private=True)
+            return RegistryClient(places, "default").schema(number)
+
+        assert ask(ours.signed("windrow")).kind == "AVRO"
+        expired = ours.signed("windrow", until=datetime.now(UTC) - timedelta(hours=1))
+        for own in (None, foreign.signed("windrow"), expired):
+            with pytest.raises(RegistryRefused, match="do not accept each other") as refused:
+                ask(own)
+            assert exit_code(refused.value) is ExitCode.REFUSED
+            assert "BEGIN" not in str(refused.value)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("kind", ["environment", "file"])
+def test_planted_secrets_of_store_and_registry_are_nowhere_but_where_they_were_put(
+    world: World, registry: Registry, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """The store's key is in the environment of all processes, if it is given there; in a file it is in none."""
+    ours, login = Authority("ours"), "ann:planted-registry-3b1f"
+    own = ours.signed("windrow")
+    write_whole(tmp_path / "own.pem", own, private=True)
+    lines = [f"ssl.ca.location={ours.write(tmp_path / 'ours.pem')}", f"basic.auth.user.info={login}"]
+    lines += [f"ssl.{part}.location={tmp_path}/own.pem" for part in ("certificate", "key")]
+    write_whole(tmp_path / "registry.properties", "\n".join(lines), private=True)
+    of_store = store.environment()["AWS_SECRET_ACCESS_KEY"]
+    of_registry = (login.partition(":")[2], base64.b64encode(login.encode()).decode(), own.splitlines()[1])
+    if kind == "file":
+        keys = {name: os.environ[name.upper()] for name in ("aws_access_key_id", "aws_secret_access_key")}
+        lines = ["[default]", *(f"{name} = {value}" for name, value in keys.items())]
+        write_whole(tmp_path / "credentials", "\n".join(lines), private=True)
+        monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+        for name in keys:
+            monkeypatch.delenv(name.upper())
+
+    outside = World(replace(world.places, tables=f"{store.url}/planted_{kind}"), world.name)
+    ctx = made(outside, registry.url, "avro")
+    sent(outside, "avro", registry.url)
+    with gate(registry.url, ours, tmp_path, login=login, asks=ours) as address, watched() as seen:
+        done = outside.script(
+            "land",
+            ctx.pipeline.name,
+            WINDROW_REGISTRY=address,
+            WINDROW_REGISTRY_CLIENT=str(tmp_path / "registry.properties"),
+            WINDROW_SPARK_SECRETS=str(event_log(tmp_path)),
+        )
+    assert done.returncode == ExitCode.DONE, done.stderr[-2000:]
+    assert sum(row["landed"] for row in clocks.observe(ctx.home).rows) == 36
+
+    written = files_below(world.places.home, tmp_path / "events", store.folder / "data")
+    assert any("events" in path.parts and b"s3://" in content for path, content in written.items())
+    assert any(path.parent.name == "_delta_log" and f"planted_{kind}" in str(path) for path in written)
+    assert any("java" in one for one in seen.arguments)
+    secrets = (of_store, *of_registry)
+    assert holders(written, secrets) == []
+    assert [one for one in secrets if one in done.stdout + done.stderr] == []
+    assert [one for one in secrets for arguments in seen.arguments if one in arguments] == []
+    shown = {one for one in secrets if any(one in environment for environment in seen.environments)}
+    assert shown == ({of_store} if kind == "environment" else set())
 
 
 def test_poison_is_quarantined_and_an_unknown_schema_is_judged_again(world: World, registry: Registry) -> None:

@@ -104,9 +104,27 @@ def test_a_token_comes_from_its_issuer_for_both_clients(file: Path) -> None:
         "sasl.oauthbearer.client.secret": SECRET,
         "sasl.oauthbearer.scope": "kafka",
     }
+    assert Path(found["https.ca.location"]).is_file(), "the system's authorities"
     librdkafka_takes(found)
     assert kafka.java()["sasl.login.callback.handler.class"].endswith("OAuthBearerLoginCallbackHandler")
     assert SECRET not in json.dumps(kafka.java())
+
+
+def test_the_authority_of_an_issuer_is_named_once_for_both_clients(file: Path) -> None:
+    trusted = Authority("issuer").write(file.parent / "issuer.pem")
+    own = f'ssl.truststore.type="PEM" ssl.truststore.location="{trusted}"'
+    found = written(file, TOKENS.replace('scope="kafka"', own)).librdkafka()
+    assert found["https.ca.location"] == str(trusted)
+    assert "ssl.ca.location" not in found, "the broker's certificate may be another authority's"
+    librdkafka_takes(found)
+    for wrong, message in (
+        (own.replace("PEM", "JKS"), "`ssl.truststore.type` in `sasl.jaas.config` must be PEM"),
+        (own.replace(str(trusted), "/no.pem"), "names a file that is not there: /no.pem"),
+    ):
+        with pytest.raises(ClientFileWrong) as refused:
+            written(file, TOKENS.replace('scope="kafka"', wrong)).java()
+        assert message in str(refused.value)
+        assert SECRET not in str(refused.value)
 
 
 def test_a_certificate_of_its_own_in_files_inline_and_as_pkcs12(file: Path) -> None:

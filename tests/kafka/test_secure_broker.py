@@ -5,27 +5,29 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
 
-from support.again import again_and_again
+from support.planted import event_log, files_below, holders, watched
 from support.servers.certificates import Authority
 from support.servers.secure_broker import PLAIN_USER, SecureBroker, client_file, landing_rights
+from support.servers.token_issuer import TokenIssuer, token_issuer
 from support.small_pipeline import PIPELINE, at, event
 from support.world import World
 from windrow.files import write_whole
 from windrow.io.landing import broker as asked
 from windrow.jobs import land
 from windrow.jobs.run import Context
-from windrow.kafka.refusals import AccessDenied, CertificateRefused, LoginRefused
-from windrow.outcomes import ExitCode, Refused, exit_code
+from windrow.kafka.refusals import AccessDenied, CertificateRefused, LoginRefused, TokenUnavailable, of_java
+from windrow.outcomes import Condition, ExitCode, Refused, exit_code
 from windrow.places import Places
 from windrow.platform import jars, status
 from windrow.simulate import producer
@@ -33,16 +35,26 @@ from windrow.simulate.record import Message
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(900)]
 
-PASSWORD = "planted-scram-51c7e9"
+PASSWORD, TOKEN_SECRET = "planted-scram-51c7e9", "planted-token-7b20d4"
+SECRETS = (PASSWORD, TOKEN_SECRET)
 OURS, FOREIGN = Authority("ours"), Authority("foreign")
 OVER = datetime.now(UTC) - timedelta(hours=1)
 
 
 @pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory, session_places: Places, spark: object) -> Iterator[SecureBroker]:
+def issuer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TokenIssuer]:
+    with token_issuer(OURS, tmp_path_factory.mktemp("issuer")) as running:
+        running.clients["tom"] = TOKEN_SECRET
+        yield running
+
+
+@pytest.fixture(scope="module")
+def broker(
+    tmp_path_factory: pytest.TempPathFactory, session_places: Places, spark: object, issuer: TokenIssuer
+) -> Iterator[SecureBroker]:
     places = replace(session_places, home=tmp_path_factory.mktemp("secure"), kafka=SecureBroker.free_address())
     jars.ensure(places)
-    broker = SecureBroker(places, OURS)
+    broker = SecureBroker(places, OURS, issuer)
     broker.start()
     broker.set_password("sam", PASSWORD)
     writes = ((ResourceType.TOPIC, "s.", AclOperation.CREATE), (ResourceType.TOPIC, "s.", AclOperation.WRITE))
@@ -69,6 +81,11 @@ class Client:
     def login(self, user: str = "sam", password: str = PASSWORD, mechanism: str = "SCRAM-SHA-512") -> Places:
         """Write a file with a name and a password."""
         self._write({"security.protocol": "SASL_SSL", **self.broker.login(user, password, mechanism)})
+        return self._places(self.broker.secure)
+
+    def tokens(self, secret: str = TOKEN_SECRET, trusts: Path | None = None, name: str = "tom") -> Places:
+        """Write a file with a name and a secret for the issuer of tokens, and what trusts the issuer."""
+        self._write({"security.protocol": "SASL_SSL", **self.broker.tokens(name, secret, trusts)})
         return self._places(self.broker.secure)
 
     def certificate(self, own: str, trusts: Authority = OURS) -> Places:
@@ -135,6 +152,38 @@ def test_each_wrong_credential_has_its_line_and_none_is_a_broker_without_an_answ
         _refused(client.certificate(own, trusts), CertificateRefused)
 
 
+def test_tokens_land_and_a_client_that_their_issuer_refuses_is_one_clear_line(
+    client: Client, world: World, issuer: TokenIssuer
+) -> None:
+    client.broker.allow("tom", *landing_rights("s."))
+    records_of(world, "a")
+    ctx = client.context(client.tokens())
+    world.land(ctx)
+    assert landed(world) == ["a"]
+    assert issuer.issued >= 2, "librdkafka and Java asked for a token each"
+
+    _refused(client.tokens("wrong"), LoginRefused)
+    with pytest.raises(LoginRefused, match=r"issuer of tokens .* does not accept this client: invalid_client"):
+        world.land(ctx)
+    assert isinstance(of_a_java_client(ctx.places), LoginRefused)
+    with audience(issuer, "another service"):
+        _refused(client.tokens(), LoginRefused)  # by the broker
+    with busy(issuer), pytest.raises(TokenUnavailable) as unavailable:
+        world.land(client.context(client.tokens()))
+    assert exit_code(unavailable.value) is ExitCode.NOT_READY
+    records_of(world, "b")
+    world.land(ctx)
+    assert landed(world) == ["a", "b"]
+
+
+def test_an_issuer_whose_certificate_is_not_trusted_gets_no_secret(client: Client, issuer: TokenIssuer) -> None:
+    foreign = FOREIGN.write(client.folder / "foreign.pem")
+    places = client.tokens(trusts=foreign, name="tim")
+    _refused(places, CertificateRefused)
+    assert isinstance(of_a_java_client(places), TokenUnavailable), "Java tells the reason in its log only"
+    assert "tim" not in issuer.asked
+
+
 def test_a_certificate_lands_what_it_may_read_and_a_new_one_goes_on(client: Client, world: World) -> None:
     records_of(world, "a")
     ctx = client.context(client.certificate(OURS.signed("mia")))
@@ -173,47 +222,33 @@ def test_a_password_that_changes_between_and_during_landings_loses_nothing(clien
     assert landed(world) == ["a", "b", "c"]
 
 
-def test_a_planted_password_is_nowhere_but_in_the_file_of_the_client(
-    client: Client, world: World, tmp_path: Path
+@pytest.mark.parametrize("kind", ["login", "tokens"])
+def test_a_planted_secret_is_nowhere_but_in_the_file_of_the_client(
+    client: Client, world: World, tmp_path: Path, kind: str
 ) -> None:
     """Not in output, Spark's events and plans, commits, registers, or arguments and environment of a process."""
+    client.broker.allow("tom", *landing_rights("s."))
     records_of(world, "a")
-    outside = World(client.login(), world.name)
+    outside = World(client.login() if kind == "login" else client.tokens(), world.name)
     ctx = outside.pipeline(PIPELINE)
-    events, more = tmp_path / "events", tmp_path / "spark.properties"
-    events.mkdir()
-    log = {"enabled": "true", "compress": "false", "dir": events.as_uri()}
-    write_whole(more, "".join(f"spark.eventLog.{name}={value}\n" for name, value in log.items()), private=True)
     with watched() as seen:
         done = outside.script(
-            "land", ctx.pipeline.name, WINDROW_KAFKA_CLIENT=str(client.file), WINDROW_SPARK_SECRETS=str(more)
+            "land",
+            ctx.pipeline.name,
+            WINDROW_KAFKA_CLIENT=str(client.file),
+            WINDROW_SPARK_SECRETS=str(event_log(tmp_path)),
         )
     assert done.returncode == ExitCode.DONE, done.stderr[-2000:]
     assert landed(world) == ["a"]
 
-    assert any("java" in one for one in seen)
-    assert any(str(client.file) in one for one in seen)  # where the file is may be known
-    written = {
-        path: path.read_bytes() for top in (outside.places.home, events) for path in top.rglob("*") if path.is_file()
-    }
-    assert any(events in path.parents and b"kafka" in text for path, text in written.items())
+    assert any("java" in one for one in seen.arguments)
+    assert seen.has(str(client.file)), "where the file is may be known"
+    written = files_below(outside.places.home, tmp_path / "events")
+    assert any("events" in path.parts and b"kafka" in content for path, content in written.items())
     assert any(path.parent.name == "_delta_log" for path in written)
-    assert [path for path, text in written.items() if PASSWORD.encode() in text] == []
-    assert [one for one in (done.stdout, done.stderr, *seen) if PASSWORD in one] == []
-
-
-@contextmanager
-def watched() -> Iterator[set[str]]:
-    """Yield arguments and environment of every process that is started while the body runs."""
-    seen: set[str] = set()
-
-    def look() -> None:
-        for process in psutil.Process().children(recursive=True):
-            with suppress(psutil.Error):
-                seen.add(f"{process.cmdline()} {sorted(process.environ().items())}")
-
-    with again_and_again(look, every=0.1):
-        yield seen
+    assert holders(written, SECRETS) == []
+    assert [one for one in SECRETS if one in done.stdout + done.stderr or seen.has(one)] == []
+    assert holders({client.file: client.file.read_bytes()}, SECRETS) == [client.file]
 
 
 def records_of(world: World, name: str) -> None:
@@ -221,6 +256,36 @@ def records_of(world: World, name: str) -> None:
     if name == "a":
         world.topics({"served": 1, "likes": 1})
     world.produce([event("served", 0, 10, name=name)])
+
+
+@contextmanager
+def audience(issuer: TokenIssuer, name: str) -> Iterator[None]:
+    """Let the issuer give tokens for another service."""
+    issuer.audience, before = name, issuer.audience
+    try:
+        yield
+    finally:
+        issuer.audience = before
+
+
+@contextmanager
+def busy(issuer: TokenIssuer) -> Iterator[None]:
+    """Let the issuer be busy."""
+    issuer.is_busy = True
+    try:
+        yield
+    finally:
+        issuer.is_busy = False
+
+
+def of_a_java_client(places: Places) -> Condition | None:
+    """What the error of a Java client means, which landing meets where librdkafka was let in."""
+    spark = SparkSession.getActiveSession()
+    assert spark is not None
+    with pytest.raises(Py4JJavaError) as failed:
+        asked.clock(spark, places.brokers)
+    assert TOKEN_SECRET not in str(failed.value)
+    return of_java(places.brokers, str(failed.value))
 
 
 def _refused(places: Places, kind: type[Refused]) -> None:
@@ -233,5 +298,5 @@ def _refused(places: Places, kind: type[Refused]) -> None:
         with pytest.raises(kind) as refused:
             ask()
         assert exit_code(refused.value) is ExitCode.REFUSED
-        assert PASSWORD not in str(refused.value)
+        assert not any(secret in str(refused.value) for secret in SECRETS)
         assert time.monotonic() - began < 25, "it does not wait until the time for an answer is over"

@@ -61,6 +61,9 @@ ERASURE = ("tests/semantics/test_erasure.py",)
 FENCE = ("tests/semantics/test_publication.py",)
 READING, MATURITY = "tests/training/test_reading.py", "tests/training/test_maturity.py"
 BIAS = (f"{READING}::test_which_rows_are_complete_does_not_depend_on_their_labels",)
+COLUMNS = "tests/delta/test_column_changes.py"
+ORIGIN = (f"{COLUMNS}::test_a_column_keeps_its_origin",)
+ORIGINS = (f"{COLUMNS}::test_a_column_that_was_left_out_for_a_while_keeps_its_origin_and_a_new_one_has_any",)
 HOLES = (f"{READING}::test_a_range_with_an_unpublished_interval_lists_it_and_may_be_read_without_it",)
 PINS = (f"{READING}::test_a_pin_outlives_rebuilds_and_compaction_and_says_when_vacuum_ended_it",)
 SAMPLE = ("tests/training/test_sample.py::test_a_sample_has_every_positive_and_some_negatives_each_with_its_weight",)
@@ -252,6 +255,9 @@ BREAKS = (
         WRONG_FILES,
     ),
     Break("a naive start is UTC", "text:parse_instant", never("'zone'"), WRONG_FILES + TEXT),
+    # ---- what a table keeps
+    Break("a column may change its origin", "io.column_changes:require_unchanged", never("elsewhere"), ORIGIN),
+    Break("an origin is forgotten", "io.origins:keep", assigned("known", "_written(pipeline, topic)"), ORIGINS),
     # ---- the reader for trainers
     Break("known rows for complete ones", "training.reader:_labelled", argument("filter", 1, KNOWN, "REASON"), BIAS),
     Break("a hole that was filled later", "io.training.states:table_with", argument("get", 2, "row['number']"), HOLES),

@@ -44,7 +44,7 @@ def check(
 ) -> None:
     """Check a pipeline file: each problem with its line, its field and what would be right. Exit code 2 if any.
 
-    Column types are compared with the tables that the pipeline has already; no other type can be given to them.
+    Types and origins of columns are compared with the tables that the pipeline has already; they can get no others.
 
     Spark is started to analyse `where` and `labels` over the declared columns, which takes some seconds.
     """

@@ -90,7 +90,7 @@ def land(
         ClockWentBack, ClockAhead: the clock of this host is behind the last landing, or ahead of the broker's.
         CommitsLost: a landing table lacks what the clock says was landed.
         Locked, WriteSkipped: another process lands this pipeline.
-        TypesChanged: a column has another type than in the tables.
+        TypesChanged, OriginsChanged: a column has another type, or another origin, than in the tables.
         ErasedColumnGone: keys were erased by a column that the pipeline file lacks.
         PipelineInvalid: Spark cannot run a `where`, or not twice with the same result.
     """

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, ClusterMetadata
 
 from windrow.kafka.answers import answer_of
 from windrow.kafka.client import Kafka
-from windrow.kafka.refusals import of_error
+from windrow.kafka.refusals import TokenUnavailable, of_error
 from windrow.outcomes import Refused
 
 _OTHERS_S = 2.0
@@ -28,7 +28,7 @@ class Refusals:
 
     def __init__(self, kafka: Kafka) -> None:
         self._kafka = kafka
-        self._first: Refused | None = None
+        self._first: Refused | TokenUnavailable | None = None
         self._at = 0.0
         self._patience = _OTHERS_S if "," in kafka.bootstrap else 0.0
 
@@ -38,7 +38,7 @@ class Refusals:
             self._first, self._at = found, time.monotonic()
 
     @property
-    def found(self) -> Refused | None:
+    def found(self) -> Refused | TokenUnavailable | None:
         """The refusal, once other brokers have had time to answer."""
         return self._first if time.monotonic() - self._at >= self._patience else None
 
@@ -47,6 +47,7 @@ class Refusals:
 
         Raises:
             Refused: a broker refused this client.
+            TokenUnavailable: the issuer of its tokens does not answer.
         """
         if found := self.found:
             raise found
@@ -74,6 +75,7 @@ class Admin:
 
         Raises:
             Refused: the broker refuses this client, or its question.
+            TokenUnavailable: the issuer of its tokens does not answer.
             KafkaException: any other error, or no answer in time.
         """
         until = time.monotonic() + timeout_s
@@ -96,6 +98,7 @@ class Admin:
 
         Raises:
             Refused: the broker refuses this client.
+            TokenUnavailable: the issuer of its tokens does not answer.
             KafkaException: no answer in time.
         """
         until, look = time.monotonic() + timeout_s, 1.0

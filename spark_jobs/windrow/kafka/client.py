@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,8 +47,15 @@ _MODULES = {
     "OAUTHBEARER": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
 }
 _TOKENS = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
+_BUNDLES = (
+    "/etc/ssl/certs/ca-certificates.crt",  # Debian, Alpine
+    "/etc/pki/tls/certs/ca-bundle.crt",  # Red Hat
+    "/etc/ssl/ca-bundle.pem",  # SUSE
+    "/etc/ssl/cert.pem",  # macOS
+)
+"""Where systems keep the authorities that they trust. confluent-kafka looks in Red Hat's place only."""
 _PROVIDER = "org.apache.kafka.common.config.provider.FileConfigProvider"
-_OPTION = re.compile(r'(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s";]+))')
+_OPTION = re.compile(r'([\w.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s";]+))')
 
 
 class ClientFileWrong(BadInput):
@@ -151,8 +159,20 @@ def _check_login(found: Mapping[str, str], refuse: Callable[[str], ClientFileWro
         raise refuse(f"`{JAAS}` lacks `{missing[0]}`")
     if not found[JAAS].rstrip().endswith(";"):
         raise refuse(f"`{JAAS}` must end with ';'")
-    if mechanism == "OAUTHBEARER" and not found.get(_TOKEN_URL, "").startswith("https://"):
+    if mechanism == "OAUTHBEARER":
+        _check_issuer(found, options, refuse)
+
+
+def _check_issuer(
+    found: Mapping[str, str], options: Mapping[str, str], refuse: Callable[[str], ClientFileWrong]
+) -> None:
+    if not found.get(_TOKEN_URL, "").startswith("https://"):
         raise refuse(f"`{_TOKEN_URL}` must be the https address that gives tokens")
+    location = options.get(f"{_TRUST}.location")
+    if location and options.get(f"{_TRUST}.type") != "PEM":
+        raise refuse(f"`{_TRUST}.type` in `{JAAS}` must be PEM")
+    if location and not Path(location).is_file():
+        raise refuse(f"`{_TRUST}.location` in `{JAAS}` names a file that is not there: {location}")
 
 
 def _check_stores(found: Mapping[str, str], refuse: Callable[[str], ClientFileWrong]) -> None:
@@ -198,8 +218,16 @@ def _login(found: Mapping[str, str]) -> dict[str, str]:
         "sasl.oauthbearer.token.endpoint.url": found[_TOKEN_URL],
         "sasl.oauthbearer.client.id": options["clientId"],
         "sasl.oauthbearer.client.secret": options["clientSecret"],
-        **({"sasl.oauthbearer.scope": options["scope"]} if "scope" in options else {}),
+        **_renamed(options, {"scope": "sasl.oauthbearer.scope"}),
+        **_issuer_trusted(options),
     }
+
+
+def _issuer_trusted(options: Mapping[str, str]) -> dict[str, str]:
+    """Authorities that may sign the issuer's certificate: those of the JAAS options, as in Java, or the system's."""
+    system = (ssl.get_default_verify_paths().cafile, *_BUNDLES)
+    known = options.get(f"{_TRUST}.location") or next((one for one in system if one and Path(one).is_file()), None)
+    return {"https.ca.location": known} if known else {}
 
 
 def _trusted(found: Mapping[str, str]) -> dict[str, str]:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, Schema
 
 from windrow.columns import DATE, EVENT_TIME, REASON, STATE
+from windrow.io.delta import store
 from windrow.io.registers.snapshots import KeptFiles
 from windrow.io.training.states import Rows
 from windrow.semantics.intervals import Interval
@@ -67,6 +68,7 @@ def _scanned(kept: KeptFiles) -> pl.LazyFrame:
         missing_columns="insert",  # a file from before a column was added
         cast_options=pl.ScanCastOptions(datetime_cast=["nanosecond-downcast", "convert-timezone"]),
         glob=False,
+        storage_options=store.options(kept.locations[0]),
     ).select(frame.columns)
 
 

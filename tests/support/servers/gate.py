@@ -1,11 +1,12 @@
-"""A gate in front of a web server of this machine: TLS, and a name and a password for whoever comes."""
+"""A gate in front of a web server of this machine: TLS, and a login or a certificate for whoever comes."""
 
 from __future__ import annotations
 
 import base64
+import socket
 import ssl
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -19,13 +20,27 @@ from windrow.files import write_whole
 
 
 class _Gate(ThreadingHTTPServer):
-    def __init__(self, behind: str, login: str, own: Path) -> None:
+    def __init__(self, behind: str, login: str | None, own: Path, asks: Authority | None) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.behind = behind
-        self.wanted = f"Basic {base64.b64encode(login.encode()).decode()}"
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(own)
-        self.socket = context.wrap_socket(self.socket, server_side=True)
+        self.wanted = login and f"Basic {base64.b64encode(login.encode()).decode()}"
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(own)
+        if asks is not None:
+            self.context.verify_mode = ssl.CERT_REQUIRED
+            self.context.load_verify_locations(cadata=asks.pem)
+
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        """Serve a connection. Of one that is refused the rest is read, or its client would not see why."""
+        request.settimeout(20)
+        try:
+            with self.context.wrap_socket(request.dup(), server_side=True) as private:
+                super().finish_request(private, client_address)
+        except ssl.SSLError:
+            with suppress(OSError):
+                request.shutdown(socket.SHUT_WR)
+                while request.recv(4096):
+                    pass
 
     def handle_error(self, *_: Any) -> None:
         """Say nothing of a client that does not accept the certificate."""
@@ -35,7 +50,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Gate
 
     def do_GET(self) -> None:
-        if self.headers["Authorization"] != self.server.wanted:
+        if self.server.wanted and self.headers["Authorization"] != self.server.wanted:
             return self._answer(401, b'{"error_code": 401, "message": "who are you"}')
         asked = Request(self.server.behind + self.path, headers={"Accept": self.headers.get("Accept", "*/*")})
         try:
@@ -56,16 +71,19 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def gate(address: str, login: str, authority: Authority, folder: Path) -> Iterator[str]:
+def gate(
+    address: str, authority: Authority, folder: Path, *, login: str | None = None, asks: Authority | None = None
+) -> Iterator[str]:
     """Run one for the body; yields its address, with the path of the one behind.
 
     Args:
-        login: name and password, with a colon between them.
         authority: signs the certificate that it shows.
         folder: for its key.
+        login: name and password that it asks for, with a colon between them.
+        asks: signs the certificates of those whom it lets in; None: it asks for none.
     """
     there, own = urlsplit(address), folder / "gate.pem"
     write_whole(own, authority.signed("gate"), private=True)
-    server = _Gate(f"{there.scheme}://{there.netloc}", login, own)
+    server = _Gate(f"{there.scheme}://{there.netloc}", login, own, asks)
     with serving(server):
         yield f"https://127.0.0.1:{server.server_port}{there.path}"

@@ -1,13 +1,14 @@
-"""A real broker that asks who its clients are: SCRAM and PLAIN over TLS, client certificates, and ACLs.
+"""A real broker that asks who its clients are: SCRAM, PLAIN and tokens over TLS, client certificates, and ACLs.
 
 BROKER   no authentication, on the loopback: the tests themselves, who may do everything
-SECURE   SASL_SSL, SCRAM-SHA-512 and PLAIN
+SECURE   SASL_SSL, SCRAM-SHA-512, PLAIN and OAUTHBEARER; the principal of a token is its `sub`
 MUTUAL   TLS with a client certificate; the principal is its common name
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from confluent_kafka.admin import (
 )
 
 from support.servers.certificates import Authority
+from support.servers.token_issuer import AUDIENCE, TokenIssuer
 from windrow.files import write_whole
 from windrow.places import Places
 from windrow.platform.processes import free_port
@@ -32,14 +34,16 @@ from windrow.platform.servers.broker import Broker, Node
 PLAIN_USER, PLAIN_PASSWORD = "petra", "planted-plain-8f1e02"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+_TOKENS = "org.apache.kafka.common.security.oauthbearer"
+OAUTH = f"{_TOKENS}.OAuthBearerLoginModule"
 
 
 class SecureBroker(Broker):
     """The broker of a home, with two more listeners."""
 
-    def __init__(self, places: Places, authority: Authority) -> None:
+    def __init__(self, places: Places, authority: Authority, issuer: TokenIssuer) -> None:
         super().__init__(places)
-        self.authority = authority
+        self.authority, self.issuer = authority, issuer
         self.secure, self.mutual = (f"127.0.0.1:{free_port()}" for _ in range(2))
 
     @staticmethod
@@ -66,9 +70,10 @@ class SecureBroker(Broker):
             "ssl.keystore.location": key,
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": self.trusted,
-            "sasl.enabled.mechanisms": "SCRAM-SHA-512,PLAIN",
+            "sasl.enabled.mechanisms": "SCRAM-SHA-512,PLAIN,OAUTHBEARER",
             "listener.name.secure.scram-sha-512.sasl.jaas.config": f"{SCRAM} required;",
             "listener.name.secure.plain.sasl.jaas.config": f'{PLAIN} required user_{PLAIN_USER}="{PLAIN_PASSWORD}";',
+            **self._of_tokens,
             "listener.name.mutual.ssl.client.auth": "required",
             "ssl.principal.mapping.rules": "RULE:^CN=(.*?)$/$1/",
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -77,6 +82,23 @@ class SecureBroker(Broker):
         }
         with node.properties.open("a") as file:
             file.writelines(f"{key}={value}\n" for key, value in settings.items())
+
+    @property
+    def _of_tokens(self) -> dict[str, Any]:
+        listener, trusts = "listener.name.secure.oauthbearer", _trusts(self.trusted)
+        return {
+            f"{listener}.sasl.jaas.config": f'{OAUTH} required unsecuredLoginStringClaim_sub="broker" {trusts};',
+            f"{listener}.sasl.server.callback.handler.class": f"{_TOKENS}.OAuthBearerValidatorCallbackHandler",
+            "sasl.oauthbearer.jwks.endpoint.url": self.issuer.keys,
+            "sasl.oauthbearer.expected.audience": AUDIENCE,
+            "sasl.oauthbearer.expected.issuer": self.issuer.address,
+        }
+
+    @cached_property
+    def _java(self) -> list[str]:
+        """The command of its JVM, which may ask the issuer for keys."""
+        java, *options = super()._java
+        return [java, f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={self.issuer.keys}", *options]
 
     @property
     def admin(self) -> AdminClient:
@@ -106,6 +128,24 @@ class SecureBroker(Broker):
             "sasl.mechanism": mechanism,
             "sasl.jaas.config": f'{module} required username="{user}" password="{password}";',
         }
+
+    def tokens(self, client: str, secret: str, trusts: Path | None = None) -> dict[str, str]:
+        """Client properties for tokens of the issuer.
+
+        Args:
+            trusts: file of the authority that must have signed the issuer's certificate; the broker's by default.
+        """
+        login = f'clientId="{client}" clientSecret="{secret}" scope="kafka"'
+        return {
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.oauthbearer.token.endpoint.url": self.issuer.tokens,
+            "sasl.jaas.config": f"{OAUTH} required {login} {_trusts(trusts or self.trusted)};",
+        }
+
+
+def _trusts(file: Path) -> str:
+    """JAAS options of who trusts the authorities of a file."""
+    return f'ssl.truststore.type="PEM" ssl.truststore.location="{file}"'
 
 
 def _binding(user: str, kind: ResourceType, name: str, operation: AclOperation) -> AclBinding:

@@ -18,9 +18,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.fs
 from deltalake import DeltaTable
-from deltalake.fs import DeltaStorageHandler
 
-from windrow.io.delta import damage, tables
+from windrow.io.delta import damage, store, tables
 
 _TRUNCATED = timedelta(milliseconds=1)
 """Delta's statistics truncate instants to milliseconds, so a greatest value may be up to this much too low."""
@@ -177,7 +176,7 @@ class Lookup:
     def _scanner(self, paths: Sequence[str], columns: Iterable[str], wanted: pc.Expression | None) -> ds.Scanner:
         self.opened |= set(paths)
         schema, parquet = self.schema, ds.ParquetFileFormat()
-        files = pa.fs.PyFileSystem(DeltaStorageHandler(self.table.table_uri))
+        files = store.filesystem(self.table.table_uri)
         fragments = [parquet.make_fragment(path, filesystem=files) for path in paths]
         known = set(schema.names)
         return ds.FileSystemDataset(fragments, schema, parquet, files).scanner(

@@ -4,7 +4,8 @@
     s3://bucket/prefix/feed/training       a store:  a key is taken by a conditional PUT, which fails likewise
 
 A location is text: `Path` would make one slash of two. Endpoint and credentials of a store are in the environment of
-each process (`AWS_*`, or web identity), as delta-rs and Polars read them too; nothing of them is passed on.
+each process (`AWS_*`, or web identity), as delta-rs and Polars read them too. Only credentials that stand in a file
+(`credentials`) are handed to them, in memory.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from deltalake.fs import DeltaStorageHandler
 from obstore.exceptions import AlreadyExistsError, PreconditionError
 from obstore.store import LocalStore, ObjectStore, S3Store
 
+from windrow.io.delta import credentials
 from windrow.outcomes import BadInput
 
 
@@ -40,6 +42,17 @@ class StoredFile(NamedTuple):
 def is_remote(location: str) -> bool:
     """Return whether a location is in an object store."""
     return "://" in location
+
+
+def options(location: str) -> dict[str, str] | None:
+    """Return what delta-rs and Polars need for a location and do not find themselves; None for nothing.
+
+    It may hold secrets: it belongs into the memory of a client alone.
+
+    Raises:
+        BadInput: the file of credentials cannot be used.
+    """
+    return credentials.of_file() if location.startswith("s3") and is_remote(location) else None
 
 
 def may_exist(location: str) -> bool:
@@ -119,7 +132,7 @@ def footer(location: str) -> pq.FileMetaData:
 
 def filesystem(folder: str) -> pyarrow.fs.FileSystem:
     """Return a folder as a file system for pyarrow; its names are relative to the folder."""
-    return pyarrow.fs.PyFileSystem(DeltaStorageHandler(folder))
+    return pyarrow.fs.PyFileSystem(DeltaStorageHandler(folder, options(folder)))
 
 
 def copy(source: str, target: str) -> None:
@@ -238,13 +251,15 @@ def require_conditional(tables: str) -> None:
 def _store(location: str) -> ObjectStore:
     if not is_remote(location):
         return LocalStore(location)
-    return _client(location, *(os.environ.get(name) for name in ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID")))
+    named = (os.environ.get(name) for name in ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID"))
+    return _client(location, *named, tuple(sorted((options(location) or {}).items())))
 
 
 @lru_cache(maxsize=256)
-def _client(location: str, endpoint: str | None, key: str | None) -> S3Store:
-    """A client with its connections and credentials, kept while the environment names the same store and key."""
-    return S3Store.from_url(location)
+def _client(location: str, endpoint: str | None, key: str | None, of_file: tuple[tuple[str, str], ...]) -> S3Store:
+    """A client with its connections and credentials, kept while environment and file name the same store and key."""
+    given: Any = dict(of_file)
+    return S3Store.from_url(location, **given)
 
 
 def _root(location: str) -> str:

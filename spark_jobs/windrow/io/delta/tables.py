@@ -39,6 +39,15 @@ class WriteSkipped(AnotherWriter):
     """A commit of this app id and version is already in the table: the writer's view is outdated."""
 
 
+def at(path: str, version: int | None = None) -> DeltaTable:
+    """Return a table at a version, or its newest one.
+
+    Raises:
+        TableNotFoundError, DeltaError: delta-rs cannot open it.
+    """
+    return DeltaTable(path, version=version, storage_options=store.options(path))
+
+
 def opened(path: str) -> DeltaTable | None:
     """Return the newest version of the table, or None where there is no table yet.
 
@@ -48,7 +57,7 @@ def opened(path: str) -> DeltaTable | None:
     if not store.may_exist(path):  # delta-rs would create the folder of a table that is only asked for
         return None
     try:
-        table = DeltaTable(path)
+        table = at(path)
     except TableNotFoundError:
         return None
     except DeltaError as error:
@@ -212,6 +221,7 @@ def append_once(
             mode="append",
             schema_mode="merge",
             configuration=None if table else _CHECKPOINTS,
+            storage_options=None if table else store.options(path),
             commit_properties=properties,
         )
     except (DeltaError, OSError) as error:
@@ -243,7 +253,7 @@ def create_if_missing(path: str, schema: pa.Schema) -> None:
     if opened(path) is not None:
         return
     try:
-        DeltaTable.create(path, schema, mode="ignore", configuration=_CHECKPOINTS)
+        DeltaTable.create(path, schema, mode="ignore", configuration=_CHECKPOINTS, storage_options=store.options(path))
     except (DeltaError, OSError):
         if opened(path) is None:  # no other writer has created it meanwhile
             raise

@@ -29,6 +29,7 @@ from windrow.columns import (
     UNREADABLE_VALUES,
 )
 from windrow.home import Home
+from windrow.io import origins
 from windrow.io.delta import lookup, scan, tables
 from windrow.io.delta.lookup import Has, Lookup, Range
 from windrow.io.landing import joined
@@ -59,19 +60,21 @@ class Committed(NamedTuple):
     """what its undelivered offsets are; None if it has no account (yet)"""
 
 
-def append(rows: DataFrame, path: str, batch: Batch) -> None:
+def append(rows: DataFrame, home: Home, batch: Batch) -> None:
     """Append a batch in one Delta commit that carries its offsets.
 
     Args:
         rows: landing rows of the batch (`transforms.decode`).
-        path: location of the topic's landing table; created if missing.
+        home: of the pipeline; the topic's landing table is created if missing.
 
     Raises:
         WriteSkipped: another writer has committed a batch of this number.
     """
+    path = home.landing(batch.topic)
     if (present := tables.opened(path)) is not None:
         tables.keep_statistics(present, LANDING_META)
         joined.keep(present, [name for name in rows.columns if not name.startswith("_")], batch.number)
+        origins.keep(present, home.pipeline, batch.topic)
     (
         rows.coalesce(max(1, -(-batch.size // RECORDS_PER_FILE)))
         .write.format("delta")
@@ -90,6 +93,8 @@ def append(rows: DataFrame, path: str, batch: Batch) -> None:
             f"{path}: batch {batch.number} in the table is not the one this run wrote; another writer was "
             "faster. Run again: it will go on from what is there."
         )
+    if present is None and home.pipeline.origins(batch.topic) and (made := tables.opened(path)) is not None:
+        origins.keep(made, home.pipeline, batch.topic)
 
 
 def committed(path: str, number: int) -> Committed | None:

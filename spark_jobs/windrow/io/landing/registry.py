@@ -6,6 +6,7 @@ An id that it does not know is an answer.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from windrow.io.landing import registry_client
@@ -20,6 +21,10 @@ _NOT_THERE = 404
 _NOT_LET_IN = (401, 403)
 _UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
 """Part of what OpenSSL says about a certificate that it does not accept."""
+_ALERT = re.compile(
+    r"ALERT_(CERTIFICATE_(REQUIRED|EXPIRED|REVOKED|UNKNOWN)|BAD_CERTIFICATE|UNKNOWN_CA|ACCESS_DENIED|HANDSHAKE_FAILURE)"
+)
+"""How OpenSSL passes on that the other side does not accept this client's certificate, or misses one."""
 
 
 class RegistryUnreachable(NotReady):
@@ -126,6 +131,9 @@ class Registry:
         except Exception as problem:  # errors of its HTTP library, which is not the same in all of its versions
             if _UNTRUSTED in str(problem):
                 raise RegistryRefused(_refused(self, "its certificate is not accepted")) from None
+            if alert := _ALERT.search(str(problem)):
+                why = f"it does not accept this client's certificate ({alert[1].lower().replace('_', ' ')})"
+                raise RegistryRefused(_refused(self, why)) from None
             raise RegistryUnreachable(_unreachable(self, problem)) from problem
 
 

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from windrow.home import Home
-from windrow.io.delta import crash_points, tables
+from windrow.io.delta import crash_points, store, tables
 from windrow.io.delta.session import frame_of
 from windrow.io.ledger.table import APP_ID, path_of
 from windrow.schemas import LATE
@@ -68,5 +68,6 @@ def append_frame(home: Home, new_pass: Pass, lines: DataFrame, others: Sequence[
 def frame(spark: SparkSession, home: Home) -> DataFrame:
     """Return all lines of the ledger; the table is created where it is missing."""
     if tables.opened(path_of(home)) is None:
-        write_deltalake(path_of(home), LATE.empty_table(), mode="append")
+        path = path_of(home)
+        write_deltalake(path, LATE.empty_table(), mode="append", storage_options=store.options(path))
     return spark.read.format("delta").load(path_of(home))

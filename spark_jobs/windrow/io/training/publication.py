@@ -24,7 +24,7 @@ from pyspark.sql.types import DateType, StructField, StructType
 
 from windrow.columns import DATE, INTERVAL, TRAINING_STATISTICS
 from windrow.home import Home, Table
-from windrow.io.delta import crash_points, scan, staging, tables
+from windrow.io.delta import crash_points, scan, staging, store, tables
 from windrow.io.delta.staging import Staged
 from windrow.io.registers import publications
 from windrow.io.training import candidates, comments
@@ -111,6 +111,7 @@ def create_if_missing(home: Home) -> None:
             tables.STATISTICS: ",".join(TRAINING_STATISTICS),
             "delta.checkpointInterval": "10",
         },
+        storage_options=store.options(path),
     )
 
 
@@ -136,7 +137,7 @@ def commit(
     """
     path = home.table(Table.TRAINING)
     crash_points.point("publish.before_commit")
-    if not _swap_files(DeltaTable(path), path, interval, row, staged):
+    if not _swap_files(tables.at(path), path, interval, row, staged):
         _replace_rows(path, interval, row, rows())
     crash_points.point("publish.after_commit")
     row = {**row, "training_version": _read_back(path, row)}

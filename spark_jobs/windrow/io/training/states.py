@@ -79,7 +79,7 @@ def readable(home: Home, number: int, span: Interval) -> DeltaTable | None:
     """
     path = home.table(Table.TRAINING)
     try:
-        table = DeltaTable(path, version=number)
+        table = tables.at(path, number)
     except DeltaError:
         return None
     return table if all(store.stat(f"{path}/{name}") for name in _near(table, span)) else None

@@ -11,14 +11,13 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from windrow.columns import DATE, INTERVAL
 from windrow.home import Home, Table
-from windrow.io.delta import staging, store
+from windrow.io.delta import staging, store, tables
 from windrow.io.registers import publications
 from windrow.outcomes import BadInput
 from windrow.semantics.intervals import Interval
@@ -42,7 +41,7 @@ def version_with(home: Home, register: Sequence[Mapping[str, Any]], row: Mapping
     """
     path, interval = home.table(Table.TRAINING), Interval(row["interval"], row["interval_end"])
     last = publications.last_version(register, row)
-    tries = [DeltaTable(path).version()] if last is None else [row["training_version"], last]
+    tries = [tables.at(path).version()] if last is None else [row["training_version"], last]
     for version in tries:
         if _is_readable(path, interval, version):
             return version
@@ -79,7 +78,7 @@ def intervals_at(spark: SparkSession, home: Home, starts: Sequence[datetime], ve
 def _is_readable(path: str, interval: Interval, version: int) -> bool:
     """Return whether the log has this version, and every file that can hold rows of the interval is there."""
     try:
-        table = DeltaTable(path, version=version)
+        table = tables.at(path, version)
         return all(store.stat(f"{path}/{file['path']}") for file in staging.files_with(table, interval))
     except DeltaError:
         return False

@@ -65,7 +65,7 @@ def land_batch(
 
         # Write. The rows are counted as the table has them, not as they were written, so that a lost row is noticed.
         crash_points.point("land.before_commit")
-        batches.append(rows, home.landing(batch.topic), batch)
+        batches.append(rows, home, batch)
         crash_points.point("land.after_commit")
         counted.append(delivered)
 

@@ -107,6 +107,6 @@ def reconsider_batch(
     if rows.isEmpty():
         return previous
     crash_points.point("land.before_commit")
-    batches.append(rows, path, batch)
+    batches.append(rows, home, batch)
     crash_points.point("land.after_commit")
     return clock_after(spark, home, topic, Committed(batch, None), previous)

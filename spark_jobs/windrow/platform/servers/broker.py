@@ -25,7 +25,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from windrow.files import write_whole
-from windrow.outcomes import Refused
+from windrow.outcomes import NotReady, Refused
 from windrow.places import Places
 from windrow.platform import jars
 from windrow.platform.conditions import DidNotStart, OtherPlatform
@@ -169,13 +169,15 @@ class Broker:
             self._metadata()
         except Refused as refused:
             return refused
+        except NotReady:
+            return None
         return None
 
     def _known(self) -> set[int]:
         """Numbers of the brokers in a metadata answer; empty where there is none."""
         try:
             return self._metadata()
-        except Refused:
+        except (Refused, NotReady):  # NotReady: an issuer of tokens does not answer
             return set()
 
     def _metadata(self) -> set[int]:
