@@ -186,7 +186,7 @@ def test_beyond_a_bound_a_run_plans_the_oldest_open_intervals_with_their_reason(
     [origin] = plans.origins(bounded.home, planned).values()
     rows, bound = 15 * PARTITIONS["t.served"], 11 * PARTITIONS["t.served"]
     assert origin["reason"] == f"waiting: {rows} rows > max_rows {bound}"
-    assert origin["asked_by"] == planning.BY_POLICY
+    assert (origin["asked_by"], origin["kind"]) == (plans.BY_BOUNDS, "train")
     rows_at(bounded, 1, served=60, labels=0, landed=60)
     assert planning.plan_interval(bounded, "first", START, "publish", 9) == planned, "a retry has its recorded plan"
 
