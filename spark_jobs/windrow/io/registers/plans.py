@@ -18,7 +18,6 @@ from windrow.schemas import PLANS
 from windrow.semantics.intervals import Interval
 from windrow.semantics.plan import Plan
 
-
 BY_BOUNDS = "waiting: force"
 """Who wanted an interval that the bounds of the pipeline file force (rule 24): no person, so that a run stays a run."""
 
