@@ -264,6 +264,30 @@ def test_retention_quarantine_and_reconcile_come_from_the_tables(told, mail, pla
     assert f"2 rows in 1 interval of {start:%Y-%m-%d}" in texts[2]
 
 
+def test_too_much_that_waits_is_told_when_it_begins_and_when_it_ends(told, mail, web, places, pipelines, now):  # noqa: F811
+    file = pipelines.folder / "good.yaml"
+    file.write_text(file.read_text() + "waiting: {max_rows: 29, policy: alert}\n")
+    home = Home(find("good", places.pipelines), places)
+    zeros = {"epoch": 0, "partition": 0, "batch": 1, "idle": False, "next_offset": 9, "end_offset": 9}
+    row = {**zeros, "landed_at": now, "newest_at": now, "landed": 0}
+
+    def land(number: int, clock_at: datetime, landed: int) -> None:
+        topics = {"good.served": landed, "good.clicks": 0}
+        clocks.record(home, number, [{**row, "topic": t, "clock_at": clock_at, "landed": n} for t, n in topics.items()])
+
+    land(1, now, landed=29)
+    assert told(names=("good",)).open == {}
+    land(2, now, landed=30)
+    assert told(1, names=("good",)).open["good"] == [Condition.WAITING]
+    body = mail.received[0].get_body(("html",)).get_content().replace("=\n", "")
+    assert "30 rows &gt; max_rows 29" in body
+    assert "windrow train good --interval" in body
+    assert 'href="/windrow/pipelines/good"' in body.replace("\n", "").replace("http://localhost:8080", "")
+    land(3, now + home.pipeline.after + home.pipeline.grace + TEN, landed=30)  # all of it has closed
+    assert told(2, names=("good",)).open == {}
+    assert titles(mail) == ["good: too much waits for the clock", "good: too much waits for the clock, over"]
+
+
 def test_a_backlog_of_many_landings_is_seen(told, mail, places, now):  # noqa: F811
     home = Home(find("good", places.pipelines), places)
     zeros = dict.fromkeys(("epoch", "partition", "batch"), 0) | {"idle": False, "clock_at": now, "newest_at": now}

@@ -227,3 +227,39 @@ def test_the_log_says_when_nobody_lands_any_more(land):
 
 def test_the_log_says_that_nothing_has_been_landed_yet(places):
     assert "nothing has been landed yet" in look("ads", INTERVAL).describe(now=at(1))
+
+
+@pytest.fixture
+def bounded(places, pipelines):
+    """[00:00, 00:10) is forced once a served event is more than 33 minutes behind its end."""
+    path = pipelines("ads")
+    path.write_text(path.read_text() + "waiting: {max_age: 33m, policy: force}\n")
+
+
+def test_a_scheduled_run_ends_the_wait_where_a_bound_forces_its_interval(sensor, bounded, land):
+    land(0, served=at(0, 43), clicks=at(0, 40))
+    with pytest.raises(TaskDeferred):
+        sensor.execute(context())
+    land(1, served=at(0, 43, 1), clicks=at(0, 40))
+    assert "is published before it closes: waiting: 33m1s > max_age 33m" in sensor.execute(context())
+
+
+def test_a_bound_forces_nothing_while_records_wait_to_be_landed(sensor, bounded, land):
+    land(0, served=at(0, 50), clicks=at(0, 40), lag=1)
+    with pytest.raises(TaskDeferred):
+        sensor.execute(context())
+
+
+@pytest.mark.parametrize("run", [Run(clear_number=1), Run("backfill")])
+def test_a_bound_forces_nothing_in_a_cleared_or_backfilled_run(sensor, bounded, land, run):
+    land(0, served=at(0, 50), clicks=at(0, 40))
+    with pytest.raises(TaskDeferred):
+        sensor.execute(context(run))
+
+
+def test_the_trigger_fires_when_a_bound_forces_the_interval_and_not_for_a_backfill(bounded, land):
+    land(0, served=at(0, 43), clicks=at(0, 40))
+    event, at_once = fire(trigger(), lambda: land(1, served=at(0, 50), clicks=at(0, 40)))
+    assert (event["closed"], at_once) == (False, False)
+    _, at_once = fire(trigger(until_published=False), lambda: land(2, served=at(0, 50), clicks=at(0, 41)))
+    assert not at_once

@@ -96,6 +96,21 @@ def test_landings_are_counted_by_topic_and_outcome_and_the_least_time_left_is_sh
     assert found["windrow_retention_left_seconds", "good", "good.served"] == 22 * 3600
 
 
+def test_what_waits_for_the_clock_has_figures(places, now):  # noqa: F811
+    home = Home(find("slow", places.pipelines), places)
+    zeros = {"epoch": 0, "partition": 0, "batch": 1, "idle": False, "next_offset": 9, "end_offset": 9}
+    first = home.pipeline.start + 13 * TEN  # what is before it is closed
+    row = {**zeros, "landed_at": now, "clock_at": first + home.pipeline.after + home.pipeline.grace}
+    served = {**row, "topic": "slow.served", "newest_at": now, "landed": 30, "bytes": 1500}
+    clicks = {**row, "topic": "slow.clicks", "newest_at": first - TEN, "landed": 10, "bytes": 500}
+    clocks.record(home, 1, [served, clicks])
+    found = measured(["slow"], places, now)
+    assert found["windrow_unclosed_rows", "slow"] == 30
+    assert found["windrow_unclosed_bytes", "slow"] == 1500
+    assert found["windrow_unclosed_age_seconds", "slow"] == (now - first - TEN).total_seconds()
+    assert found["windrow_unclosed_bounds_exceeded", "slow"] == 0
+
+
 def test_late_and_flip_rates_are_lines_per_row_of_the_newest_intervals(places, now):  # noqa: F811
     home = Home(find("good", places.pipelines), places)
     start = home.pipeline.start

@@ -170,3 +170,22 @@ def test_a_plan_has_a_page_named_after_its_run_and_the_newest_is_the_front_page(
     assert "<late>" not in first.read_text()
     assert (tmp_path / "index.html").read_text() == second.read_text()
     assert second.read_text().count("Planned: 1 replaced") == 1
+
+
+def test_what_waits_is_beside_its_bounds_on_the_page(places, pipelines):
+    path = pipelines("ads")
+    path.write_text(path.read_text() + "waiting: {max_rows: 1500, policy: alert}\n")
+    assert "Waiting" not in overview.pipeline_page("ads", places)  # nothing has landed
+    pipeline = find("ads", places.pipelines)
+    home, start = Home(pipeline, places), pipeline.start
+    zeros = dict.fromkeys(("next_offset", "end_offset", "batch", "epoch", "partition"), 0)
+    clock = {**zeros, "clock_at": start, "landed_at": datetime.now(UTC), "idle": False, "landed": 1000, "bytes": 10**6}
+    later = start + 3 * pipeline.interval
+    clocks.record(home, 0, [{"topic": topic, **clock, "newest_at": later} for topic in pipeline.topics])
+    words = " ".join(overview.pipeline_page("ads", places).split())
+    first = f"[{start:%Y-%m-%dT%H:%M:%SZ}, {start + pipeline.interval:%Y-%m-%dT%H:%M:%SZ})"
+    assert f"The oldest interval is {first}. Beyond a bound the pipeline file says <code>alert</code>." in words
+    assert '<td>waits</td><td class="n">2,000</td><td class="n">2.0 MB</td><td class="n">20m</td>' in words
+    assert '<td>bound</td><td class="n">1,500</td><td class="n">none</td><td class="n">none</td>' in words
+    assert "more waits for the clock than the pipeline file allows: 2,000 rows &gt; max_rows 1,500" in words
+    assert f"windrow train ads --interval {short_instant_text(start)} --force" in words

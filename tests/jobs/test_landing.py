@@ -18,6 +18,7 @@ from support.small_pipeline import IDLING, PIPELINE, START, at, delete, event, m
 from support.world import World
 from windrow.config import Pipeline, parse
 from windrow.home import Table
+from windrow.io.delta import lookup
 from windrow.io.landing import batches, broker, log, present
 from windrow.io.registers import clocks
 from windrow.jobs import land
@@ -135,6 +136,9 @@ def test_nothing_new_makes_no_batch_and_looks_at_the_clock_again(world: World) -
     assert [(counts[name]["read"], counts[name]["landed"]) for name in ctx.pipeline.topics] == [(1, 1), (1, 1)]
     first = landed.after
     later = world.land(replace(ctx, now=lambda: at(2_000)))
+    opened = [lookup.opened(ctx.home.landing(topic)) for topic in ctx.pipeline.topics]
+    sizes = [sum(table.files["size_bytes"].to_pylist()) for table in opened if table is not None]
+    assert [row["bytes"] for row in first.rows] == [row["bytes"] for row in later.rows] == sizes
     assert later.pins == first.pins
     assert later.number == first.number + 1
     assert later.watermark == at(2_000 - 180 - 10)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
@@ -11,12 +13,13 @@ import pytest
 
 from support.generated import PARTITIONS, PIPELINE, START
 from windrow.config import parse
+from windrow.config.streams import Waiting
 from windrow.home import Home, Table
 from windrow.io.delta import tables
 from windrow.io.registers import clocks, configs, plans, publications
 from windrow.io.registers.plans import Request
 from windrow.jobs.decision import decision
-from windrow.jobs.plan import plan_intervals, survey
+from windrow.jobs.plan import plan_intervals, planning, survey
 from windrow.jobs.run import BadRequest, Context, WindowStillOpen
 from windrow.outcomes import NothingToDo
 from windrow.places import Places
@@ -147,3 +150,72 @@ def test_nothing_to_change_is_no_plan(ctx: Context) -> None:
 def test_a_reason_is_one_line_that_says_something(reason: str) -> None:
     with pytest.raises(BadRequest, match="a rebuild needs a reason"):
         decision("a rebuild", reason, "me")
+
+
+def rows_at(ctx: Context, number: int, served: int, labels: int, *, landed: int, lag: int = 0) -> None:
+    """A landing run: newest events and clocks in minutes after START, rows of each partition of the served topic."""
+    rows = [
+        {
+            "topic": topic, "topic_id": topic, "epoch": 0, "partition": p, "batch": number + 1, "next_offset": 10,
+            "end_offset": 10 + lag, "newest_at": START + timedelta(minutes=minutes), "idle": False,
+            "clock_at": START + timedelta(minutes=minutes), "landed_at": START, "landed": count,
+        }
+        for topic, minutes, count in (("t.served", served, landed), ("t.engagements", labels, 0))
+        for p in range(PARTITIONS[topic])
+    ]  # fmt: skip
+    clocks.record(ctx.home, number, rows)
+
+
+@pytest.fixture
+def bounded(ctx: Context) -> Context:
+    bounds = Waiting(max_rows=11 * PARTITIONS["t.served"], policy="force")
+    return replace(ctx, pipeline=ctx.pipeline.model_copy(update={"waiting": bounds}))
+
+
+def starts(planned: Sequence[Plan]) -> list[int]:
+    return [(plan.interval.start - START) // FIVE for plan in planned]
+
+
+def test_beyond_a_bound_a_run_plans_the_oldest_open_intervals_with_their_reason(bounded: Context) -> None:
+    rows_at(bounded, 0, served=15, labels=0, landed=15)  # a row each minute: 1 to 4 in the first
+    with pytest.raises(WindowStillOpen):
+        planning.plan_interval(bounded, "second", START + FIVE, "publish", 9)  # the first one is enough
+    planned = planning.plan_interval(bounded, "first", START, "publish", 9)
+    assert starts(planned) == [0]
+    assert planned[0].is_forced(bounded.pipeline.after, bounded.pipeline.grace)
+    [origin] = plans.origins(bounded.home, planned).values()
+    rows, bound = 15 * PARTITIONS["t.served"], 11 * PARTITIONS["t.served"]
+    assert origin["reason"] == f"waiting: {rows} rows > max_rows {bound}"
+    assert (origin["asked_by"], origin["kind"]) == (plans.BY_BOUNDS, "train")
+    rows_at(bounded, 1, served=60, labels=0, landed=60)
+    assert planning.plan_interval(bounded, "first", START, "publish", 9) == planned, "a retry has its recorded plan"
+
+
+def test_what_a_bound_forces_comes_behind_what_is_closed_and_not_again_once_it_is_published(bounded: Context) -> None:
+    closing = (bounded.pipeline.after + bounded.pipeline.grace) // timedelta(minutes=1)
+    rows_at(bounded, 0, served=closing + 25, labels=closing + 5, landed=closing + 25)
+    planned = planning.plan_all(bounded, "run", most=99)
+    assert starts(planned)[0] == 0
+    forced = [plan for plan in planned if plan.is_forced(bounded.pipeline.after, bounded.pipeline.grace)]
+    assert starts(forced) == list(range(1, len(planned)))
+    assert {one: row["reason"] is None for one, row in plans.origins(bounded.home, planned).items()} == {
+        plan.id: plan not in forced for plan in planned
+    }
+    for number, plan in enumerate(planned, 1):
+        published(bounded, number, (plan.interval.start - START) // FIVE, batch=1)
+    assert planning.plan_all(bounded, "next", most=99) == ()
+
+
+def test_a_bound_forces_nothing_while_records_wait_nor_by_another_policy_nor_in_a_republished_run(
+    bounded: Context,
+) -> None:
+    rows_at(bounded, 0, served=15, labels=0, landed=15, lag=1)
+    assert planning.plan_all(bounded, "behind", most=9) == ()
+    rows_at(bounded, 1, served=15, labels=0, landed=15)
+    for policy in ("wait", "alert"):
+        other = Waiting(max_rows=1, policy=policy)
+        ctx = replace(bounded, pipeline=bounded.pipeline.model_copy(update={"waiting": other}))
+        assert planning.plan_all(ctx, policy, most=9) == ()
+    with pytest.raises(WindowStillOpen):
+        planning.plan_interval(bounded, "cleared", START, "republish", 9)
+    assert starts(planning.plan_all(bounded, "bounded", most=9)) == [0]

@@ -94,6 +94,7 @@ class Outcome:
 
 
 MATCH, CLOSE, CLOCK = "semantics.match", "semantics.close", "semantics.clock"
+WAITING, BOUNDED = "semantics.waiting", ("tests/semantics/test_waiting.py",)
 REHEARSAL = "scenarios.rehearsal:Rehearsal"
 REFERENCE, LANDINGS, MODEL = "semantics.reference", "semantics.paper.landings:Landings", "semantics.paper.model:Model"
 LATE_BATCHES = "{t: b + 1 for t, b in self.batches.items()}"
@@ -118,6 +119,16 @@ BREAKS = (
     Break("closed by its start", f"{CLOSE}:is_closed", becomes("interval.end", "interval.start"), SCENARIOS),
     Break("early negatives: no after", f"{CLOSE}:frontier", becomes("after", "timedelta(0)"), SCENARIOS),
     Break("early negatives: no grace", f"{CLOSE}:frontier", becomes("grace", "timedelta(0)"), SCENARIOS),
+    # ---- waiting
+    Break("force while records wait to be landed", f"{WAITING}:decide", becomes("landed.is_behind", "False"), BOUNDED),
+    Break(
+        "force before its rows are there",
+        f"{WAITING}:decide",
+        becomes("landed.newest_left_at", "interval.end"),
+        BOUNDED,
+    ),
+    Break("a bound is exceeded when it is met", f"{WAITING}:_exceeded", flip(Gt, GtE, "max_rows"), BOUNDED),
+    Break("a published interval waits", f"{WAITING}:Grid.waiting", condition("True"), BOUNDED),
     # ---- clock
     Break("newest partition decides", f"{CLOCK}:topic_clock", becomes("min", "max"), SCENARIOS),
     Break("a partition without a clock is left out", f"{CLOCK}:topic_clock", condition("not any(clocks)"), SCENARIOS),

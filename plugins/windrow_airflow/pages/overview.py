@@ -18,7 +18,7 @@ from windrow.semantics.balance import rate
 from windrow.semantics.clock import holder
 from windrow.semantics.fleet.health import age, holder_reason
 from windrow.semantics.fleet.strip import Cell, CellState
-from windrow.text import counted, rounded_duration, shown_duration, shown_instant
+from windrow.text import counted, rounded_duration, shown_duration, shown_instant, size_text
 from windrow_airflow.pages import fleet, interval
 from windrow_airflow.pipeline_files import names
 
@@ -88,6 +88,7 @@ def pipeline_page(name: str, places: Places, runs: Mapping[str, Runs] | None = N
         ),
         clock_words=holder_reason(found.seen.clocks, found.seen.terms.idle_mode),
         partitions=_partitions(observed),
+        waiting=_waiting(found, home),
         watermark=observed.watermark,
         frontier=observed.frontier(home.pipeline),
         blocked=[(start, f"{name}/{interval.link(start)}", why) for start, why in sorted(found.seen.blocked.items())],
@@ -131,6 +132,25 @@ def _canaries(newest: list[dict[str, Any]], home: Home) -> dict[str, Any]:
         ),
         "newest": max((row["interval_end"] for row in probed), default=None),
         "lacking": [row for row in probed if row["canary_matched"] < row["canary_pairs"]][::-1][:FEW],
+    }
+
+
+def _waiting(found: Health, home: Home) -> dict[str, Any]:
+    """How much waits for the clock beside each bound; empty before the first landing."""
+    if found.seen.waiting is None:
+        return {}
+    beyond, bounds = found.seen.waiting, home.pipeline.waiting
+    waiting, age = beyond.waiting, bounds.max_age
+    return {
+        "policy": bounds.policy,
+        "oldest": waiting.oldest,
+        "is_beyond": bool(beyond.exceeded),
+        "forced": len(beyond.forced),
+        "figures": [
+            ("rows", f"{waiting.rows:,}", "" if bounds.max_rows is None else f"{bounds.max_rows:,}"),
+            ("bytes", size_text(waiting.bytes), "" if bounds.max_bytes is None else size_text(bounds.max_bytes)),
+            ("age", shown_duration(waiting.age), "" if age is None else shown_duration(age)),
+        ],
     }
 
 

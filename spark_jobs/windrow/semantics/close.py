@@ -30,7 +30,7 @@ def is_closed(interval: Interval, frontier: datetime | None) -> bool:
 
 
 def may_be_forced(interval: Interval, newest_left_at: datetime | None) -> bool:
-    """Whether a person may publish an interval before it closes: a left event at or after its end has landed.
+    """Whether an interval may be published before it closes: a left event at or after its end has landed.
 
     Before that its own left rows are still to come, and a publication without them would hide them until a rebuild.
     """

@@ -53,7 +53,7 @@ def cause(
     """Why a record landed after its interval was published: the first of these that applies.
 
     drained         a person had declared the end of the stream.
-    forced          a person had published the interval before it closed.
+    forced          a person, or a bound on what waits, had published the interval before it closed.
     idle_advance    no event of its own partition had moved the clock to the closing: idling did, or the partition is
                     newer than the publication. `idle: wait` or a longer `idle.after` would have waited.
     lag             it was logged in time: an event at that very moment would not have moved the clock of its
@@ -115,7 +115,7 @@ class Newer:
     drained: bool = False
     """whether the publication was drained"""
     forced: bool = False
-    """whether a person published it before it closed"""
+    """whether it was published before it closed"""
 
     def is_late(self, row_id: RowId) -> bool:
         """Whether a landed row is above the publication's pin."""

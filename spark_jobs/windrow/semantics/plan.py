@@ -54,7 +54,7 @@ class Plan:
         return LATEST if self.drained else frontier(watermark(self.watermark), after, grace)
 
     def is_forced(self, after: timedelta, grace: timedelta) -> bool:
-        """Whether a person publishes the interval before it has closed by the plan's own clock."""
+        """Whether a person or a bound publishes the interval before it has closed by the plan's own clock."""
         return not is_closed(self.interval, self.frontier(after, grace))
 
     def __hash__(self) -> int:

@@ -126,7 +126,7 @@ class JoinSpec:
     Args:
         event_clocks: by topic, the event clock of every partition that has an event (`reference.event_clocks`); a
             topic without an event is missing.
-        forced: whether a person published the interval before it was closed.
+        forced: whether the interval was published before it was closed, by a person or by a bound.
         erased: keys whose records are left out, whenever they landed (rule 22).
     """
 

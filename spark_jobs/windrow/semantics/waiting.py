@@ -238,7 +238,7 @@ def _parts_of(rows: Sequence[ClockRow], start: datetime) -> Iterator[Part]:
     """Yield a part per step between observations of one partition, oldest first; the first one begins at `start`."""
     after, known_rows, known_bytes = start, 0, 0
     for row in rows:
-        total, size = (row["landed"] or 0) - (row["before_start"] or 0), row.get("bytes") or 0
+        total, size = (row.get("landed") or 0) - (row.get("before_start") or 0), row.get("bytes") or 0
         until = row["newest_at"] or after
         if total > known_rows:
             yield Part(total - known_rows, max(0, size - known_bytes), min(after, until), until)

@@ -21,7 +21,7 @@ from windrow.semantics.alerts.conditions import (
 )
 from windrow.semantics.alerts.register import BEGUN, ENDED, TOLD, Alert, alerts, changes, row_of
 from windrow.semantics.alerts.retention import of_retention, time_left
-from windrow.semantics.fleet.health import Finding, Seen, Status, Terms
+from windrow.semantics.fleet.health import WAITING, Finding, Seen, Status, Terms
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
@@ -45,7 +45,9 @@ def test_each_finding_that_needs_a_person_is_a_condition_and_two_about_landing_a
         Finding(Status.SILENT, "b is silent", "ask", about="b"),
         Finding(Status.HELD, "held", "look"),
         Finding(Status.LATE, "late", "look"),
+        Finding(Status.LATE, "too much waits", "look", about=WAITING),
         Finding(Status.PAUSED, "paused"),
+        Finding(Status.HEALTHY, "much waits, and the next run forces it", about=WAITING),
         Finding(Status.HEALTHY, "closed intervals wait"),
     ]
     holding = of_findings("feed", found)
@@ -56,6 +58,7 @@ def test_each_finding_that_needs_a_person_is_a_condition_and_two_about_landing_a
         (Condition.SILENT, "b"),
         (Condition.HELD, ""),
         (Condition.LATE, ""),
+        (Condition.WAITING, ""),
     ]
     assert (holding[0].cause, holding[0].move) == ("the newest run of feed.land failed", "read it")
     [broken] = of_findings("feed", [Finding(Status.FAILING, "clock: a file is empty")])

@@ -9,14 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windrow.semantics.clock import PartitionClock
-from windrow.semantics.fleet.health import STOPPED, Finding, Seen, Status, Terms, Topic, findings, status
+from windrow.semantics.fleet.health import STOPPED, WAITING, Finding, Seen, Status, Terms, Topic, findings, status
 from windrow.semantics.intervals import Interval
+from windrow.semantics.waiting import Decision, Policy, Waiting
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 TEN = 10 * MINUTE
 TERMS = Terms(TEN, closing=31 * MINUTE, out_of_orderness=MINUTE, slack=20 * MINUTE, start=NOW - timedelta(days=1))
 PROMISE = 62 * MINUTE
+POLICIES: tuple[Policy, ...] = ("wait", "alert", "force")
 HOLES = [Interval(NOW - n * TEN, NOW - (n - 1) * TEN) for n in (3, 2, 1)]
 
 
@@ -172,3 +174,29 @@ def test_the_status_is_the_worst_of_the_parts(
     }
     assert status(found) is max((one for one, holds in parts.items() if holds), default=Status.HEALTHY)
     assert [one.status for one in found] == sorted((one.status for one in found), reverse=True)
+
+
+def beyond(policy: Policy, *, forced: int = 0, exceeded: tuple[str, ...] = ("5 rows > max_rows 3",)) -> Seen:
+    waiting = Waiting(5, 2_000, HOLES[0], 2 * TEN)
+    return replace(FINE, policy=policy, waiting=Decision(waiting, exceeded, tuple(HOLES[:forced])))
+
+
+def test_within_its_bounds_nothing_is_said_of_what_waits() -> None:
+    for policy in POLICIES:
+        assert findings(beyond(policy, exceeded=()), NOW) == []
+
+
+def test_beyond_a_bound_the_policy_says_whether_a_person_is_needed() -> None:
+    cases: tuple[tuple[Policy, int], ...] = (("wait", 0), ("alert", 0), ("force", 0), ("force", 2))
+    found = {(policy, n): only(beyond(policy, forced=n)) for policy, n in cases}
+    assert {case for case, one in found.items() if one.status.needs_person} == {("alert", 0), ("force", 0)}
+    assert {one.about for one in found.values()} == {WAITING}
+    for one in found.values():
+        assert "5 rows > max_rows 3; the oldest interval is [2026-11-01T11:30:00Z" in one.text
+    assert "windrow train feed --interval 2026-11-01T11:30:00Z --force" in found["alert", 0].move
+    assert "publishes 2 intervals before they close" in found["force", 2].move
+    assert "Nothing is forced while records wait to be landed" in found["force", 0].move
+
+
+def test_a_paused_pipeline_is_not_told_that_much_waits() -> None:
+    assert [one.status for one in findings(replace(beyond("alert"), paused=("feed.land",)), NOW)] == [Status.PAUSED]

@@ -16,7 +16,7 @@ from windrow.config import discover
 from windrow.jobs.upkeep.health import Health, look, worst_first
 from windrow.places import Places
 from windrow.semantics.clock import holder
-from windrow.semantics.fleet.health import Status, age, holder_reason
+from windrow.semantics.fleet.health import Status, age, holder_reason, waiting_text
 from windrow.semantics.fleet.strip import CellState, letters
 from windrow.text import counted, escaped, rounded_duration, shown_instant, size_text
 
@@ -85,8 +85,24 @@ def as_json(one: Health, now: datetime) -> dict[str, Any]:
             }
             for cell in one.strip
         ],
+        "waiting": _waiting_json(one),
         "snapshots": seen.snapshots,
         "snapshot_bytes": seen.snapshot_bytes,
+    }
+
+
+def _waiting_json(one: Health) -> dict[str, Any] | None:
+    if one.seen.waiting is None:
+        return None
+    beyond, waiting = one.seen.waiting, one.seen.waiting.waiting
+    return {
+        "rows": waiting.rows,
+        "bytes": waiting.bytes,
+        "oldest": waiting.oldest.start,
+        "age": waiting.age,
+        "policy": one.seen.policy,
+        "exceeded": list(beyond.exceeded),
+        "forced": [interval.start for interval in beyond.forced],
     }
 
 
@@ -123,6 +139,8 @@ def _lines(one: Health) -> list[str]:
     if seen.watermark:
         slowest = holder_reason(seen.clocks, seen.terms.idle_mode)
         lines.append(f"watermark {shown_instant(seen.watermark)}, {slowest}")
+    if seen.waiting and seen.waiting.waiting.rows:
+        lines.append(waiting_text(seen.waiting.waiting))
     if seen.snapshots:
         lines.append(f"{counted(seen.snapshots, 'snapshot')}, {size_text(seen.snapshot_bytes)} for them only")
     return lines

@@ -18,6 +18,9 @@ from windrow.schemas import PLANS
 from windrow.semantics.intervals import Interval
 from windrow.semantics.plan import Plan
 
+BY_BOUNDS = "waiting: force"
+"""Who wanted an interval that the bounds of the pipeline file force (rule 24): no person, so that a run stays a run."""
+
 
 class Request(NamedTuple):
     """Why a person wants something published, and who it is; recorded with the publication."""
@@ -68,12 +71,12 @@ def of_interval(recorded: lookup.Lookup | None, start: datetime) -> list[dict[st
 def origins(home: Home, plans: Sequence[Plan]) -> dict[str, dict[str, Any]]:
     """Return the register's columns about the origin of a publication, by plan id: `kind`, `reason`, `asked_by`.
 
-    Reason and name are those of a rebuild or of a forced interval, otherwise None.
+    Reason and name are those of a rebuild or of a forced interval, otherwise None. Without a person it is no rebuild.
     """
     rows = tables.read(home.table(Table.PLANS), filters=tables.of_plans("plan_id", plans))
     known = {row["plan_id"]: (row.get("reason"), row.get("asked_by")) for row in rows}
     return {
-        plan.id: {"kind": "rebuild" if reason else "train", "reason": reason, "asked_by": who}
+        plan.id: {"kind": "rebuild" if reason and who != BY_BOUNDS else "train", "reason": reason, "asked_by": who}
         for plan in plans
         for reason, who in [known.get(plan.id, (None, None))]
     }

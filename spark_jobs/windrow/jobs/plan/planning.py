@@ -18,7 +18,7 @@ from windrow.io.delta import crash_points
 from windrow.io.landing import joined
 from windrow.io.registers import clocks, judgements, plans, publications, unclosed
 from windrow.io.registers.clocks import Observation
-from windrow.io.registers.plans import Request
+from windrow.io.registers.plans import BY_BOUNDS, Request
 from windrow.jobs.run import BadRequest, Context, WindowStillOpen
 from windrow.outcomes import NothingToDo
 from windrow.semantics.clock import NotCaughtUp, holder
@@ -31,8 +31,6 @@ from windrow.semantics.waiting import Decision
 from windrow.text import counted, duration_text, shown_instant
 
 Mode = Literal["publish", "republish"]
-BY_POLICY = "waiting: force"
-"""Who asked for an interval that was forced by the bounds of the pipeline file, in `asked_by`."""
 _FEW_COLUMNS = ("number", "interval", "interval_end")
 """Columns of the register that planning needs; the register grows with every publication."""
 
@@ -214,7 +212,7 @@ def _by_policy(chosen: Collection[Interval], beyond: Decision | None) -> dict[In
     """Return why the forced ones of some intervals are planned: the bounds that are exceeded."""
     if beyond is None:
         return {}
-    return {one: Request(beyond.reason, BY_POLICY) for one in beyond.forced if one in chosen}
+    return {one: Request(beyond.reason, BY_BOUNDS) for one in beyond.forced if one in chosen}
 
 
 def _refuse_open(ctx: Context, interval: Interval, clock: Observation, *, is_forced: bool) -> None:

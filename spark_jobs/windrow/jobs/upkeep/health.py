@@ -14,7 +14,7 @@ from typing import Any
 
 from windrow.config import Pipeline, PipelineInvalid
 from windrow.home import Home, Table
-from windrow.io.registers import clocks, judgements, publications, recent, snapshots
+from windrow.io.registers import clocks, judgements, publications, recent, snapshots, unclosed
 from windrow.outcomes import Condition
 from windrow.places import Places
 from windrow.semantics.clock import PartitionClock, current, holder
@@ -31,7 +31,8 @@ from windrow.semantics.fleet.health import (
     status,
 )
 from windrow.semantics.fleet.strip import Cell, cells, shown
-from windrow.semantics.intervals import Interval
+from windrow.semantics.intervals import Interval, at_micros, micros
+from windrow.semantics.waiting import Decision, decide
 
 LOOKED_AT = 1_000
 """Newest intervals without a publication whose judgements are read."""
@@ -135,12 +136,31 @@ def health(home: Home, known: recent.Recent) -> Health:
         why=last.get("why"),
         unpublished=holes,
         blocked=blocked,
+        policy=pipeline.waiting.policy,
+        waiting=_waiting(home, clock, starts, known),
         snapshots=held.number,
         snapshot_bytes=held.bytes,
     )
     if is_held(seen):
         seen = replace(seen, held_since=_held_since(home, clock, known))
     return Health(seen, (), strip, rows)
+
+
+def _waiting(home: Home, clock: clocks.Observation, starts: recent.Instants, known: recent.Recent) -> Decision | None:
+    """What has landed and is neither closed nor published, and what the bounds decide."""
+    if not clock.rows:
+        return None
+    pipeline = home.pipeline
+    before = known.of(home.table(Table.CLOCK), "earlier", lambda: clocks.earlier(home, clock.number))
+    landed = unclosed.landed_at(pipeline, clock, before)
+    first = unclosed.grid(pipeline, clock, ()).first_open.start
+    published = {at_micros(int(start)) for start in starts[starts >= micros(first)]}
+    could_be_forced = unclosed.ahead(unclosed.grid(pipeline, clock, published), landed, pipeline.catch_up)
+    quality = home.table(Table.QUALITY)
+    judged = known.lookup(quality)
+    blocked = known.of(quality, ("open", *_ends(could_be_forced)), lambda: judgements.blocked(judged, could_be_forced))
+    grid = unclosed.grid(pipeline, clock, published | blocked.keys())
+    return decide(landed, grid, pipeline.waiting.bounds, pipeline.catch_up)
 
 
 def terms(pipeline: Pipeline) -> Terms:

@@ -60,6 +60,12 @@ METRICS: Mapping[str, Metric] = {
     "windrow_publish_delay_seconds": Metric("from the end of the newest published interval to its publication"),
     "windrow_unpublished_intervals": Metric("closed intervals without a publication, blocked ones included"),
     "windrow_blocked_intervals": Metric("of them, those that expectations keep back"),
+    "windrow_unclosed_rows": Metric("landed rows whose interval is neither closed nor published, about"),
+    "windrow_unclosed_bytes": Metric("bytes of landing tables that hold them, about"),
+    "windrow_unclosed_age_seconds": Metric(
+        "event time from the end of the oldest such interval to the newest left event"
+    ),
+    "windrow_unclosed_bounds_exceeded": Metric("bounds of the pipeline file that these exceed"),
     "windrow_rows": Metric("rows of the newest published interval, by label state", ("state",)),
     "windrow_label_rate": Metric("positive of its rows whose label side was complete; none without such rows"),
     "windrow_unknown_rate": Metric("unknown of its rows; none without rows"),
@@ -176,6 +182,12 @@ def _of_publications(found: Health, home: Home, now: datetime, known: Recent) ->
     yield "windrow_unpublished_intervals", len(seen.unpublished), {}
     yield "windrow_blocked_intervals", len(seen.blocked), {}
     yield "windrow_snapshot_bytes", seen.snapshot_bytes, {}
+    if seen.waiting is not None:
+        waiting = seen.waiting.waiting
+        yield "windrow_unclosed_rows", waiting.rows, {}
+        yield "windrow_unclosed_bytes", waiting.bytes, {}
+        yield "windrow_unclosed_age_seconds", waiting.age.total_seconds(), {}
+        yield "windrow_unclosed_bounds_exceeded", len(seen.waiting.exceeded), {}
     if (old := age(seen, now)) is not None:
         yield "windrow_publication_age_seconds", old.total_seconds(), {}
     number = known.of(register, "last", lambda: tables.version_of(register, publications.APP_ID))

@@ -8,6 +8,7 @@
     silent      a topic that is read to its end gives no events               one per topic
     held        one partition keeps the clock back for longer than promised
     late        an interval has no publication after what is promised
+    waiting     more waits for the clock than the pipeline file allows
     quarantine  many records cannot be read                                   one per topic
     reconcile   published rows are not what a rebuild and the ledger say      one per day
 
@@ -25,7 +26,7 @@ from enum import StrEnum
 from typing import Any
 
 from windrow.semantics.clock import ClockRow
-from windrow.semantics.fleet.health import Finding, Seen, Status, override_move
+from windrow.semantics.fleet.health import WAITING, Finding, Seen, Status, override_move
 from windrow.semantics.intervals import shifted
 from windrow.text import counted, short_instant_text, shown_instant
 
@@ -41,6 +42,7 @@ class Condition(StrEnum):
     SILENT = "silent"
     HELD = "held"
     LATE = "late"
+    WAITING = "waiting"
     QUARANTINE = "quarantine"
     RECONCILE = "reconcile"
 
@@ -59,6 +61,7 @@ _WORDS = {
     Condition.SILENT: "a side is silent",
     Condition.HELD: "the clock is held",
     Condition.LATE: "publication is late",
+    Condition.WAITING: "too much waits for the clock",
     Condition.QUARANTINE: "many records are quarantined",
     Condition.RECONCILE: "reconcile is not equal",
 }
@@ -101,6 +104,8 @@ def of_findings(name: str, found: Iterable[Finding]) -> list[Holding]:
             kind = of_dag.get(finding.about, Condition.UNUSABLE)
             move = finding.move or f"Mend what it names; `windrow health {name}` shows whether it is usable again"
             holding.append(Holding(kind, "", finding.cause, move))
+        elif finding.status.needs_person and finding.about == WAITING:
+            holding.append(Holding(Condition.WAITING, "", finding.cause, finding.move))
         elif finding.status in _OF_STATUS:
             holding.append(Holding(_OF_STATUS[finding.status], finding.about, finding.cause, finding.move))
     return list({one.key: one for one in reversed(holding)}.values())[::-1]

@@ -4,7 +4,7 @@
     blocked    a person   expectations keep an interval back
     silent     a person   a topic that is read to its end gives no events
     held       a person   one partition keeps the clock back
-    late       a person   an interval is older than promised, and has no publication
+    late       a person   an interval is older than promised, and has no publication; or more waits than the file allows
     paused     nobody     its DAGs are paused, or nothing has landed yet
     healthy    nobody     the rest; closed intervals may wait for the next run
 
@@ -21,7 +21,8 @@ from enum import IntEnum
 
 from windrow.semantics.clock import PartitionClock, holder
 from windrow.semantics.intervals import Interval, shifted
-from windrow.text import counted, short_instant_text, shown_duration, shown_instant
+from windrow.semantics.waiting import Decision, Policy, Waiting
+from windrow.text import counted, rounded_duration, short_instant_text, shown_duration, shown_instant, size_text
 
 
 class Status(IntEnum):
@@ -125,6 +126,10 @@ class Seen:
     """those of them that a judgement blocked: start → why"""
     broken: str | None = None
     """why the file or the tables cannot be read"""
+    policy: Policy = "wait"
+    """what the pipeline file says of what waits beyond its bounds"""
+    waiting: Decision | None = None
+    """what has landed and is neither closed nor published, and what the bounds decide; None before the first landing"""
     snapshots: int = 0
     """snapshots of the training table that are kept"""
     snapshot_bytes: int = 0
@@ -137,6 +142,8 @@ class Seen:
 
 STOPPED = timedelta(minutes=30)
 """A landing that has not run for this long, and for two intervals, has stopped."""
+WAITING = "waiting"
+"""What a finding is about that says how much waits beyond the bounds of the pipeline file."""
 SLACK = timedelta(minutes=15)
 """What landing and a run may take in addition to what the pipeline file makes them wait for."""
 
@@ -148,7 +155,14 @@ def findings(seen: Seen, now: datetime) -> list[Finding]:
     if seen.paused or seen.landed_at is None:
         moving = _paused(seen)
     else:
-        moving = [*_failed(seen), *_stopped(seen, now), *_silent(seen), *_held(seen), *_late(seen, now)]
+        moving = [
+            *_failed(seen),
+            *_stopped(seen, now),
+            *_silent(seen),
+            *_held(seen),
+            *_late(seen, now),
+            *_waiting(seen),
+        ]
     found = [*moving, *_blocked(seen), *_unpublished(seen)]
     return sorted(found, key=lambda finding: -finding.status)
 
@@ -295,6 +309,39 @@ def _late(seen: Seen, now: datetime) -> list[Finding]:
             f"Does {seen.name}.training run? `windrow train {seen.name}`",
         )
     ]
+
+
+def waiting_text(waiting: Waiting) -> str:
+    """Return how much waits, in words.
+
+    Args:
+        waiting: of a pipeline with a landing.
+    """
+    old = f", the oldest interval for {rounded_duration(waiting.age)}" if waiting.age else ""
+    return f"about {counted(waiting.rows, 'landed row')} ({size_text(waiting.bytes)}) wait for the clock{old}"
+
+
+def _waiting(seen: Seen) -> list[Finding]:
+    """More waits than the file allows: a person is told unless the policy waits, or the next run forces intervals."""
+    if seen.waiting is None or not seen.waiting.exceeded:
+        return []
+    beyond, name = seen.waiting, seen.name
+    oldest = f"the oldest interval is {beyond.waiting.oldest}"
+    cause = f"more waits for the clock than the pipeline file allows: {', '.join(beyond.exceeded)}; {oldest}"
+    clock = f"`windrow clock {name}` names the partition that holds it"
+    if seen.policy == "wait":
+        return [Finding(Status.HEALTHY, cause, f"Nothing is lost; {clock}", about=WAITING)]
+    if beyond.forced:
+        number = counted(len(beyond.forced), "interval")
+        move = f"The next run of {name}.training publishes {number} before they close, or `windrow train {name}`"
+        return [Finding(Status.HEALTHY, cause, move, about=WAITING)]
+    if seen.policy == "force":
+        why = "Nothing is forced while records wait to be landed, or before a left event behind the interval has landed"
+        return [Finding(Status.LATE, cause, f"{why}; {clock}", about=WAITING)]
+    start = short_instant_text(beyond.waiting.oldest.start)
+    command = f"windrow train {name} --interval {start} --force --reason …"
+    move = f"{clock[0].upper()}{clock[1:]}: mend that side, or publish without its labels: `{command}`"
+    return [Finding(Status.LATE, cause, move, about=WAITING)]
 
 
 def _blocked(seen: Seen) -> list[Finding]:

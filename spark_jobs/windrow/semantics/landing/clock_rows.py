@@ -54,7 +54,7 @@ def with_bytes(counts: Mapping[int, Counts], size: int) -> dict[int, Counts]:
         size: bytes of its data files.
     """
     rows = sum(one.landed + one.quarantined for one in counts.values())
-    return {p: replace(one, bytes=size * (one.landed + one.quarantined) // rows) for p, one in counts.items()}
+    return {p: replace(one, bytes=size * (one.landed + one.quarantined) // max(1, rows)) for p, one in counts.items()}
 
 
 def check_delivered(batch: Batch, counts: Mapping[int, Counts], delivered: int | None) -> None:
