@@ -11,8 +11,15 @@ from confluent_kafka import KafkaError, KafkaException
 
 from windrow.jobs.causes import known_cause
 from windrow.kafka.client import Kafka
-from windrow.kafka.refusals import AccessDenied, CertificateRefused, LoginRefused, of_error, of_java
-from windrow.outcomes import ExitCode, Refused
+from windrow.kafka.refusals import (
+    AccessDenied,
+    CertificateRefused,
+    LoginRefused,
+    TokenUnavailable,
+    of_error,
+    of_java,
+)
+from windrow.outcomes import Condition, ExitCode, Refused
 from windrow.simulate import producer
 from windrow.simulate.record import Message
 
@@ -48,6 +55,40 @@ def test_an_error_of_librdkafka_is_one_clear_line(code: int, kind: type[Refused]
 def test_a_tls_alert_after_the_handshake_is_a_refusal(number: int, is_refused: bool) -> None:
     told = KafkaError(KafkaError._TRANSPORT, f"Receive failed: SSL routines::an alert: SSL alert number {number} (5ms)")
     assert isinstance(of_error(KAFKA, told), CertificateRefused) is is_refused
+
+
+CALL = "org.apache.kafka.common.KafkaException: javax.security.auth.login.LoginException: "
+ANSWER = "java.io.IOException: The response code {} and error response {{{}}} was encountered reading the token"
+INVALID = '{"error":"invalid_client","error_description":"no such client"}'
+
+
+@pytest.mark.parametrize(
+    ("why", "of_java_too", "kind"),
+    [
+        (INVALID, ANSWER.format(401, '"invalid_client" - "no such client"'), LoginRefused),
+        ('{"error":"invalid_scope"}', ANSWER.format(400, '"invalid_scope"'), LoginRefused),
+        ('{"error":"temporarily_unavailable"}', ANSWER.format(400, '"temporarily_unavailable"'), TokenUnavailable),
+        ("<html>Too many</html>", ANSWER.format(429, "Too many"), TokenUnavailable),
+        ("Failed to connect to 127.0.0.1:9", "java.net.ConnectException: Connection refused", TokenUnavailable),
+        (
+            "SSL certificate OpenSSL verify result: self-signed certificate (18)",
+            "javax.net.ssl.SSLHandshakeException: PKIX path building failed",
+            CertificateRefused,
+        ),
+        ("error adding trust anchors from file: /x", "javax.net.ssl.SSLException: a certificate", CertificateRefused),
+    ],
+)
+def test_an_issuer_that_refuses_is_told_from_one_that_does_not_answer(
+    why: str, of_java_too: str, kind: type[Condition]
+) -> None:
+    text = f"Failed to acquire SASL OAUTHBEARER token: {why}"
+    for found in (
+        of_error(KAFKA, KafkaError(KafkaError._AUTHENTICATION, text)),
+        of_java(KAFKA, f"Failed to create new KafkaAdminClient\nCaused by: {CALL}{of_java_too}\n\tat org.apache"),
+    ):
+        assert type(found) is kind
+        assert "\n" not in str(found)
+        assert found.code is (ExitCode.NOT_READY if kind is TokenUnavailable else ExitCode.REFUSED)
 
 
 @pytest.mark.parametrize("code", [KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN])
