@@ -240,7 +240,7 @@ def main() -> None:
                 passes[variant].append(measured(variant, places.kafka, home / "tables", rows))
     found = {variant: units(rounds, rows) for variant, rounds in passes.items()}
     keep({"name": "units", "about": rows, "machine": machine(), "commit": commit(), "rounds": options.rounds,
-          "passes": passes, "units": found})  # fmt: skip
+          "measured": passes, "units": found})  # fmt: skip
     for variant, steps in found.items():
         for step, figures in steps.items():
             for name, value in figures.items():

@@ -58,12 +58,12 @@ NULLS_EQUAL = (
 
 BREAKS = (
     # ---- transforms.join
-    Break("window end out", f"{JOIN}:cut", argument("_how_many_before", 2, "hi", "hi"), JOINS),
-    Break("window start out", f"{JOIN}:cut", argument("_how_many_before", 2, "lo + F.lit(MICROSECOND)", "lo"), JOINS),
+    Break("window end out", f"{JOIN}:cut", argument("how_many_before", 2, "hi", "hi"), JOINS),
+    Break("window start out", f"{JOIN}:cut", argument("how_many_before", 2, "lo + F.lit(MICROSECOND)", "lo"), JOINS),
     Break("a group that begins in the window is all in", f"{JOIN}:cut", drop_condition("last", "hi"), JOINS),
     Break("a group that ends in the window is all in", f"{JOIN}:cut", drop_condition("first", "lo"), JOINS),
     Break("a group around the window is out", f"{JOIN}:cut", argument("when", 1, FALSE, "slice"), JOINS),
-    Break("the label after the one that is meant", f"{JOIN}:_how_many_before", becomes("1", "0"), JOINS),
+    Break("the label after the one that is meant", f"{JOIN}:how_many_before", becomes("1", "0"), JOINS),
     Break("one bad label is none", f"{JOIN}:_is_doubted", becomes("0", "1"), JOINS),
     Break(
         "window end short by a microsecond",

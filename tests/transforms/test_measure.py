@@ -1,15 +1,20 @@
-"""What is counted by words of 64 offsets, beside the plain way of looking at each row id."""
+"""Counts of a candidate: by words of 64 offsets beside the plain way of looking at each row id, and by row."""
 
 from __future__ import annotations
 
 import random
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import DataFrame
 
+from support.small_pipeline import PIPELINE, at
+from windrow.config import Pipeline, load
 from windrow.io.delta.session import frame_of
-from windrow.transforms.measure import repeated_row_ids
+from windrow.places import Places
+from windrow.transforms.measure import candidate_measures, repeated_row_ids
 
 pytestmark = pytest.mark.spark
 
@@ -43,3 +48,101 @@ def test_each_row_but_one_of_an_id_is_repeated(spark: Any) -> None:
     found = {row["_plan"]: row["duplicate_row_ids"] for row in repeated_row_ids(frame).collect()}
     assert found == expected
     assert expected["a"] > 300
+
+
+@pytest.fixture
+def pipeline(tmp_path: Path, session_places: Places) -> Pipeline:
+    """Labels belong to a row from its own time to two minutes after it."""
+    file = tmp_path / "small.yaml"
+    file.write_text(PIPELINE.replace("{t}", "t"))
+    return load(file, session_places.expectations)
+
+
+_ORDER = "_event_time timestamp, _topic string, _epoch int, _partition int, _offset bigint"
+_LIKE = f"struct<{_ORDER}, _arrived_at timestamp, id string, k bigint, t timestamp>".replace(" ", ":").replace(
+    ",:", ","
+)
+_OTHERS = f"label_state string, label_reason string, {_ORDER}, _interval timestamp, _plan string, _paired boolean"
+_CANDIDATE = f"id string, k bigint, t timestamp, liked boolean, likes array<{_LIKE}>, {_OTHERS}"
+
+
+def _label(offset: int, second: float) -> dict[str, Any]:
+    time = at(second)
+    order = {"_event_time": time, "_topic": "likes", "_epoch": 0, "_partition": 0, "_offset": offset}
+    return {**order, "_arrived_at": time, "id": "an id", "k": 1, "t": time}
+
+
+def _candidate(spark: Any, *rows: dict[str, Any]) -> DataFrame:
+    """Rows of one plan, served at the tenth second, with a label at the twentieth, except for what a row changes."""
+    usual = {
+        "id": "s",
+        "k": 1,
+        "t": at(10),
+        "liked": True,
+        "likes": [_label(7, 20)],
+        "label_state": "positive",
+        "label_reason": None,
+        "_event_time": at(10),
+        "_topic": "served",
+        "_epoch": 0,
+        "_partition": 0,
+        "_offset": 0,
+        "_interval": at(0),
+        "_plan": "a",
+        "_paired": True,
+    }
+    return frame_of(spark, [list({**usual, **row}.values()) for row in rows], _CANDIDATE)
+
+
+_NONE: dict[str, Any] = {"likes": [], "liked": False, "label_state": "negative"}
+_WINDOW_ENDS = [_label(7, 10), _label(8, 130)]
+_BEYOND = [_label(7, 9.999999), _label(8, 10), _label(9, 130.000001), _label(10, 200)]
+
+
+@pytest.mark.parametrize(
+    ("row", "counted"),
+    [
+        ({}, {"positive": 1, "positive_complete": 1}),
+        (_NONE, {"negative": 1}),
+        ({"likes": _WINDOW_ENDS}, {"positive": 1, "positive_complete": 1}),
+        ({"likes": _BEYOND}, {"positive": 1, "positive_complete": 1, "labels_outside_window": 3}),
+        (
+            {"likes": [*reversed(_BEYOND)]},
+            {"positive": 1, "positive_complete": 1, "labels_outside_window": 3, "labels_out_of_order": 1},
+        ),
+        ({"likes": [_label(8, 20), _label(7, 20)]}, {"positive": 1, "positive_complete": 1, "labels_out_of_order": 1}),
+        ({**_NONE, "likes": None}, {"negative": 1, "null_arrays": 1}),
+        ({**_NONE, "label_state": "positive"}, {"positive": 1, "positive_complete": 1, "state_contradictions": 1}),
+        ({"label_state": "negative"}, {"negative": 1, "state_contradictions": 1}),
+        (
+            {**_NONE, "label_state": "unknown", "label_reason": "forced", "liked": None},
+            {"unknown": 1, "unknown.forced": 1},
+        ),
+        ({**_NONE, "_event_time": at(60)}, {"negative": 1, "rows_outside_interval": 1}),
+        ({**_NONE, "_event_time": None}, {"negative": 1, "null_event_time": 1}),
+        ({**_NONE, "_offset": None, "k": None}, {"negative": 1, "null_row_id": 1, "left_keyless": 1}),
+        ({"_paired": False, "likes": _BEYOND}, {"rows": 0, "left_unpaired": 1}),
+    ],
+)
+def test_a_row_adds_to_the_counts_that_it_belongs_to_and_to_no_other(
+    spark: Any, pipeline: Pipeline, row: dict[str, Any], counted: dict[str, int]
+) -> None:
+    (found,) = candidate_measures(_candidate(spark, row, _NONE), pipeline, []).collect()
+    counts = {name: count for name, count in found.asDict().items() if name != "_plan"}
+    expected = {"rows": 1, **counted}  # and the usual row without labels
+    expected = {**expected, "rows": expected["rows"] + 1, "negative": expected.get("negative", 0) + 1}
+    assert {name: count for name, count in counts.items() if count} == expected
+
+
+@pytest.mark.usefixtures("compiled")
+def test_rows_are_counted_by_generated_code_that_reads_no_payload_of_a_label(
+    spark: Any, pipeline: Pipeline, tmp_path: Path
+) -> None:
+    _candidate(spark, {}, _NONE).write.parquet(str(tmp_path / "candidate"))
+    counts = candidate_measures(spark.read.parquet(str(tmp_path / "candidate")), pipeline, [])
+    assert [row["rows"] for row in counts.collect()] == [2]
+    plan = counts._jdf.queryExecution().executedPlan().toString()
+    read = plan[plan.index("ReadSchema") :].splitlines()[0]
+    assert "likes:array<struct<_event_time:timestamp,_topic:string,_epoch:int,_partition:int,_offset:bigint>>" in read
+    final = plan[: plan.index("Initial Plan")]
+    assert all("*(" in line for line in final.splitlines() if "HashAggregate" in line), final

@@ -250,7 +250,7 @@ def cut(group: Column, times: Column, lo: Column, hi: Column) -> Column:
     # most groups are inside the window as a whole or outside of it: two comparisons then, and no search
     first, last = F.try_element_at(times, F.lit(1)), F.try_element_at(times, F.lit(-1))
     # both ends are in: an event at `hi` itself is before the next microsecond, the finest step of an instant
-    begin, end = _how_many_before(times, lo), _how_many_before(times, hi + F.lit(MICROSECOND))
+    begin, end = how_many_before(times, lo), how_many_before(times, hi + F.lit(MICROSECOND))
     return (
         F.when((first >= lo) & (last <= hi), group)
         .when((last >= lo) & (first <= hi), F.slice(group, begin + 1, end - begin))
@@ -258,11 +258,21 @@ def cut(group: Column, times: Column, lo: Column, hi: Column) -> Column:
     )
 
 
-def _how_many_before(times: Column, bound: Column) -> Column:
-    """How many instants of an ascending array are before a bound.
+def how_many_before(times: Column, bound: Column) -> Column:
+    """How many instants of an array are before a bound; null where the array or the bound is null.
 
     The bound is added and sorted in; its place less one is the answer. Re-sorting a nearly sorted array is one pass. A
     higher-order function would disable code generation for the whole row.
+
+    >>> rows = spark.sql("select transform(array(30, 0, 10, 10), s -> timestamp_seconds(s)) as times")
+    >>> bounds = [F.timestamp_seconds(F.lit(second)) for second in (0, 10, 31)]
+    >>> rows.select(F.array(*[how_many_before(F.col("times"), bound) for bound in bounds]).alias("before")).show()
+    +---------+
+    |   before|
+    +---------+
+    |[0, 1, 4]|
+    +---------+
+    <BLANKLINE>
     """
     return (F.array_position(F.sort_array(F.array_append(times, bound)), bound) - 1).cast("int")
 

@@ -25,7 +25,7 @@ from windrow.semantics.labels import DOUBTS, REASONS
 from windrow.semantics.plan import Plan
 from windrow.transforms.canary import pair_counts
 from windrow.transforms.conditions import any_of
-from windrow.transforms.join import interval_of
+from windrow.transforms.join import how_many_before, interval_of
 from windrow.transforms.streams import Inputs, StreamRows, claims_of
 from windrow.transforms.volume import unread_counts, volume_counts
 
@@ -75,6 +75,9 @@ def aggregates(
 def candidate_measures(candidates: DataFrame, pipeline: Pipeline, uncounted: Collection[str]) -> DataFrame:
     """One row per plan: counts as columns named like the measures; nulls of `uncounted` columns as `nulls.<column>`.
 
+    Spark generates code for it, and of the labels reads row ids and event times alone. A higher-order function would
+    disable the first, and the size of an array of labels itself the second.
+
     Args:
         candidates: the candidates as written, unpaired rows included.
         uncounted: left columns whose nulls are not known yet.
@@ -95,7 +98,7 @@ def candidate_measures(candidates: DataFrame, pipeline: Pipeline, uncounted: Col
         "rows_outside_interval": counted((at < start) | (at >= start + F.lit(pipeline.interval))),
         "labels_outside_window": _total(paired, [_outside(s) for s in pipeline.right]),
         "labels_out_of_order": _total(paired, [_disordered(s) for s in pipeline.right]),
-        "null_arrays": counted(any_of([F.col(s.name).isNull() for s in pipeline.right])),
+        "null_arrays": counted(any_of([_times(s).isNull() for s in pipeline.right])),
         "state_contradictions": counted(_contradiction(pipeline)),
         "null_event_time": counted(at.isNull()),
         "null_row_id": counted(any_of([F.col(c).isNull() for c in ROW_ID])),
@@ -258,24 +261,33 @@ def _payload_hash(stream: Stream) -> Column:
 
 
 def _outside(stream: RightStream) -> Column:
-    """Number of labels of a row that are outside of its window."""
+    """Number of labels of a row that are outside of its window; null for a row without labels."""
     lo = F.col(EVENT_TIME) - F.lit(stream.window.before)
     hi = F.col(EVENT_TIME) + F.lit(stream.window.after)
-    times = F.col(f"{stream.name}.{EVENT_TIME}")
+    times = _times(stream)
     # a row whose earliest and latest label are inside needs no look at each label
     inside = (F.array_min(times) >= lo) & (F.array_max(times) <= hi)
-    return F.when(inside, 0).otherwise(F.size(F.filter(times, lambda at: (at < lo) | (at > hi))))
+    after = F.size(times) - how_many_before(times, hi + F.lit(MICROSECOND))  # a label at `hi` itself is inside
+    return F.when(inside, 0).when(F.size(times) > 0, how_many_before(times, lo) + after)
 
 
 def _disordered(stream: RightStream) -> Column:
     """1 for a row whose labels are not in row order; null for a row with one label at most."""
     order = F.arrays_zip(*[F.col(f"{stream.name}.{c}").alias(c) for c in ROW_ORDER])
-    return F.when(F.size(stream.name) > 1, (order != F.sort_array(order)).cast("int"))
+    return F.when(F.size(_times(stream)) > 1, (order != F.sort_array(order)).cast("int"))
+
+
+def _times(stream: RightStream) -> Column:
+    """Event times of a row's labels; as long as the array of labels, and null where that is null.
+
+    A size or a null of the array itself would have Spark read every field of every label.
+    """
+    return F.col(f"{stream.name}.{EVENT_TIME}")
 
 
 def _contradiction(pipeline: Pipeline) -> Column:
     """Whether the row's own columns contradict its label state."""
-    has_label = any_of([F.size(s.name) > 0 for s in pipeline.label_streams])
+    has_label = any_of([F.size(_times(s)) > 0 for s in pipeline.label_streams])
     state, reason = F.col(STATE), F.col(REASON)
     derived = any_of([F.col(name).isNotNull() for name in pipeline.labels])
     return (
