@@ -37,12 +37,16 @@ def needs(units: Units, rate: int, interval: int) -> dict[str, float]:
         once = land[f"{name} once"] / LAND_EVERY + train[f"{name} once"] / interval
         return once + rate * (land[f"{name} row"] + train[f"{name} row"])
 
+    requests = sum(land[name] / LAND_EVERY for name in land if name.endswith("requests once"))
+    requests += sum(train[name] / interval for name in train if name.endswith("requests once"))
     return {
         "cores": each("cpu") / BUSY,
         "of them landing": (land["cpu once"] / LAND_EVERY + rate * land["cpu row"]) / BUSY,
         "read, MB/s": each("read") / 1e6,
         "shuffled by an interval, GB": train["shuffled row"] * rate * interval / 1e9,
+        "written, MB/s": each("bytes") / 1e6,
         "written, GB a day": each("bytes") * DAY / 1e9,
+        **({"requests to the store a day": DAY * requests} if requests else {}),
         "commits a day": DAY * (land["commits once"] / LAND_EVERY + train["commits once"] / interval),
         "Airflow runs a day": DAY / LAND_EVERY + DAY / interval,
         "rows of an interval, millions": rate * interval / 1e6,
@@ -59,10 +63,10 @@ def table(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> Iterator[str]
 def number(value: float) -> str:
     """A figure with two digits that count.
 
-    >>> number(0.0123), number(12.3), number(1234567.0)
-    ('0.012', '12', '1,200,000')
+    >>> number(0.0123), number(12.3), number(1234567.0), number(0.000008)
+    ('0.012', '12', '1,200,000', '0')
     """
-    if value == 0:
+    if value < 0.001:
         return "0"
     shown = float(f"{value:.2g}")
     return f"{shown:,.0f}" if abs(shown) >= 10 else f"{shown:g}"
