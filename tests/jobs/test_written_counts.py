@@ -13,13 +13,14 @@ import pytest
 from support.small_pipeline import PIPELINE, at, event, made
 from support.world import World
 from windrow.io.delta import crash_points
+from windrow.io.registers import measures
 from windrow.io.training import candidates
 from windrow.jobs.check import check
 from windrow.jobs.join import make_candidates
 from windrow.jobs.plan.planning import plan_interval
 from windrow.jobs.publish import publish
 from windrow.jobs.run import Context
-from windrow.outcomes import NothingToDo
+from windrow.semantics.balance import BalanceBroken
 from windrow.semantics.plan import Plan
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
@@ -67,8 +68,10 @@ def test_a_file_that_changes_after_it_was_written_is_never_published(
         make_candidates(ctx, planned)
     refused = check(ctx, planned)
     assert why in refused[planned[0].id].why
-    with pytest.raises(NothingToDo):
-        publish(ctx, planned)
+    assert publish(ctx, planned) == []
+    if "imbalance" in why:
+        with pytest.raises(BalanceBroken):
+            publish(ctx, planned, override=("a person", "the balance is not to be overridden"))
     assert world.register(ctx) == []
 
 
@@ -81,3 +84,19 @@ def rewritten(ctx: Context, planned: tuple[Plan, ...], change: Change) -> None:
     assert rows.num_rows == 3
     pq.write_table(change(rows), file)
     file.with_name(f".{file.name}.crc").unlink(missing_ok=True)  # the checksum of Spark's local file system
+
+
+def test_nulls_of_unpaired_rows_do_not_count_and_columns_without_a_null_are_not_read(world: World) -> None:
+    ctx = made(world, PIPELINE.replace("role: label\n", "role: label\n    join: inner\n"), {"served": 1, "likes": 1})
+    topic, partition, value, stamp = event("served", 0, 11, key=9, name="left")
+    unpaired = (topic, partition, value.replace(b'"left"', b"null"), stamp)
+    world.produce([event("served", 0, 10, key=1), unpaired, event("likes", 0, 20, key=1)])
+    world.produce([event("served", 0, 900), event("likes", 0, 900)])
+    world.land(ctx)
+    planned = plan_interval(ctx, "run", at(0), "publish", along=1)
+    make_candidates(ctx, planned)
+    (only,) = planned
+    assert candidates.null_counts(ctx.home, planned) == {only.id: {"k": 0, "t": 0}}
+    found = measures.by_plan(ctx.home, planned)[only.id]
+    assert [found[name] for name in ("rows", "left_unpaired", "left_imbalance")] == [1, 1, 0]
+    assert [found[f"null_rate.{column}"] for column in ("id", "k", "t")] == [0, 0, 0]

@@ -114,16 +114,15 @@ def null_counts(home: Home, plans: Sequence[Plan]) -> dict[str, dict[str, int]]:
     """Return plan id → left column → number of nulls, from the footers of the files.
 
     A column without an exact number in every footer is absent and must be counted. Footers count unpaired rows too, so
-    nothing is returned for a table with `_paired`.
+    of a table with `_paired` only the columns without any null are returned.
     """
     files, columns = files_of(home, plans)
-    if PAIRED in columns:
-        return {}
     counts = {}
     for plan_id, paths in files.items():
         by_file = [DataFile.read(path).null_counts for path in paths]
         known = [name for name in home.pipeline.left.columns if all(name in nulls for nulls in by_file)]
-        counts[plan_id] = {name: sum(nulls[name] for nulls in by_file) for name in known}
+        totals = {name: sum(nulls[name] for nulls in by_file) for name in known}
+        counts[plan_id] = {name: n for name, n in totals.items() if n == 0 or PAIRED not in columns}
     return counts
 
 
