@@ -49,7 +49,8 @@ def test_a_planted_secret_and_a_planted_person_are_nowhere(running: Running) -> 
     scheduler = running.airflow.processes["scheduler"].process()
     assert scheduler is not None
     environ = psutil.Process(scheduler.pid).environ()
-    assert environ["WAREHOUSE_PASSWORD"] == SECRET  # the tasks had it
+    assert environ["WAREHOUSE_PASSWORD"] == environ["AWS_SECRET_ACCESS_KEY"] == SECRET  # the tasks had them
+    assert SECRET in Path(environ["WINDROW_REGISTRY_CLIENT"]).read_text()
     assert SECRET in environ["AIRFLOW_CONN_WINDROW_SPARK"]
     _published(running)
     assert {row["who"] for row in running.rows("good")} == {f"{PERSON} {n}" for n in range(300)}

@@ -276,7 +276,7 @@ def test_too_much_that_waits_is_told_when_it_begins_and_when_it_ends(told, mail,
         clocks.record(home, number, [{**row, "topic": t, "clock_at": clock_at, "landed": n} for t, n in topics.items()])
 
     land(1, now, landed=29)
-    assert told(names=("good",)).open == {}
+    assert told(names=("good",)).open == {"good": []}
     land(2, now, landed=30)
     assert told(1, names=("good",)).open["good"] == [Condition.WAITING]
     body = mail.received[0].get_body(("html",)).get_content().replace("=\n", "")
@@ -284,7 +284,7 @@ def test_too_much_that_waits_is_told_when_it_begins_and_when_it_ends(told, mail,
     assert "windrow train good --interval" in body
     assert 'href="/windrow/pipelines/good"' in body.replace("\n", "").replace("http://localhost:8080", "")
     land(3, now + home.pipeline.after + home.pipeline.grace + TEN, landed=30)  # all of it has closed
-    assert told(2, names=("good",)).open == {}
+    assert told(2, names=("good",)).open == {"good": []}
     assert titles(mail) == ["good: too much waits for the clock", "good: too much waits for the clock, over"]
 
 

@@ -1,7 +1,8 @@
 """One real Airflow for every test that needs one: a scheduler, three pipelines on the session's broker, a reader.
 
 Started by the first test that asks, stopped after the last. A secret is planted in the environment of all of its
-processes and in its connection; `tests/airflow/test_secrets.py` looks for it in everything that was written.
+processes (the store's too), in its connection and in the file of a registry's client; tests/airflow/test_secrets.py
+looks for it in everything that was written.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 import pytest
 
 from support.world import World
+from windrow.files import write_whole
 from windrow.io.registers import clocks, publications
 from windrow.jobs.run import Context
 from windrow.places import Places
@@ -156,11 +158,15 @@ def _start(config: pytest.Config, session_places: Places, folder: Path) -> Runni
         world.produce(ordered(name, start, n) for n in range(0, 300, 10))
         world.produce([(f"{name}.shown", 0, f'{{"who": "{PERSON}", "what": '.encode(), start)])
     connection = {"conn_type": "spark", "host": "local[2]", "password": SECRET, "extra": {"token": SECRET}}
+    client = folder / "registry.properties"
+    write_whole(client, f"basic.auth.user.info=windrow:{SECRET}\n", private=True)
     environ = {
         **os.environ,
+        **dict.fromkeys(("WAREHOUSE_PASSWORD", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"), SECRET),
+        "WINDROW_REGISTRY": "http://127.0.0.1:9/apis/ccompat/v7",
+        "WINDROW_REGISTRY_CLIENT": str(client),
         "WINDROW_AIRFLOW_PORT": str(free_port()),
         "AIRFLOW_CONN_WINDROW_SPARK": json.dumps(connection),
-        "WAREHOUSE_PASSWORD": SECRET,
     }
     airflow = Airflow(places, environ, users=USERS, dags=_consumers(folder))
     config.add_cleanup(airflow.stop)
