@@ -145,7 +145,10 @@ def stop_the_airflow(config: pytest.Config) -> None:
 
 def _start(config: pytest.Config, session_places: Places, folder: Path) -> Running:
     (folder / "pipelines").mkdir()
+    client = folder / "registry.properties"
+    write_whole(client, f"basic.auth.user.info=windrow:{SECRET}\n", private=True)
     places = replace(session_places, home=folder / "home", pipelines=(folder / "pipelines",), spark_master="local[2]")
+    places = replace(places, registries=(("default", "http://127.0.0.1:9"),), registry_client=client)
     world = World(places, "af")
     now = datetime.now(UTC)
     start = now.replace(minute=now.minute // 5 * 5, second=0, microsecond=0) - timedelta(minutes=30)
@@ -158,13 +161,9 @@ def _start(config: pytest.Config, session_places: Places, folder: Path) -> Runni
         world.produce(ordered(name, start, n) for n in range(0, 300, 10))
         world.produce([(f"{name}.shown", 0, f'{{"who": "{PERSON}", "what": '.encode(), start)])
     connection = {"conn_type": "spark", "host": "local[2]", "password": SECRET, "extra": {"token": SECRET}}
-    client = folder / "registry.properties"
-    write_whole(client, f"basic.auth.user.info=windrow:{SECRET}\n", private=True)
     environ = {
         **os.environ,
         **dict.fromkeys(("WAREHOUSE_PASSWORD", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"), SECRET),
-        "WINDROW_REGISTRY": "http://127.0.0.1:9/apis/ccompat/v7",
-        "WINDROW_REGISTRY_CLIENT": str(client),
         "WINDROW_AIRFLOW_PORT": str(free_port()),
         "AIRFLOW_CONN_WINDROW_SPARK": json.dumps(connection),
     }
