@@ -139,9 +139,11 @@ def test_rows_are_counted_by_generated_code_that_reads_no_payload_of_a_label(
     spark: Any, pipeline: Pipeline, tmp_path: Path
 ) -> None:
     _candidate(spark, {}, _NONE).write.parquet(str(tmp_path / "candidate"))
+    spark.conf.set("spark.sql.maxMetadataStringLength", "1000")  # of what a plan says of the columns that it reads
     counts = candidate_measures(spark.read.parquet(str(tmp_path / "candidate")), pipeline, [])
     assert [row["rows"] for row in counts.collect()] == [2]
     plan = counts._jdf.queryExecution().executedPlan().toString()
+    spark.conf.unset("spark.sql.maxMetadataStringLength")
     read = plan[plan.index("ReadSchema") :].splitlines()[0]
     assert "likes:array<struct<_event_time:timestamp,_topic:string,_epoch:int,_partition:int,_offset:bigint>>" in read
     final = plan[: plan.index("Initial Plan")]
