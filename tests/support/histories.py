@@ -145,6 +145,13 @@ class Histories(RuleBasedStateMachine):
         at = {"ahead": START + timedelta(days=3000), "bad": self.t, "before_start": START - seconds(1)}[kind]
         self.send(place, at, "a", defect="wrong_type" if kind == "bad" else None)
 
+    @rule(key=keys, back=st.integers(0, 3), partition=st.integers(0, 1))
+    def serve_and_lose_the_label(self, key: str | None, back: int, partition: int) -> None:
+        """A left row, and a label in its window that nobody can read."""
+        at = self.t + seconds(4)
+        self.send((SERVED, partition), at, key)
+        self.send((LABELS, partition), at - seconds(back), key, defect="wrong_type")
+
     @rule(step=st.integers(10, 60))
     def time_passes(self, step: int) -> None:
         """Every partition gets an event, so that the clock advances."""
