@@ -18,6 +18,7 @@ from jsonschema import Draft202012Validator
 from typer.testing import CliRunner
 
 from support.documents import SCHEMAS, parsed
+from support.environ import environ_of
 from support.training.feed import feed_home, landed_until
 from support.training.table import empty_places
 from windrow import platform, schemas
@@ -99,10 +100,8 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Home:
 
 @pytest.fixture
 def home(written: Home, monkeypatch: pytest.MonkeyPatch) -> Home:
-    monkeypatch.setenv("WINDROW_HOME", str(written.places.home))
-    monkeypatch.setenv("WINDROW_TABLES", "")
-    monkeypatch.setenv("WINDROW_KAFKA", "127.0.0.1:9")
-    monkeypatch.setenv("WINDROW_PIPELINES", str(FEED.parent))
+    for variable, value in {**environ_of(written.places), "WINDROW_KAFKA": "127.0.0.1:9"}.items():
+        monkeypatch.setenv(variable, value)
     return written
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta, tzinfo
 from io import StringIO
 from pathlib import Path
 
@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from typer.testing import CliRunner
 
+from support.environ import environ_of
 from support.training.feed import feed_home, landed_until
 from support.training.table import empty_places
 from windrow import cli
 from windrow.cli import show
+from windrow.home import Home
 from windrow.places import PROJECT
 
 HOSTILE = "a\x1b[2J\rb\u202ec"
@@ -83,19 +85,27 @@ LISTINGS = (
 )  # fmt: skip
 
 
+class Still(datetime):
+    """A clock that stands still: ages are the same in both widths."""
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> Still:
+        return cls(2026, 11, 25, 12, tzinfo=tz)
+
+
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     home = feed_home(empty_places(tmp_path_factory.mktemp("show") / "feed"))
     landed_until(home, home.pipeline.start + timedelta(hours=3))
-    return home.places.home
+    return home
 
 
 @pytest.mark.parametrize("line", LISTINGS)
-def test_a_listing_is_readable_in_80_columns(line: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WINDROW_HOME", str(home))
-    monkeypatch.setenv("WINDROW_TABLES", "")
-    monkeypatch.setenv("WINDROW_KAFKA", "127.0.0.1:9")
-    monkeypatch.setenv("WINDROW_PIPELINES", str(PROJECT / "dags" / "pipelines"))
+def test_a_listing_is_readable_in_80_columns(line: str, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable, value in {**environ_of(home.places), "WINDROW_KAFKA": "127.0.0.1:9"}.items():
+        monkeypatch.setenv(variable, value)
+    for module in ("windrow.cli.fleet.health", "windrow.jobs.run"):
+        monkeypatch.setattr(f"{module}.datetime", Still)
     with screen(200) as wide:
         CliRunner().invoke(cli.app, line.split())
     with screen(80) as lines:

@@ -15,6 +15,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from deltalake import DeltaTable
 
+from support.environ import environ_of
 from windrow.config import load
 from windrow.io.registers import publications
 from windrow.jobs import land, train
@@ -97,10 +98,7 @@ class World:
         env = {
             **os.environ,
             **jars.environment(self.places),
-            "WINDROW_HOME": str(self.places.home),
-            "WINDROW_TABLES": self.places.tables or "",
-            "WINDROW_KAFKA": self.places.kafka,
-            "WINDROW_PIPELINES": str(self.places.pipelines[0]),
+            **environ_of(self.places),
             "WINDROW_SPARK_MASTER": "local[2]",
             **environ,
         }

@@ -17,6 +17,7 @@ from deltalake import DeltaTable
 from typer.testing import CliRunner
 
 from support.documents import parsed
+from support.environ import environ_of
 from support.generated import START, KafkaRecord, oracle_records, oracle_spec
 from support.late_history import FEW, in_two_parts, landed, prepared
 from support.oracle import PINS, expected, expected_rows, found_rows
@@ -71,11 +72,9 @@ def erase_user(ctx: Context, user: int) -> dict[str, Any]:
 
 def printed(world: World, ctx: Context, command: str, job: Any, name: str, answer: Any) -> Any:
     """What a command prints under `--json` of what its job has answered here."""
-    places = world.places
-    environ = {"WINDROW_HOME": places.home, "WINDROW_TABLES": places.tables or "", "WINDROW_KAFKA": places.kafka}
     with pytest.MonkeyPatch.context() as patch:
-        for variable, value in {**environ, "WINDROW_PIPELINES": places.pipelines[0]}.items():
-            patch.setenv(variable, str(value))
+        for variable, value in environ_of(world.places).items():
+            patch.setenv(variable, value)
         patch.setattr(job, name, lambda *anything, **more: answer)
         done = CliRunner().invoke(app, [command, ctx.pipeline.name, "--json"])
     assert done.exit_code == 0, done.output or done.exception

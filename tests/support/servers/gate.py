@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from urllib.request import ProxyHandler, Request, build_opener
 
 from support.servers.certificates import Authority
-from support.servers.web_server import serving
+from support.servers.web_server import answer_json, serving
 from windrow.files import write_whole
 
 
@@ -51,20 +51,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if self.server.wanted and self.headers["Authorization"] != self.server.wanted:
-            return self._answer(401, b'{"error_code": 401, "message": "who are you"}')
+            return answer_json(self, 401, b'{"error_code": 401, "message": "who are you"}')
         asked = Request(self.server.behind + self.path, headers={"Accept": self.headers.get("Accept", "*/*")})
         try:
             with build_opener(ProxyHandler({})).open(asked, timeout=20) as found:
-                return self._answer(found.status, found.read())
+                return answer_json(self, found.status, found.read())
         except HTTPError as refused:
-            return self._answer(refused.code, refused.read())
-
-    def _answer(self, status: int, body: bytes) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+            return answer_json(self, refused.code, refused.read())
 
     def log_message(self, *words: Any) -> None:
         """Say nothing."""

@@ -21,7 +21,7 @@ import jwt
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from support.servers.certificates import Authority
-from support.servers.web_server import serving
+from support.servers.web_server import answer_json, serving
 from windrow.files import write_whole
 
 AUDIENCE = "kafka"
@@ -106,12 +106,7 @@ class _Handler(BaseHTTPRequestHandler):
         return unquote(base64.b64decode(text).decode()) if kind == "Basic" else ""
 
     def _answer(self, status: int, content: dict[str, Any]) -> None:
-        body = json.dumps(content).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        answer_json(self, status, json.dumps(content).encode())
 
     def log_message(self, *words: Any) -> None:
         """Say nothing."""

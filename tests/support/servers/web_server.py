@@ -39,6 +39,15 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
+def answer_json(to: BaseHTTPRequestHandler, status: int, body: bytes) -> None:
+    """Answer a request with a JSON document."""
+    to.send_response(status)
+    to.send_header("Content-Type", "application/json")
+    to.send_header("Content-Length", str(len(body)))
+    to.end_headers()
+    to.wfile.write(body)
+
+
 @contextmanager
 def web_server() -> Iterator[WebServer]:
     """Run one for the body."""
