@@ -7,10 +7,9 @@ from collections.abc import Callable
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from windrow import platform
-from windrow.cli.show import AsJson, console, print_json
+from windrow.cli.show import AsJson, console, print_json, print_table
 from windrow.io.delta.store import require_conditional
 from windrow.outcomes import BadInput
 from windrow.places import Places
@@ -135,10 +134,17 @@ def status(
         return
     places = platform.cluster.places_of(os.environ)
     parts = platform.status(places)
-    table = Table("part", "state", "pid", "address", "up for", box=None)
-    for part in parts:
-        table.add_row(part.name, part.state, str(part.pid or ""), part.address, shown_duration(part.uptime))
-    console.print(table)
+    rows = [
+        {
+            "part": part.name,
+            "state": part.state,
+            "pid": str(part.pid or ""),
+            "address": part.address,
+            "up_for": shown_duration(part.uptime),
+        }
+        for part in parts
+    ]
+    print_table(rows, list(rows[0]))
     console.print(f"home {places.home}; logs are in its folder platform")
     if password:
         login = platform.Airflow(places).login

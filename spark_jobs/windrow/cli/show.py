@@ -139,10 +139,11 @@ def print_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> No
     numbers = {name for name in columns if any(isinstance(row[name], int) for row in rows)}
     lines = _lines(columns, widths, console.width)
     for n in range(1 + len(rows)):
-        for first, names in zip(lines[:1] + [[]] * (len(lines) - 1), lines, strict=True):
-            text = Text(" " if first else "    ")
+        for place, names in enumerate(lines):
+            text = Text("    " if place else " ")
             for name in names:
-                cell, room = cells[name][n], " " * (widths[name] - cell_len(cells[name][n]))
+                cell = cells[name][n]
+                room = " " * (widths[name] - cell_len(cell))
                 text.append(room if name in numbers else "")
                 text.append(cell, style=_COLOURS.get(cell, "") if n else "bold")
                 text.append("" if name in numbers else room).append("  ")

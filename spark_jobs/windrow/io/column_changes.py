@@ -14,6 +14,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from deltalake import DeltaTable
+
 from windrow.config.checks import element_type
 from windrow.config.column_types import ColumnType, differences, parse_type, type_of_schema
 from windrow.home import Home, Table
@@ -77,23 +79,19 @@ def require_unchanged(home: Home) -> None:
     """
     pipeline = home.pipeline
     found: list[Change] = []
+    elsewhere: list[Change] = []
     for topic in pipeline.topics:
-        columns = {name: parse_type(kind) for name, kind in pipeline.topic_columns(topic).items()}
-        found += _changes(f"landing/{topic}", home.landing(topic), columns)
+        if (landed := tables.opened(home.landing(topic))) is not None:
+            columns = {name: parse_type(kind) for name, kind in pipeline.topic_columns(topic).items()}
+            found += _changes(f"landing/{topic}", landed, columns)
+            elsewhere += (Change(f"landing/{topic}", *column) for column in origins.moved(landed, pipeline, topic))
     of_left = {name: parse_type(kind) for name, kind in pipeline.left.columns.items()}
     of_right = {stream.name: element_type(stream) for stream in pipeline.right}
-    found += _changes("training", home.table(Table.TRAINING), {**of_left, **of_right})
+    found += _changes("training", tables.opened(home.table(Table.TRAINING)), {**of_left, **of_right})
     if found:
         raise TypesChanged(pipeline.name, found)
-    if elsewhere := list(_moved(home)):
+    if elsewhere:
         raise OriginsChanged(pipeline.name, elsewhere)
-
-
-def _moved(home: Home) -> Iterator[Change]:
-    for topic in home.pipeline.topics:
-        if (landed := tables.opened(home.landing(topic))) is not None:
-            for column in origins.moved(landed, home.pipeline, topic):
-                yield Change(f"landing/{topic}", *column)
 
 
 def require_fitting(home: Home, schema: Mapping[str, Any]) -> None:
@@ -108,14 +106,13 @@ def require_fitting(home: Home, schema: Mapping[str, Any]) -> None:
     found = [
         change
         for table in (Table.TRAINING, Table.CANDIDATES)
-        for change in _changes(str(table), home.table(table), columns)
+        for change in _changes(str(table), tables.opened(home.table(table)), columns)
     ]
     if found:
         raise TypesChanged(home.pipeline.name, found)
 
 
-def _changes(table: str, path: str, columns: Mapping[str, ColumnType]) -> Iterator[Change]:
-    opened = tables.opened(path)
+def _changes(table: str, opened: DeltaTable | None, columns: Mapping[str, ColumnType]) -> Iterator[Change]:
     fields = [] if opened is None else json.loads(opened.schema().to_json())["fields"]
     known = {field["name"].lower(): type_of_schema(field["type"]) for field in fields}
     for name, kind in columns.items():

@@ -15,8 +15,7 @@ from confluent_kafka.admin import AdminClient, ClusterMetadata
 
 from windrow.kafka.answers import answer_of
 from windrow.kafka.client import Kafka
-from windrow.kafka.refusals import TokenUnavailable, of_error
-from windrow.outcomes import Refused
+from windrow.kafka.refusals import NotLetIn, of_error
 
 _OTHERS_S = 2.0
 """Seconds for another broker of the list to answer, after one has refused."""
@@ -28,7 +27,7 @@ class Refusals:
 
     def __init__(self, kafka: Kafka) -> None:
         self._kafka = kafka
-        self._first: Refused | TokenUnavailable | None = None
+        self._first: NotLetIn | None = None
         self._at = 0.0
         self._patience = _OTHERS_S if "," in kafka.bootstrap else 0.0
 
@@ -38,7 +37,7 @@ class Refusals:
             self._first, self._at = found, time.monotonic()
 
     @property
-    def found(self) -> Refused | TokenUnavailable | None:
+    def found(self) -> NotLetIn | None:
         """The refusal, once other brokers have had time to answer."""
         return self._first if time.monotonic() - self._at >= self._patience else None
 

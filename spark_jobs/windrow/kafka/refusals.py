@@ -33,6 +33,9 @@ class TokenUnavailable(NotReady):
     """The issuer of tokens does not answer, or not with an answer. A retry helps once it does."""
 
 
+NotLetIn = Refused | TokenUnavailable
+"""Why a client has no access: the broker or the issuer refuses it, or the issuer does not answer."""
+
 _LOGIN = ("_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM", "ILLEGAL_SASL_STATE")
 _CERTIFICATE = ("_SSL",)
 _RIGHTS = {
@@ -62,7 +65,7 @@ _ALERT = re.compile(r"SSL alert number (4\d|51|116)\b")
 those of RFC 8446 from handshake_failure to access_denied, decrypt_error and certificate_required."""
 
 
-def of_error(brokers: Kafka | str, error: Any, subject: str = "") -> Refused | TokenUnavailable | None:
+def of_error(brokers: Kafka | str, error: Any, subject: str = "") -> NotLetIn | None:
     """Return the refusal that an error of librdkafka stands for, or why there is no token; None for other errors.
 
     Args:
@@ -82,7 +85,7 @@ def of_error(brokers: Kafka | str, error: Any, subject: str = "") -> Refused | T
     return None
 
 
-def of_java(brokers: Kafka | str, text: str) -> Refused | TokenUnavailable | None:
+def of_java(brokers: Kafka | str, text: str) -> NotLetIn | None:
     """Return the condition named in the text of a Java error, such as a failed Spark job's; None without one."""
     found = _OF_JAVA.search(text)
     if found is None:
@@ -93,7 +96,7 @@ def of_java(brokers: Kafka | str, text: str) -> Refused | TokenUnavailable | Non
     return _certificate(brokers, why) if kind == "SslAuthentication" else _login(brokers, why)
 
 
-def _token_of_java(brokers: Kafka | str, text: str) -> Refused | TokenUnavailable | None:
+def _token_of_java(brokers: Kafka | str, text: str) -> NotLetIn | None:
     failed = _NO_TOKEN_OF_JAVA.search(text)
     if failed is None:
         return None
@@ -112,7 +115,7 @@ def _refused_by_issuer(answer: str) -> str | None:
     return ": ".join(str(body[name]) for name in ("error", "error_description") if name in body)
 
 
-def _without_token(brokers: Kafka | str, denied: str | None, why: str) -> Refused | TokenUnavailable:
+def _without_token(brokers: Kafka | str, denied: str | None, why: str) -> NotLetIn:
     if denied:
         return LoginRefused(
             f"the issuer of tokens for Kafka at {brokers} does not accept this client: {_one_line(denied)}. Correct "

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Literal
 
 from windrow.semantics.clock import ClockRow, PartitionClock, current
@@ -173,8 +173,17 @@ def landed_by(
             known = sorted(before.get(at, ()), key=lambda one: int(one["observation"]))
             parts += _parts_of([*known, row], start)
     served = [clock.newest_at for clock in clocks if clock.topic in left and clock.newest_at is not None]
-    is_behind = any(clock.lag for clock in clocks) or {clock.topic for clock in clocks} != set(topics)
-    return Landed(tuple(parts), max(served, default=None), is_behind)
+    return Landed(tuple(parts), max(served, default=None), is_behind(clocks, topics))
+
+
+def is_behind(clocks: Collection[PartitionClock], topics: Collection[str]) -> bool:
+    """Whether records of some partition wait to be landed, or a topic has never landed.
+
+    Args:
+        clocks: of the present partitions.
+        topics: every topic of the pipeline.
+    """
+    return any(clock.lag for clock in clocks) or {clock.topic for clock in clocks} != set(topics)
 
 
 def measure(landed: Landed, grid: Grid) -> Waiting:
@@ -202,13 +211,13 @@ def decide(landed: Landed, grid: Grid, bounds: Bounds, most: int) -> Decision:
     if bounds.policy != "force" or not exceeded or landed.is_behind:
         return Decision(first, exceeded)
     forced: list[Interval] = []
-    rest, ahead = first, grid.waiting()
-    for interval in islice(ahead, most):
+    rest = first
+    for interval, following in islice(pairwise(grid.waiting()), most):
         if not any(_exceeded(rest, bounds)) or not may_be_forced(interval, landed.newest_left_at):
             break
         forced.append(interval)
         rows, size = _within(landed.parts, interval)
-        rest = _waiting(landed, rest.rows - rows, rest.bytes - size, _after(interval, grid))
+        rest = _waiting(landed, rest.rows - rows, rest.bytes - size, following)
     return Decision(first, exceeded, tuple(forced))
 
 
@@ -226,12 +235,6 @@ def _waiting(landed: Landed, rows: int, size: int, oldest: Interval) -> Waiting:
     newest = landed.newest_left_at
     age = timedelta() if newest is None else max(timedelta(), newest - oldest.end)
     return Waiting(max(0, rows), max(0, size), oldest, age)
-
-
-def _after(interval: Interval, grid: Grid) -> Interval:
-    """The next waiting interval after this one."""
-    following = Grid(grid.start, grid.length, interval.end, grid.passed)
-    return next(following.waiting())
 
 
 def _parts_of(rows: Sequence[ClockRow], start: datetime) -> Iterator[Part]:

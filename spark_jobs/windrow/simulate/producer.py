@@ -20,8 +20,7 @@ from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType
 
 from windrow.kafka.asking import Admin, Refusals
 from windrow.kafka.client import Kafka
-from windrow.kafka.refusals import TokenUnavailable, of_error
-from windrow.outcomes import Refused
+from windrow.kafka.refusals import NotLetIn, of_error
 from windrow.simulate.record import Message
 from windrow.text import counted
 
@@ -181,7 +180,7 @@ def produce(
     return Produced(dict(delivery.counts), delivery.first_offsets, delivery.size)
 
 
-def _fatal(delivery: _Delivery, ended: Any) -> Refused | TokenUnavailable | None:
+def _fatal(delivery: _Delivery, ended: Any) -> NotLetIn | None:
     """Return the refusal behind an error that ended a call of the client.
 
     What is fatal to a producer, the client raises in whichever call comes next: as its exception, as the bare error,
@@ -226,7 +225,7 @@ class _Delivery:
     def __init__(self, kafka: Kafka) -> None:
         self.kafka = kafka
         self.refusals = Refusals(kafka)
-        self._of_message: Refused | TokenUnavailable | None = None
+        self._of_message: NotLetIn | None = None
         self.counts: Counter[tuple[str, int]] = Counter()
         self.first_offsets: dict[tuple[str, int], int] = {}
         self.size = 0
@@ -234,7 +233,7 @@ class _Delivery:
         self.failure: str | None = None
 
     @property
-    def refused(self) -> Refused | TokenUnavailable | None:
+    def refused(self) -> NotLetIn | None:
         """What the broker refuses: this client, or a message."""
         return self._of_message or self.refusals.found
 

@@ -9,7 +9,8 @@ Which rows wait, and what the bounds decide, is in `semantics.waiting` (rule 24)
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence, Set
+from dataclasses import replace
 from datetime import datetime
 from itertools import islice, takewhile
 
@@ -20,7 +21,7 @@ from windrow.io.registers.clocks import Observation
 from windrow.semantics.clock import ClockRow
 from windrow.semantics.close import may_be_forced
 from windrow.semantics.intervals import Interval
-from windrow.semantics.waiting import Decision, Grid, Landed, decide, landed_by
+from windrow.semantics.waiting import Decision, Grid, decide, landed_by
 
 
 def decided(home: Home, clock: Observation) -> Decision | None:
@@ -29,42 +30,37 @@ def decided(home: Home, clock: Observation) -> Decision | None:
     Args:
         clock: an observation; a retry that finds its plans recorded does not ask again.
     """
-    pipeline = home.pipeline
-    if pipeline.waiting.policy != "force" or not clock.rows:
+    if home.pipeline.waiting.policy != "force" or not clock.rows:
         return None
-    landed = landed_at(pipeline, clock, clocks.earlier(home, clock.number))
-    first = grid(pipeline, clock, ()).first_open.start
-    published = publications.starts_from(home, first)
-    blocked = judgements.blocked_intervals(home, ahead(grid(pipeline, clock, published), landed, pipeline.catch_up))
-    passed = grid(pipeline, clock, published | blocked)
-    return decide(landed, passed, pipeline.waiting.bounds, pipeline.catch_up)
+    return decision(
+        home.pipeline,
+        clock,
+        clocks.earlier(home, clock.number),
+        published_from=lambda first: publications.starts_from(home, first),
+        blocked_among=lambda intervals: judgements.blocked_intervals(home, intervals),
+    )
 
 
-def landed_at(pipeline: Pipeline, clock: Observation, earlier: Iterable[ClockRow]) -> Landed:
-    """Return what had landed at an observation.
+def decision(
+    pipeline: Pipeline,
+    clock: Observation,
+    earlier: Iterable[ClockRow],
+    *,
+    published_from: Callable[[datetime], Set[datetime]],
+    blocked_among: Callable[[Sequence[Interval]], Set[datetime]],
+) -> Decision:
+    """Return how much waits at an observation, and what the bounds decide.
 
     Args:
         earlier: what `clocks.earlier` returns for it.
+        published_from: gives the starts of the published intervals from an instant on.
+        blocked_among: gives the starts of those of some intervals that expectations block.
     """
-    return landed_by(clock.rows, earlier, start=pipeline.start, left=pipeline.left.topics, topics=pipeline.topics)
-
-
-def grid(pipeline: Pipeline, clock: Observation, passed: Iterable[datetime]) -> Grid:
-    """Return the intervals that may wait.
-
-    Args:
-        passed: starts of intervals that do not: published or blocked; closed ones among them do not matter.
-    """
-    bare = Grid(pipeline.start, pipeline.interval, clock.frontier(pipeline))
-    first = bare.first_open.start
-    return Grid(bare.start, bare.length, bare.frontier, frozenset(start for start in passed if start >= first))
-
-
-def ahead(open_: Grid, landed: Landed, most: int) -> list[Interval]:
-    """Return the oldest waiting intervals that could be forced; expectations may have blocked some when they were.
-
-    Args:
-        most: how many intervals are forced at most; twice as many are returned.
-    """
-    waiting = islice(open_.waiting(), 2 * most)
-    return list(takewhile(lambda interval: may_be_forced(interval, landed.newest_left_at), waiting))
+    landed = landed_by(clock.rows, earlier, start=pipeline.start, left=pipeline.left.topics, topics=pipeline.topics)
+    open_ = Grid(pipeline.start, pipeline.interval, clock.frontier(pipeline))
+    unpublished = replace(open_, passed=frozenset(published_from(open_.first_open.start)))
+    # expectations may have blocked some of those that could be forced, when they were
+    ahead = islice(unpublished.waiting(), 2 * pipeline.catch_up)
+    could_be_forced = list(takewhile(lambda interval: may_be_forced(interval, landed.newest_left_at), ahead))
+    grid = replace(unpublished, passed=unpublished.passed | blocked_among(could_be_forced))
+    return decide(landed, grid, pipeline.waiting.bounds, pipeline.catch_up)

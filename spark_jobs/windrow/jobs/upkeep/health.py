@@ -32,7 +32,7 @@ from windrow.semantics.fleet.health import (
 )
 from windrow.semantics.fleet.strip import Cell, cells, shown
 from windrow.semantics.intervals import Interval, at_micros, micros
-from windrow.semantics.waiting import Decision, decide
+from windrow.semantics.waiting import Decision
 
 LOOKED_AT = 1_000
 """Newest intervals without a publication whose judgements are read."""
@@ -150,17 +150,17 @@ def _waiting(home: Home, clock: clocks.Observation, starts: recent.Instants, kno
     """What has landed and is neither closed nor published, and what the bounds decide."""
     if not clock.rows:
         return None
-    pipeline = home.pipeline
-    before = known.of(home.table(Table.CLOCK), "earlier", lambda: clocks.earlier(home, clock.number))
-    landed = unclosed.landed_at(pipeline, clock, before)
-    first = unclosed.grid(pipeline, clock, ()).first_open.start
-    published = {at_micros(int(start)) for start in starts[starts >= micros(first)]}
-    could_be_forced = unclosed.ahead(unclosed.grid(pipeline, clock, published), landed, pipeline.catch_up)
     quality = home.table(Table.QUALITY)
     judged = known.lookup(quality)
-    blocked = known.of(quality, ("open", *_ends(could_be_forced)), lambda: judgements.blocked(judged, could_be_forced))
-    grid = unclosed.grid(pipeline, clock, published | blocked.keys())
-    return decide(landed, grid, pipeline.waiting.bounds, pipeline.catch_up)
+    return unclosed.decision(
+        home.pipeline,
+        clock,
+        known.of(home.table(Table.CLOCK), "earlier", lambda: clocks.earlier(home, clock.number)),
+        published_from=lambda first: {at_micros(int(start)) for start in starts[starts >= micros(first)]},
+        blocked_among=lambda some: known.of(
+            quality, ("open", *_ends(some)), lambda: judgements.blocked(judged, some)
+        ).keys(),
+    )
 
 
 def terms(pipeline: Pipeline) -> Terms:

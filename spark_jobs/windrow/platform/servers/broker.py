@@ -169,15 +169,15 @@ class Broker:
             self._metadata()
         except Refused as refused:
             return refused
-        except NotReady:
-            return None
+        except NotReady:  # the issuer of tokens does not answer
+            pass
         return None
 
     def _known(self) -> set[int]:
         """Numbers of the brokers in a metadata answer; empty where there is none."""
         try:
             return self._metadata()
-        except (Refused, NotReady):  # NotReady: an issuer of tokens does not answer
+        except (Refused, NotReady):
             return set()
 
     def _metadata(self) -> set[int]:

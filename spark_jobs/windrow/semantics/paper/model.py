@@ -26,7 +26,7 @@ from windrow.semantics.paper.landings import Landings, Rules
 from windrow.semantics.plan import Plan
 from windrow.semantics.records import JoinSpec, Record, emptied_all
 from windrow.semantics.reference import Joined, JoinedRow, event_clocks, landed_once, reference_join
-from windrow.semantics.waiting import Decision, Grid, Landed, Part, decide
+from windrow.semantics.waiting import Decision, Grid, Landed, Part, decide, is_behind
 
 SECRET = b"on paper there is nothing to hide"
 MOST_INTERVALS = 5_000
@@ -202,10 +202,14 @@ class Model(Landings):
         spec = self.rules.spec
         landed, _ = landed_once(self.landed, self.pins)
         parts = tuple(Part(1, 0, *[r.event_at] * 2) for r in landed if r.event_at is not None and not r.quarantined)
-        is_behind = any(clock.lag for clock in current(self.clocks)) or {c.topic for c in self.clocks} != set(self.pins)
         passed = frozenset(interval.start for interval in self.standing)
         grid = Grid(utc(spec.start), spec.interval, self.frontier, passed)
-        return decide(Landed(parts, self._newest_left_at(), is_behind), grid, self.rules.waiting, MOST_INTERVALS)
+        return decide(
+            Landed(parts, self._newest_left_at(), is_behind(current(self.clocks), self.pins)),
+            grid,
+            self.rules.waiting,
+            MOST_INTERVALS,
+        )
 
     # ---- parts
 
