@@ -64,6 +64,8 @@ NAME = "ten_minutes"
 DAYS = {"day": 1, "year": 365}
 SEED = "seed"
 """A home without a past; its tables are the patterns of the simulated ones."""
+TRAFFIC = "traffic"
+"""A home without tables, in which the real rows are made."""
 REAL = 2
 """Intervals published by the product before anything is measured."""
 PASSES = 2
@@ -131,7 +133,7 @@ def shape_of(rows: int) -> Shape:
 
 def make_traffic(base: Path, rows: int) -> None:
     """Write the real rows of both topics, in order of event time."""
-    spark = spark_for("benchmark data", world(base / SEED, 0).places)
+    spark = spark_for("benchmark data", world(base / TRAFFIC, 0).places)
     shape = shape_of(rows)
     for topic, frame in {"served": served(spark, shape), "clicks": clicks(spark, shape)}.items():
         made = frame.toArrow().sort_by("_event_time")
@@ -228,7 +230,7 @@ def _make_home(base: Path, name: str, rows: int, days: int) -> None:
 
 def past_of(base: Path, rows: int, days: int) -> Past:
     """Return the past before the first real row: clicks of the simulated intervals are as many as are usual."""
-    ctx = world(base / SEED, 0)
+    ctx = world(base / TRAFFIC, 0)
     usual = {"served": rows, "clicks": Traffic.read(base, "clicks").rows.num_rows // (REAL + PASSES + 1)}
     topics = tuple(PastTopic(name, usual[name], ctx.pipeline.out_of_orderness(name)) for name in ctx.pipeline.topics)
     return Past(START - timedelta(days=days), days * past.OF_DAY, topics)

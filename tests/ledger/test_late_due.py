@@ -219,3 +219,23 @@ def test_a_publication_of_another_config_is_marked_once_and_nothing_of_it_is_loo
     paper.land(ENGAGEMENTS, 2, START + timedelta(seconds=1))
     assert paper.due().within(paper.due().near, INTERVAL) == []
     assert paper.due().incomparable == ()
+
+
+def test_a_pass_reads_whole_rows_of_the_register_and_files_of_what_is_new_only(paper: Paperwork) -> None:
+    early, later = START, START + INTERVAL
+    paper.land(ENGAGEMENTS, 1, START)
+    paper.publish(early)
+    paper.extend()
+    paper.publish(later)
+    paper.land(ENGAGEMENTS, 2, W)
+    found = ledger_state.read(paper.home)
+    assert found is not None
+    state, _ = found
+    assert set(state.standing[early]) == set(publications.IDENTITY)
+    assert set(state.standing[later]) == set(PUBLICATIONS.names)
+    assert [file.batch for file in state.files[ENGAGEMENTS]] == [2]
+
+    paper.publish(early)  # the pass still speaks of the publication that stood when its state was read
+    work = ledger_state.with_rows(paper.home, due(paper.pipeline, state), [early])
+    number = state.standing[early]["number"]
+    assert (work.standing[early]["number"], work.plan_of(early).run) == (number, f"run {number}")

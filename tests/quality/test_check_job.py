@@ -18,7 +18,9 @@ from windrow.config import Pipeline, load, parse
 from windrow.home import Home
 from windrow.io.delta import tables
 from windrow.io.registers import judgements, measures, plans, publications
+from windrow.jobs import earlier
 from windrow.jobs.check import Judged, check, execute
+from windrow.jobs.earlier import earlier_intervals
 from windrow.jobs.run import BadRequest, Context
 from windrow.jobs.upkeep.override import override
 from windrow.outcomes import Blocked
@@ -133,6 +135,26 @@ def test_what_a_person_overrode_and_what_is_blocked_is_no_history(lived: Lived) 
     now = lived.candidate(7, "run 7")
     check(lived.ctx, [now])
     assert lived.judged(now)["volume_z.served >= -4 and <= 6"][0] == pytest.approx(0, abs=0.1)
+
+
+def test_the_past_is_what_the_whole_register_says_and_old_rows_of_it_are_not_read(
+    lived: Lived, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A register without a hole is read from a week before on; one with holes until there is history enough."""
+    whole, read = publications.registered, []
+    monkeypatch.setattr(publications, "registered", lambda *given: read.append(given) or whole(*given))
+    numbers = [*range(6), *range(200, 206)]
+    for n in numbers:
+        lived.publish(lived.candidate(n, f"run {n}"))
+    now = lived.candidate(210, "now")
+    starts = [NOW.start + n * FEED.interval for n in numbers]
+    assert sorted(earlier_intervals(lived.ctx, [now])) == starts
+    assert read
+
+    read.clear()
+    monkeypatch.setattr(earlier, "LOOKED_AT", 6)
+    assert sorted(earlier_intervals(lived.ctx, [now])) == starts[6:]
+    assert not read
 
 
 def test_a_candidate_of_a_release_that_counted_no_volumes_is_judged_without(lived: Lived) -> None:

@@ -25,7 +25,9 @@ def clock(pipeline: PipelineName, json: AsJson = False) -> None:
     """Show the watermark, the frontier, the clock and lag of each partition, and which one holds the clock and why."""
     ctx = context(pipeline)
     seen = clocks.observe(ctx.home)
-    holes = publications.holes(ctx.pipeline, publications.registered(ctx.home), seen.frontier(ctx.pipeline))
+    holes = publications.holes(
+        ctx.pipeline, publications.registered(ctx.home, publications.IDENTITY), seen.frontier(ctx.pipeline)
+    )
     if json:
         print_json(_clock_json(ctx.pipeline, seen, holes))
     elif seen.rows:

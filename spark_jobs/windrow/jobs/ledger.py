@@ -112,6 +112,7 @@ def extend_table(home: Home, session: Callable[[], SparkSession], *, everything:
         if work.needs_spark:
             spark = session()
             if touched := _touched(spark, home, work):
+                work = ledger_state.with_rows(home, work, touched)
                 _append_lines(spark, home, work, touched, marks, clock)
                 return work
         elif not marks and state.newest is not None and state.newest.knows_as_much_as(work.as_pass):
@@ -225,8 +226,9 @@ def totals(ctx: Context, starts: Sequence[datetime] | None = None) -> list[dict[
     Args:
         starts: starts of the wanted intervals; None for all.
     """
-    standing = publications.standing(publications.registered(ctx.home))
-    chosen = sorted(standing) if starts is None else [start for start in starts if start in standing]
+    rows = publications.registered(ctx.home) if starts is None else publications.of_intervals(ctx.home, starts)
+    standing = publications.standing(rows)
+    chosen = sorted(standing)
     found = ledger_table.lines(ctx.home, chosen, columns=reading.TOTALLED, standing=standing)
     by_start = {key[0]: rows for key, rows in found.partition_by("interval", as_dict=True).items()}
     labels = [stream.name for stream in ctx.pipeline.label_streams]

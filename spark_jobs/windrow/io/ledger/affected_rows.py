@@ -37,7 +37,7 @@ def fresh(spark: SparkSession, home: Home, work: Due, stream: Stream) -> DataFra
     Returns:
         Landing rows above the floor of their topic, quarantined ones too.
     """
-    floor = floor_of(home.pipeline, work)
+    floor = floor_of(home.pipeline, work.seen)
     lowest = min(floor[topic] for topic in stream.topics)
     rows = inputs.landed_of(spark, home, stream, work.known.pins, (Range(BATCH, lowest + 1),))
     return rows.where((F.col(BATCH) > lowest) & is_fresh(stream, floor))

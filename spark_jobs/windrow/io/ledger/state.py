@@ -7,11 +7,14 @@ above the pins of the observation, and belongs to the next pass.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from windrow.columns import BATCH, EVENT_TIME, QUARANTINED
@@ -25,7 +28,8 @@ from windrow.semantics.intervals import EARLIEST, LATEST
 from windrow.semantics.ledger import CONFIG_CHANGED
 from windrow.semantics.plan import Plan
 from windrow.transforms.facts import facts_of
-from windrow.transforms.ledger.passes import Knowledge, LandedFile, State
+from windrow.transforms.ledger.due import floor_of, seen_before
+from windrow.transforms.ledger.passes import Due, Knowledge, LandedFile, Publications, State
 
 _STATISTICS = (
     f"max.{BATCH}", f"min.{EVENT_TIME}", f"max.{EVENT_TIME}", "num_records",
@@ -44,14 +48,20 @@ def read(home: Home) -> tuple[State, Observation] | None:
         return None
     with held(home.lock(Table.TRAINING)):
         publications.repair(home)
-        standing = publications.standing(publications.registered(home))
+        registered = publications.standing(publications.registered(home, publications.IDENTITY))
         table = tables.opened(training)
     observed = clocks.observe(home)
-    if table is None or not observed.rows or not standing:
+    if table is None or not observed.rows or not registered:
         return None
     opened = {topic: tables.opened(home.landing(topic)) for topic in home.pipeline.topics}
     landing = {topic: landed for topic, landed in opened.items() if landed is not None}
-    last = last_pass(home, home.pipeline.config_hash)
+    config_hash = home.pipeline.config_hash
+    last = last_pass(home, config_hash)
+    seen_last = last.publication if last else 0
+    unseen = [start for start, row in registered.items() if row["number"] > seen_last]
+    standing = _with_rows(home, registered, unseen)
+    seen = seen_before(standing, last, config_hash)
+    floor = floor_of(home.pipeline, seen)
     state = State(
         number=max(0, tables.version_of(path_of(home), APP_ID)) + 1,
         standing=standing,
@@ -59,18 +69,42 @@ def read(home: Home) -> tuple[State, Observation] | None:
         pins=observed.pins,
         clocks=observed.clocks,
         versions={topic: landed.version() for topic, landed in landing.items()},
-        files={topic: _files(landed) for topic, landed in landing.items()},
+        files={topic: _files(landed, floor[topic]) for topic, landed in landing.items()},
         new_commits=_commits_since(landing, last.versions if last else {}),
-        last=last,
+        seen=seen,
         newest=last_pass(home),
-        marked=_marked(home, standing),
+        marked=_marked(home, standing, config_hash),
         knowledge=partial(_knowledge, home, observed),
     )
     return state, observed
 
 
-def _files(table: DeltaTable) -> tuple[LandedFile, ...]:
-    return tuple(LandedFile(*[row.get(name) for name in _STATISTICS]) for row in tables.data_files(table).to_pylist())
+def with_rows(home: Home, work: Due, starts: Sequence[datetime]) -> Due:
+    """Return a pass with the whole register rows of these intervals, as they stood when its state was read.
+
+    Args:
+        starts: starts of published intervals.
+    """
+    return replace(work, standing=_with_rows(home, work.standing, starts))
+
+
+def _with_rows(home: Home, standing: Publications, starts: Sequence[datetime]) -> Publications:
+    if not starts:
+        return standing
+    found = publications.of_intervals(home, starts)
+    # an interval may have been published again since
+    return {
+        **standing,
+        **{row["interval"]: row for row in found if row["number"] == standing[row["interval"]]["number"]},
+    }
+
+
+def _files(table: DeltaTable, floor: int) -> tuple[LandedFile, ...]:
+    """Return the files that hold a batch above the floor, or of which the log does not say it."""
+    found, newest = tables.data_files(table), f"max.{BATCH}"
+    if newest in found.column_names:
+        found = found.filter(pc.coalesce(pc.greater(found[newest], floor), pa.scalar(True)))
+    return tuple(LandedFile(*[row.get(name) for name in _STATISTICS]) for row in found.to_pylist())
 
 
 def _commits_since(landing: Mapping[str, DeltaTable], versions: Mapping[str, int]) -> tuple[Mapping[str, Any], ...]:
@@ -82,9 +116,9 @@ def _commits_since(landing: Mapping[str, DeltaTable], versions: Mapping[str, int
     return tuple(entries)
 
 
-def _marked(home: Home, standing: Mapping[datetime, Mapping[str, Any]]) -> frozenset[datetime]:
+def _marked(home: Home, standing: Mapping[datetime, Mapping[str, Any]], config_hash: str) -> frozenset[datetime]:
     """Return starts of the intervals of another pipeline file that have their `config_changed` line already."""
-    other = [start for start, row in standing.items() if row["config_hash"] != home.pipeline.config_hash]
+    other = [start for start, row in standing.items() if row["config_hash"] != config_hash]
     if not other:
         return frozenset()
     found = lines(home, other, columns=("interval", "kind"), standing=standing)

@@ -52,10 +52,11 @@ def lines(
     Args:
         starts: starts of the wanted intervals; None for all.
         columns: columns of `schemas.LATE`.
-        standing: register rows of the standing publications, by interval start, where the caller has them.
+        standing: register rows of the standing publications, by interval start, where the caller has them; of their
+            columns `publications.IDENTITY`.
     """
     if standing is None:
-        standing = publications.standing(publications.registered(home))
+        standing = publications.standing(publications.registered(home, publications.IDENTITY))
     wanted = standing if starts is None else {start: standing[start] for start in starts if start in standing}
     table = tables.opened(path_of(home))
     if table is None or not wanted:
@@ -65,7 +66,8 @@ def lines(
     with damage.named(path_of(home)):
         found = pl.from_arrow(table.to_pyarrow_table(columns=needed, filters=between))
     assert isinstance(found, pl.DataFrame)
-    current = {row["number"] for row in wanted.values() if row["config_hash"] == home.pipeline.config_hash}
+    config_hash = home.pipeline.config_hash
+    current = {row["number"] for row in wanted.values() if row["config_hash"] == config_hash}
     others = {row["number"] for row in wanted.values()} - current
     return reading.counting(found, current, others).select(columns)
 

@@ -17,10 +17,12 @@ from windrow.io.delta import tables
 from windrow.io.delta.locks import held
 from windrow.outcomes import NeedsPerson
 from windrow.schemas import PUBLICATIONS
-from windrow.semantics.intervals import Interval, intervals_between
+from windrow.semantics.intervals import Interval
 from windrow.semantics.plan import Plan
 
 APP_ID = "windrow.publish"
+IDENTITY = ("number", "interval", "config_hash")
+"""Columns that are enough to tell which publications stand, and under which pipeline file they were made."""
 
 
 class TrainingBehind(NeedsPerson):
@@ -130,9 +132,15 @@ def of_intervals(home: Home, starts: Sequence[datetime]) -> list[dict[str, Any]]
     return _read(home, [("interval", "in", list(starts))])
 
 
-def starts_from(home: Home, first: datetime) -> set[datetime]:
-    """Return the starts of the published intervals from `first` on; other files of the register are not read."""
-    return {row["interval"] for row in _read(home, [("interval", ">=", first)], ["interval"])}
+def since(home: Home, first: datetime, columns: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Return every publication of the intervals from `first` on; files of the register before them are not read.
+
+    Args:
+        columns: only these; empty for all.
+    Returns:
+        Register rows in no order, superseded ones too; one that a killed run did not register is missing.
+    """
+    return _read(home, [("interval", ">=", first)], columns)
 
 
 def of_number(home: Home, number: int) -> dict[str, Any] | None:
@@ -162,14 +170,17 @@ def holes(pipeline: Pipeline, rows: list[dict[str, Any]], frontier: datetime | N
     """
     if frontier is None:
         return []
-    known = standing(rows)
-    return [i for i in intervals_between(pipeline.start, frontier, pipeline.interval) if i.start not in known]
+    known, length = {row["interval"] for row in rows}, pipeline.interval
+    many = max(0, (frontier - pipeline.start) // length)
+    starts = (pipeline.start + n * length for n in range(many))
+    return [Interval(start, start + length) for start in starts if start not in known]
 
 
 def _read(home: Home, filters: Sequence[tables.Filter] = (), columns: Sequence[str] = ()) -> list[dict[str, Any]]:
     """Return rows of the register; a column that was added after a row was written is None in it."""
     rows = tables.read(home.table(Table.PUBLICATIONS), columns, filters)
-    return [{**dict.fromkeys(columns or PUBLICATIONS.names), **row} for row in rows]
+    blank = dict.fromkeys(columns or PUBLICATIONS.names)
+    return rows if not rows or rows[0].keys() == blank.keys() else [{**blank, **row} for row in rows]
 
 
 def register(home: Home, row: Mapping[str, Any]) -> None:

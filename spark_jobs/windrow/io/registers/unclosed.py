@@ -36,7 +36,7 @@ def decided(home: Home, clock: Observation) -> Decision | None:
         home.pipeline,
         clock,
         clocks.earlier(home, clock.number),
-        published_from=lambda first: publications.starts_from(home, first),
+        published_from=lambda first: {row["interval"] for row in publications.since(home, first, ["interval"])},
         blocked_among=lambda intervals: judgements.blocked_intervals(home, intervals),
     )
 

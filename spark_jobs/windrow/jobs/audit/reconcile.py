@@ -24,6 +24,7 @@ from windrow.columns import EVENT_TIME, INTERVAL, PAIRED, PUBLICATION, ROW_ID
 from windrow.home import Home
 from windrow.io.delta.session import frame_of
 from windrow.io.ledger import append, reconciled
+from windrow.io.ledger.state import with_rows
 from windrow.io.registers import clocks, publications
 from windrow.io.training import inputs, versions
 from windrow.jobs.audit.intact import require_intact
@@ -104,8 +105,8 @@ def reconcile_range(ctx: Context, begin: datetime, end: datetime) -> Reconciled:
         require_intact(ctx.home)
         raise NothingToDo(f"{ctx.pipeline.name}: nothing is published yet")
     starts = [start for start in sorted(work.standing) if begin <= start < end]
-    comparable = [s for s in starts if work.standing[s]["config_hash"] == ctx.pipeline.config_hash]
-    rows, shown = _compared(ctx, work, comparable, run)
+    comparable = [s for s in starts if work.standing[s]["config_hash"] == work.known.config_hash]
+    rows, shown = _compared(ctx, with_rows(ctx.home, work, comparable), comparable, run)
     rows += [_outcome(work, start, "config_changed") for start in starts if start not in comparable]
     rows += [{"interval": start, "outcome": "hole"} for start in _holes(ctx, work, begin, end)]
     if not rows:

@@ -226,7 +226,7 @@ def subjects(
     kept = left_rows(left.kept, standing, pipeline)
     if work.needs_all:
         return _union(rows.select(INTERVAL, SUBJECT) for rows in (kept, published)).distinct()
-    floor = floor_of(pipeline, work)
+    floor = floor_of(pipeline, work.seen)
     # includes new rows that lose to another one of their event: looking at such a subject finds no difference
     fresh = left_rows(chosen(left.read).where(is_fresh(pipeline.left, floor)), standing, pipeline)
     keys = [changed_keys(stream, rights[stream.name], pipeline, floor) for stream in pipeline.right]

@@ -10,6 +10,7 @@ A row that lands in time is newer than every window of every publication, and th
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -19,7 +20,7 @@ from windrow.semantics.close import closes_at, is_closed
 from windrow.semantics.intervals import EARLIEST, LATEST, MICROSECOND, Interval, shifted, stretches
 from windrow.semantics.ledger import CONFIG_CHANGED
 from windrow.semantics.plan import Plan
-from windrow.transforms.ledger.passes import Due, Knowledge, LandedFile, Seen, State, Stretch
+from windrow.transforms.ledger.passes import Due, Knowledge, LandedFile, Pass, Publications, Seen, State, Stretch
 
 _HARMLESS = ("OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "CREATE TABLE", "ADD COLUMNS", "FSCK")
 """Operations on a landing table that keep every row."""
@@ -35,11 +36,11 @@ def due(pipeline: Pipeline, state: State) -> Due:
     """
     first = Interval(pipeline.start, pipeline.start + pipeline.interval)
     known = Plan(pipeline.name, "late", first, state.pins, pipeline.config_hash, state.clocks)
-    seen = _seen(pipeline, state)
+    seen = state.seen
     near = (stretch for topic, files in state.files.items() for stretch in _near(pipeline, topic, files, seen))
     now = state.knowledge(known)
     changed = (stretch for one in seen for stretch in _stretches(pipeline, one, state.knowledge(one.known), now))
-    other = {start for start, row in state.standing.items() if row["config_hash"] != pipeline.config_hash}
+    other = {start for start, row in state.standing.items() if row["config_hash"] != known.config_hash}
     return Due(
         number=state.number,
         known=known,
@@ -54,12 +55,17 @@ def due(pipeline: Pipeline, state: State) -> Due:
     )
 
 
-def _seen(pipeline: Pipeline, state: State) -> tuple[Seen, ...]:
-    """Standing publications of the current config, grouped by what was known when they were last looked at."""
-    last, by_pass = state.last, []
+def seen_before(standing: Publications, last: Pass | None, config_hash: str) -> tuple[Seen, ...]:
+    """Standing publications of a config, grouped by what was known when they were last looked at.
+
+    Args:
+        standing: with the plan of those publications that `last` has not looked at.
+        last: the newest pass under the config.
+    """
+    by_pass: list[datetime] = []
     by_plan: dict[Any, tuple[Plan, list[datetime]]] = {}
-    for start, row in sorted(state.standing.items()):
-        if row["config_hash"] != pipeline.config_hash:
+    for start, row in sorted(standing.items()):
+        if row["config_hash"] != config_hash:
             continue
         if last is not None and row["number"] <= last.publication:
             by_pass.append(start)
@@ -85,11 +91,9 @@ def _near(pipeline: Pipeline, topic: str, files: Iterable[LandedFile], seen: Seq
 
 def _stretches(pipeline: Pipeline, seen: Seen, before: Knowledge, now: Knowledge) -> list[Stretch]:
     """Stretches in which the clock, an accepted gap or a close says something else about labels than it did before."""
-    intervals = (Interval(start, start + pipeline.interval) for start in seen.starts)
     # a publication that was forced before its close may have labels from after it; by now the interval has closed
-    found = [
-        Stretch(i.start, i.end) for i in intervals if not is_closed(i, before.frontier) and is_closed(i, now.frontier)
-    ]
+    closed = [_how_many_closed(seen.starts, pipeline.interval, known.frontier) for known in (before, now)]
+    found = [Stretch(start, start + pipeline.interval) for start in seen.starts[slice(*closed)]]
     for stream in pipeline.label_streams:
         heard = [known.heard_until[stream.name] for known in (before, now)]
         if stream.silence == "unknown" and heard[0] != heard[1]:
@@ -101,6 +105,11 @@ def _stretches(pipeline: Pipeline, seen: Seen, before: Knowledge, now: Knowledge
                 end = LATEST if gap.end_at is None else shifted(gap.end_at, stream.window.before)
                 found.append(Stretch(begin, end))
     return [s for s in found if seen.covers(shifted(s.begin, -pipeline.interval), s.end)]
+
+
+def _how_many_closed(starts: Sequence[datetime], length: timedelta, frontier: datetime | None) -> int:
+    """How many of the intervals with these starts, ascending and each of this length, have closed."""
+    return bisect_left(starts, True, key=lambda start: not is_closed(Interval(start, start + length), frontier))
 
 
 def _removes_rows(entry: Mapping[str, Any]) -> bool:
@@ -167,13 +176,13 @@ def began_at(
     return [(topic, batch, at) for (topic, batch), at in began.items()]
 
 
-def floor_of(pipeline: Pipeline, work: Due) -> dict[str, int]:
+def floor_of(pipeline: Pipeline, seen: Iterable[Seen]) -> dict[str, int]:
     """Topic → the newest batch that every publication of the current config was compared with; 0 if there is none.
 
     Args:
-        work: the pass; its publications are compared up to their known pins.
+        seen: the publications; they are compared up to their known pins.
     """
-    pins = [one.known.pins for one in work.seen]
+    pins = [one.known.pins for one in seen]
     return {topic: min((known.get(topic, 0) for known in pins), default=0) for topic in pipeline.topics}
 
 

@@ -107,17 +107,18 @@ class State:
     number: int
     """number of the next pass"""
     standing: Publications
+    """`number`, `interval` and `config_hash` of every one; the others also of those that no pass has looked at"""
     training_version: int
     pins: Mapping[str, int]
     clocks: tuple[PartitionClock, ...]
     versions: Mapping[str, int]
     """topic → version of its landing table"""
     files: Mapping[str, tuple[LandedFile, ...]]
-    """topic → files of its landing table"""
+    """topic → files of its landing table with a batch that a publication was not compared with"""
     new_commits: tuple[Mapping[str, Any], ...]
     """entries of the landing tables' histories since the last pass of this config"""
-    last: Pass | None
-    """the newest pass under the current config"""
+    seen: tuple[Seen, ...]
+    """standing publications of the current config"""
     newest: Pass | None
     """the newest pass under any config"""
     marked: frozenset[datetime]
@@ -160,7 +161,7 @@ class Due:
     known: Plan
     """what is known now"""
     standing: Publications
-    """as of `training_version`"""
+    """as of `training_version`; columns as in `State`, until `io.ledger.state.with_rows` reads the others"""
     training_version: int
     versions: Mapping[str, int]
     seen: tuple[Seen, ...]
@@ -196,7 +197,7 @@ class Due:
         """The plan of the standing publication of an interval.
 
         Args:
-            start: start of an interval that has one.
+            start: start of an interval that has one, and whose row is read whole.
         """
         return Plan.from_json(self.standing[start]["plan"])
 
