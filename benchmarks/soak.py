@@ -182,7 +182,9 @@ class Soak:
         if self.must("train") == ExitCode.BLOCKED:
             frontier = clocks.observe(self.ctx.home).frontier(self.ctx.pipeline)
             rows = publications.registered(self.ctx.home)
-            self.override(hole.start for hole in publications.holes(self.ctx.pipeline, rows, frontier))
+            self.override(
+                hole.start for hole in publications.holes(self.ctx.pipeline, publications.starts_of(rows), frontier)
+            )
         self.must("late")
 
     def override(self, starts: Iterable[datetime]) -> None:

@@ -214,7 +214,7 @@ class Lanes:
         with suppress(Exception):  # a table that is just being made, or a full disk
             home, pipeline = self._ctx.home, self._ctx.pipeline
             frontier = clocks.observe(home).frontier(pipeline)
-            missing = publications.holes(pipeline, publications.registered(home), frontier)
+            missing = publications.holes(pipeline, publications.starts_of(publications.registered(home)), frontier)
             return missing[0].start if missing else None
         return None
 

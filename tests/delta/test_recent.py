@@ -7,7 +7,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from deltalake import DeltaTable
 from hypothesis import given
@@ -19,7 +18,7 @@ from windrow.io.delta import damage, tables
 from windrow.io.registers import publications, recent
 from windrow.places import PROJECT, Places
 from windrow.schemas import PUBLICATIONS
-from windrow.semantics.intervals import micros
+from windrow.semantics.intervals import intervals_between, micros
 
 PIPELINE = load(PROJECT / "dags" / "pipelines" / "feed.yaml")
 START, LENGTH = PIPELINE.start, PIPELINE.interval
@@ -49,8 +48,9 @@ def test_the_intervals_without_a_publication_are_those_of_the_register(
 ) -> None:
     at = None if frontier is None else START + frontier * LENGTH + past
     rows = [{"number": n, "interval": START + n * LENGTH} for n in published]
-    starts = np.array([micros(row["interval"]) for row in rows], np.int64)
-    assert recent.unpublished(PIPELINE, starts, at) == publications.holes(PIPELINE, rows, at)
+    starts, known = publications.starts_of(rows), {row["interval"] for row in rows}
+    closed = intervals_between(START, START if at is None else at, LENGTH)
+    assert publications.holes(PIPELINE, starts, at) == [one for one in closed if one.start not in known]
 
 
 def test_starts_and_newest_rows(home: Home) -> None:

@@ -25,9 +25,8 @@ def clock(pipeline: PipelineName, json: AsJson = False) -> None:
     """Show the watermark, the frontier, the clock and lag of each partition, and which one holds the clock and why."""
     ctx = context(pipeline)
     seen = clocks.observe(ctx.home)
-    holes = publications.holes(
-        ctx.pipeline, publications.registered(ctx.home, publications.IDENTITY), seen.frontier(ctx.pipeline)
-    )
+    published = publications.starts_of(publications.registered(ctx.home, publications.IDENTITY))
+    holes = publications.holes(ctx.pipeline, published, seen.frontier(ctx.pipeline))
     if json:
         print_json(_clock_json(ctx.pipeline, seen, holes))
     elif seen.rows:
@@ -143,7 +142,7 @@ def _canaries(row: dict[str, Any]) -> str:
 
 def _print_unpublished(ctx: Context, register: list[dict[str, Any]]) -> None:
     seen = clocks.observe(ctx.home)
-    closed = publications.holes(ctx.pipeline, register, seen.frontier(ctx.pipeline))
+    closed = publications.holes(ctx.pipeline, publications.starts_of(register), seen.frontier(ctx.pipeline))
     blocked = judgements.blocked(lookup.opened(ctx.home.table(Table.QUALITY)), closed)
     for interval in closed:
         why = blocked.get(interval.start)

@@ -113,13 +113,21 @@ def read(
     Raises:
         TableDamaged: the log or a data file cannot be read.
     """
+    found = arrow(path, columns, filters)
+    return [] if found is None else found.to_pylist()
+
+
+def arrow(path: str, columns: Sequence[str] | None = None, filters: Sequence[Filter] | None = None) -> pa.Table | None:
+    """Return rows of a small table, as `read` does; None where there is no table, or no row can be wanted."""
     table = opened(path)
     if table is None or any(part[1:] == ("in", []) for part in filters or ()):
-        return []  # an empty set selects no row, and Arrow could not infer its type
+        return None  # an empty set selects no row, and Arrow could not infer its type
     with damage.named(path):
-        return table.to_pyarrow_table(
-            columns=list(columns) if columns else None, filters=list(filters) if filters else None
-        ).to_pylist()
+        return pa.table(
+            table.to_pyarrow_table(
+                columns=list(columns) if columns else None, filters=list(filters) if filters else None
+            )
+        )
 
 
 def of_plans(column: str, plans: Sequence[Plan]) -> list[Filter]:

@@ -7,9 +7,13 @@ training commit n ──▶ register row n        a process killed between the t
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
 from windrow.config import Pipeline
 from windrow.home import Home, Table
@@ -17,10 +21,12 @@ from windrow.io.delta import tables
 from windrow.io.delta.locks import held
 from windrow.outcomes import NeedsPerson
 from windrow.schemas import PUBLICATIONS
-from windrow.semantics.intervals import Interval
+from windrow.semantics.intervals import Interval, at_micros, micros, shifted
 from windrow.semantics.plan import Plan
 
 APP_ID = "windrow.publish"
+Instants = npt.NDArray[np.int64]
+NO_INSTANTS: Instants = np.array([], np.int64)
 IDENTITY = ("number", "interval", "config_hash")
 """Columns that are enough to tell which publications stand, and under which pipeline file they were made."""
 
@@ -61,10 +67,50 @@ def repaired(home: Home, columns: Sequence[str] = ()) -> list[dict[str, Any]]:
     Raises:
         TrainingBehind: the register has publications that the training table does not know.
     """
+    _repair_if_behind(home)
+    return registered(home, columns)
+
+
+def _repair_if_behind(home: Home) -> None:
     if last_number(home) != _last_registered(home):
         with held(home.lock(Table.TRAINING)):
             repair(home)
-    return registered(home, columns)
+
+
+class Grid(NamedTuple):
+    """Interval and number of every publication, an array each: a register of years makes too many objects."""
+
+    starts: Instants
+    """starts of intervals, in microseconds since 1970, in no order; one that was published again is there twice"""
+    ends: Instants
+    numbers: Instants
+
+    def number_of(self, start: datetime) -> int | None:
+        """Return the number of the standing publication of the interval that starts then; None without one."""
+        found = self.numbers[self.starts == micros(start)]
+        return int(found.max()) if len(found) else None
+
+    @classmethod
+    def of(cls, rows: pa.Table | None) -> Grid:
+        """Return the grid of rows of the register with `interval`, `interval_end` and `number`."""
+        if rows is None:
+            return cls(NO_INSTANTS, NO_INSTANTS, NO_INSTANTS)
+        return cls(instants(rows["interval"]), instants(rows["interval_end"]), rows["number"].to_numpy())
+
+
+def grid(home: Home) -> Grid:
+    """Return where every publication lies, repaired as `repaired` does.
+
+    Raises:
+        TrainingBehind: the register has publications that the training table does not know.
+    """
+    _repair_if_behind(home)
+    return Grid.of(tables.arrow(home.table(Table.PUBLICATIONS), ("interval", "interval_end", "number")))
+
+
+def instants(column: pa.ChunkedArray) -> Instants:
+    """Return instants as microseconds since 1970."""
+    return np.asarray(column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()).to_numpy(), np.int64)
 
 
 def complete(home: Home, columns: Sequence[str] = ()) -> list[dict[str, Any]]:
@@ -161,19 +207,26 @@ def last_version(rows: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> i
     return min((r["training_version"] - 1 for r in later), default=None)
 
 
-def holes(pipeline: Pipeline, rows: list[dict[str, Any]], frontier: datetime | None) -> list[Interval]:
+def holes(pipeline: Pipeline, published: Instants, frontier: datetime | None) -> list[Interval]:
     """Return the closed intervals without a publication, oldest first (rule 20).
 
     Args:
-        rows: the register.
+        published: start of every publication's interval, in microseconds since 1970 (`Grid.starts`, `starts_of`).
         frontier: event time before which every window has closed; None without a watermark.
     """
-    if frontier is None:
+    if frontier is None or frontier <= pipeline.start:
         return []
-    known, length = {row["interval"] for row in rows}, pipeline.interval
-    many = max(0, (frontier - pipeline.start) // length)
-    starts = (pipeline.start + n * length for n in range(many))
-    return [Interval(start, start + length) for start in starts if start not in known]
+    length, start = micros(pipeline.interval), micros(pipeline.start)
+    is_missing = np.ones((micros(frontier) - start) // length, bool)
+    numbers = (published - start) // length
+    is_missing[numbers[(numbers >= 0) & (numbers < len(is_missing))]] = False
+    missing = np.flatnonzero(is_missing).tolist()
+    return [Interval(at := at_micros(start + n * length), shifted(at, pipeline.interval)) for n in missing]
+
+
+def starts_of(rows: Iterable[Mapping[str, Any]]) -> Instants:
+    """Return the starts of the intervals of register rows, in microseconds since 1970."""
+    return np.array([micros(row["interval"]) for row in rows], np.int64)
 
 
 def _read(home: Home, filters: Sequence[tables.Filter] = (), columns: Sequence[str] = ()) -> list[dict[str, Any]]:

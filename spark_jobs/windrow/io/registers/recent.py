@@ -16,25 +16,24 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from windrow.config import Finder, Pipeline
+from windrow.config import Finder
 from windrow.home import Home, Table
 from windrow.io.delta import damage, store, tables
 from windrow.io.delta.lookup import Lookup, Range
 from windrow.io.delta.store import StoredFile
+from windrow.io.registers import publications
+from windrow.io.registers.publications import NO_INSTANTS, Instants
 from windrow.places import Places
 from windrow.schemas import PUBLICATIONS
 from windrow.semantics.fleet.strip import LENGTH
-from windrow.semantics.intervals import Interval, at_micros, grid_around, micros, shifted
+from windrow.semantics.intervals import at_micros, grid_around
 
 _T = TypeVar("_T")
-Instants = npt.NDArray[np.int64]
-_NONE: Instants = np.array([], np.int64)
 MOST = 32
 """Values that are kept of one version of a table."""
 SINCE = 300
@@ -182,29 +181,11 @@ def _kept(values: dict[Hashable, Any], key: Hashable, read: Callable[[], _T]) ->
 def starts(home: Home, known: Recent) -> Instants:
     """Return the start of every publication's interval, in microseconds since 1970; one array, no object per row."""
     path = home.table(Table.PUBLICATIONS)
-    return known.of(path, "starts", lambda: np.concatenate([_NONE, *known.files(path, ["interval"], _starts)]))
+    return known.of(path, "starts", lambda: np.concatenate([NO_INSTANTS, *known.files(path, ["interval"], _starts)]))
 
 
 def _starts(rows: pa.Table) -> Instants:
-    column = rows["interval"].cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
-    return np.asarray(column.to_numpy(), np.int64)
-
-
-def unpublished(pipeline: Pipeline, published: Instants, frontier: datetime | None) -> list[Interval]:
-    """Return the closed intervals without a publication, oldest first, as `publications.holes` does.
-
-    Args:
-        published: what `starts` returns.
-        frontier: event time before which every window has closed.
-    """
-    if frontier is None or frontier <= pipeline.start:
-        return []
-    length, start = micros(pipeline.interval), micros(pipeline.start)
-    is_missing = np.ones((micros(frontier) - start) // length, bool)
-    numbers = (published - start) // length
-    is_missing[numbers[(numbers >= 0) & (numbers < len(is_missing))]] = False
-    missing = np.flatnonzero(is_missing).tolist()
-    return [Interval(at := at_micros(start + n * length), shifted(at, pipeline.interval)) for n in missing]
+    return publications.instants(rows["interval"])
 
 
 def rows_since(home: Home, start: datetime, known: Recent) -> list[dict[str, Any]]:

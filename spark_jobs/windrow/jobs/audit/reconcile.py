@@ -219,7 +219,7 @@ def _outcome(work: Due, start: datetime, outcome: str) -> dict[str, Any]:
 def _holes(ctx: Context, work: Due, begin: datetime, end: datetime) -> list[datetime]:
     """Return the starts of the closed intervals in `[begin, end)` that have no publication."""
     until = frontier(watermark(work.known.watermark), ctx.pipeline.after, ctx.pipeline.grace)
-    holes = publications.holes(ctx.pipeline, [dict(row) for row in work.standing.values()], until)
+    holes = publications.holes(ctx.pipeline, publications.starts_of(work.standing.values()), until)
     return [hole.start for hole in holes if begin <= hole.start < end]
 
 

@@ -10,9 +10,9 @@ The first two also plan open intervals where more waits than the pipeline file a
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 from windrow.io.delta import crash_points
 from windrow.io.landing import joined
@@ -24,15 +24,13 @@ from windrow.outcomes import NothingToDo
 from windrow.semantics.clock import NotCaughtUp, holder
 from windrow.semantics.clock import drain as refuse_lag
 from windrow.semantics.close import closes_at, is_closed, may_be_forced
-from windrow.semantics.intervals import Interval, on_grid
+from windrow.semantics.intervals import Interval, at_micros, micros, on_grid
 from windrow.semantics.landing.offsets import refuse_drain
 from windrow.semantics.plan import Plan
 from windrow.semantics.waiting import Decision
 from windrow.text import counted, duration_text, shown_instant
 
 Mode = Literal["publish", "republish"]
-_FEW_COLUMNS = ("number", "interval", "interval_end")
-"""Columns of the register that planning needs; the register grows with every publication."""
 
 
 class Known:
@@ -41,33 +39,31 @@ class Known:
     Use the register first: the pins of a plan are then never older than those of a publication in the register.
     """
 
-    def __init__(self, ctx: Context, columns: Sequence[str] = _FEW_COLUMNS) -> None:
-        self._ctx, self._columns = ctx, columns
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
 
     @cached_property
-    def register(self) -> list[dict[str, Any]]:
-        """Every publication, repaired.
+    def published(self) -> publications.Grid:
+        """Where every publication lies, repaired.
 
         Raises:
             BadRequest: one has another interval length than the pipeline file, or is before its start.
         """
-        rows = publications.repaired(self._ctx.home, self._columns)
-        first = min((row["interval"] for row in rows), default=None)
-        if first is not None and first < self._ctx.pipeline.start:
+        pipeline, found = self._ctx.pipeline, publications.grid(self._ctx.home)
+        if len(found.starts) and (first := int(found.starts.min())) < micros(pipeline.start):
             raise BadRequest(
-                f"{self._ctx.pipeline.name} has published from {shown_instant(first)} on, and its file now starts at "
-                f"{shown_instant(self._ctx.pipeline.start)}: rows before that would count as left out. Put `start` "
-                "back, or give the pipeline a new name."
+                f"{pipeline.name} has published from {shown_instant(at_micros(first))} on, and its file now starts at "
+                f"{shown_instant(pipeline.start)}: rows before that would count as left out. Put `start` back, or "
+                "give the pipeline a new name."
             )
-        for row in rows:
-            length = row["interval_end"] - row["interval"]
-            if length != self._ctx.pipeline.interval:
-                raise BadRequest(
-                    f"{self._ctx.pipeline.name} has published intervals of {duration_text(length)}, and its file now "
-                    f"says {duration_text(self._ctx.pipeline.interval)}: their borders do not fit, and rows "
-                    "would be missing or come twice. Put `interval` back, or give the pipeline a new name."
-                )
-        return rows
+        lengths = found.ends - found.starts
+        for length in lengths[lengths != micros(pipeline.interval)][:1].tolist():
+            raise BadRequest(
+                f"{pipeline.name} has published intervals of {duration_text(timedelta(microseconds=length))}, and its "
+                f"file now says {duration_text(pipeline.interval)}: their borders do not fit, and rows would be "
+                "missing or come twice. Put `interval` back, or give the pipeline a new name."
+            )
+        return found
 
     @cached_property
     def clock(self) -> Observation:
@@ -106,9 +102,9 @@ def plan_interval(
         return recorded
     interval = interval_at(ctx, at)
     known = known or Known(ctx)
-    register, clock = known.register, known.clock
+    published, clock = known.published, known.clock
     frontier = clock.frontier(ctx.pipeline)
-    if mode == "publish" and interval.start in publications.standing(register):
+    if mode == "publish" and published.number_of(interval.start) is not None:
         raise NothingToDo(f"{interval} is published")
     beyond = unclosed.decided(ctx.home, clock) if mode == "publish" and forced is None else None
     by_bounds = beyond.forced if beyond else ()
@@ -116,11 +112,13 @@ def plan_interval(
         _refuse_open(ctx, interval, clock, is_forced=forced is not None)
     chosen = [interval]
     if mode == "publish" and forced is None:
-        holes = publications.holes(ctx.pipeline, register, frontier)
+        holes = publications.holes(ctx.pipeline, published.starts, frontier)
         left_alone = judgements.blocked_intervals(ctx.home, holes) | {interval.start}
         others = [one for one in (*holes, *by_bounds) if one.start not in left_alone]
         chosen = sorted([interval, *others[: max(0, along - 1)]])
-    return record(ctx, run, chosen, clock, register, drained=False, request=forced, requests=_by_policy(chosen, beyond))
+    return record(
+        ctx, run, chosen, clock, published, drained=False, request=forced, requests=_by_policy(chosen, beyond)
+    )
 
 
 def plan_all(
@@ -147,7 +145,7 @@ def plan_all(
         BrokerUnreachable, TopicMissing: a drain, and the broker does not answer, or has no such topic.
     """
     known = known or Known(ctx)
-    register, clock = known.register, known.clock
+    published, clock = known.published, known.clock
     frontier = clock.frontier(ctx.pipeline)
     if drain:
         if {row["topic"] for row in clock.rows} != set(ctx.pipeline.topics):
@@ -157,12 +155,12 @@ def plan_all(
         newest = _newest_left_at(ctx, clock)
         ends = [newest + ctx.pipeline.interval] if newest else []
         frontier = max([*ends, *([frontier] if frontier else [])], default=None)
-    holes = publications.holes(ctx.pipeline, register, frontier)
+    holes = publications.holes(ctx.pipeline, published.starts, frontier)
     beyond = None if drain else unclosed.decided(ctx.home, clock)
     by_bounds = beyond.forced if beyond else ()
     chosen = [one for one in (*holes, *by_bounds) if one.start not in tried][:most]
     requests = _by_policy(chosen, beyond)
-    return record(ctx, run, chosen, clock, register, drained=drain, requests=requests) if chosen else ()
+    return record(ctx, run, chosen, clock, published, drained=drain, requests=requests) if chosen else ()
 
 
 def record(
@@ -170,7 +168,7 @@ def record(
     run: str,
     chosen: Sequence[Interval],
     clock: Observation,
-    register: list[dict[str, Any]],
+    published: publications.Grid,
     *,
     drained: bool,
     request: Request | None = None,
@@ -180,7 +178,7 @@ def record(
 
     Args:
         chosen: the intervals.
-        register: the publications; a plan names the one that it will supersede.
+        published: the publications; a plan names the one that it will supersede.
         drained: whether the plans declare the end of the stream.
         request: why a person wants the plans, and who it is.
         requests: the same by interval, where only some of the plans have one.
@@ -189,7 +187,6 @@ def record(
         ColumnJoinedLater: rows of an interval landed before a column that decides about them.
     """
     joined.require_whole(ctx.home, chosen[0].start, chosen[-1].end, clock.pins)
-    standing = publications.standing(register)
     made = (
         Plan(
             pipeline=ctx.pipeline.name,
@@ -199,7 +196,7 @@ def record(
             config_hash=ctx.pipeline.config_hash,
             watermark=clock.clocks,
             drained=drained,
-            supersedes=standing[interval.start]["number"] if interval.start in standing else None,
+            supersedes=published.number_of(interval.start),
         )
         for interval in chosen
     )

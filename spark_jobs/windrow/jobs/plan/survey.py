@@ -54,7 +54,7 @@ class Survey:
 
     lines: tuple[SurveyLine, ...]
     clock: Observation
-    register: list[dict[str, Any]]
+    published: publications.Grid
 
     @property
     def chosen(self) -> list[Interval]:
@@ -78,12 +78,12 @@ def survey(ctx: Context, begin: datetime, end: datetime, *, everything: bool = F
         BadRequest: its bounds are not interval bounds.
     """
     first, last = _bounds(ctx, begin, end)
-    known = Known(ctx, columns=())
-    register, clock = known.register, known.clock
+    known = Known(ctx)
+    published, intervals = known.published, list(intervals_between(first.start, last.end, ctx.pipeline.interval))
+    standing = publications.standing(publications.of_intervals(ctx.home, [one.start for one in intervals]))
+    clock = known.clock
     if not is_closed(last, clock.frontier(ctx.pipeline)):
         raise WindowStillOpen(f"the range reaches past what is closed: {why_open(ctx, last, clock)}")
-    intervals = list(intervals_between(first.start, last.end, ctx.pipeline.interval))
-    standing = publications.standing(register)
     changes = ledger_table.summary(ctx.home, [i.start for i in intervals])
     blocked = judgements.blocked_intervals(ctx.home, [i for i in intervals if i.start not in standing])
     lines = []
@@ -98,7 +98,7 @@ def survey(ctx: Context, begin: datetime, end: datetime, *, everything: bool = F
             action, why = _replace_or_leave(ctx, row, plan, newer, everything)
         number, rows = (row["number"], row["rows"]) if row else (None, None)
         lines.append(SurveyLine(interval, action, why, number, rows, newer, changes.get(interval.start, {})))
-    return Survey(tuple(lines), clock, register)
+    return Survey(tuple(lines), clock, published)
 
 
 def plan_range(
@@ -156,7 +156,7 @@ def record_survey(ctx: Context, run: str, found: Survey, request: Request | None
             f"nothing differs from a rebuild in {counted(len(found.lines), 'interval')}: {found.lines[0].why}. "
             "--all makes them again"
         )
-    return record(ctx, run, found.chosen, found.clock, found.register, drained=False, request=request)
+    return record(ctx, run, found.chosen, found.clock, found.published, drained=False, request=request)
 
 
 def _bounds(ctx: Context, begin: datetime, end: datetime) -> tuple[Interval, Interval]:

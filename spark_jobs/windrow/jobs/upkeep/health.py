@@ -113,7 +113,7 @@ def health(home: Home, known: recent.Recent) -> Health:
     clock = known.of(clock_path, "newest", lambda: clocks.observed(home, known.lookup(clock_path)))
     starts = recent.starts(home, known)
     frontier = clock.frontier(pipeline)
-    holes = known.of(register, ("holes", frontier), lambda: recent.unpublished(pipeline, starts, frontier))
+    holes = known.of(register, ("holes", frontier), lambda: publications.holes(pipeline, starts, frontier))
     judged = known.lookup(quality)
     blocked = known.of(quality, ("blocked", *_ends(holes)), lambda: judgements.blocked(judged, holes[-LOOKED_AT:]))
     intervals = shown(pipeline.start, pipeline.interval, _newest(pipeline, clock, recent.newest(starts)))
@@ -146,7 +146,9 @@ def health(home: Home, known: recent.Recent) -> Health:
     return Health(seen, (), strip, rows)
 
 
-def _waiting(home: Home, clock: clocks.Observation, starts: recent.Instants, known: recent.Recent) -> Decision | None:
+def _waiting(
+    home: Home, clock: clocks.Observation, starts: publications.Instants, known: recent.Recent
+) -> Decision | None:
     """What has landed and is neither closed nor published, and what the bounds decide."""
     if not clock.rows:
         return None
