@@ -24,7 +24,7 @@ def land(name: str) -> None:
          "end_offset": 1, "newest_at": now, "clock_at": now, "landed_at": now, "idle": False, **counts}
         for topic in home.pipeline.topics
     ]  # fmt: skip
-    clocks.record(home, before.number, rows)
+    clocks.record(home, before.number + 1, rows)
 
 
 if __name__ == "__main__":

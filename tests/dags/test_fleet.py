@@ -1,5 +1,6 @@
 """The page of all pipelines: who sees which, filters in the address, and the same figures as the tables."""
 
+import threading
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -7,12 +8,13 @@ import pytest
 from windrow.config import find
 from windrow.home import Home
 from windrow.io.delta import tables
-from windrow.io.registers import clocks, distributions, judgements, publications
+from windrow.io.registers import clocks, distributions, judgements, publications, recent
 from windrow.places import Places
 from windrow.schemas import MEASURES, PUBLICATIONS
+from windrow.semantics.fleet.health import Status
 from windrow.semantics.intervals import grid_around
 from windrow.text import short_instant_text
-from windrow_airflow.pages import fleet, interval, overview
+from windrow_airflow.pages import between, fleet, interval, overview
 
 TEN = timedelta(minutes=10)
 
@@ -135,6 +137,52 @@ def database(pipelines):
 
     import_all_models()
     Base.metadata.create_all(settings.engine)
+
+
+def test_tables_are_looked_at_between_requests_until_nobody_asks(monkeypatch):
+    looks, seen = [], threading.Event()
+
+    def look(name):
+        looks.append(name)
+        if len(looks) >= 6:
+            seen.set()
+        if name == "mute":
+            raise OSError("its table is gone")
+
+    monkeypatch.setattr(between, "EVERY", 0.001)
+    looking = between.Between(look)
+    looking.asked_for(["good", "mute"])
+    looking.asked_for(["good"])
+    thread = looking._thread
+    assert seen.wait(60)
+    assert set(looks) == {"good", "mute"}
+    monkeypatch.setattr(between, "LASTS", 0.0)
+    thread.join(60)
+    assert not thread.is_alive()
+
+    monkeypatch.setattr(between, "LASTS", 60.0)
+    looks.clear()
+    seen.clear()
+    looking.asked_for(["good"])
+    assert seen.wait(60)
+    assert set(looks) == {"good"}
+    monkeypatch.setattr(between, "LASTS", 0.0)
+
+
+def test_what_was_looked_at_between_requests_is_not_read_again(places, now, monkeypatch):
+    monkeypatch.setenv("WINDROW_HOME", str(places.home))
+    monkeypatch.setenv("WINDROW_PIPELINES", str(places.pipelines[0]))
+    fleet._known.cache_clear()
+    read = []
+    whole = recent.Lookup.read_files
+    monkeypatch.setattr(
+        recent.Lookup, "read_files", lambda self, paths, *more: read.extend(paths) or whole(self, paths, *more)
+    )
+    fleet.between.__wrapped__()._look("good")
+    assert read
+    read.clear()
+    assert fleet.look(["good"], places, now, {})[0].status == Status.HEALTHY
+    assert not read
 
 
 def test_paused_dags_and_failed_runs_come_from_airflow(places, now, database):

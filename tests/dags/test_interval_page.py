@@ -35,7 +35,7 @@ def home(places):
     plans.record(home, [first], START + TEN)
     judge(home, first, START + 2 * TEN, "passed", None)
     again = plan(home, 0, "rebuild__7", supersedes=1)
-    plans.record(home, [again], START + 3 * TEN, plans.Request("late <clicks>", "<ada>"))
+    plans.record(home, [again], START + 3 * TEN, {again.interval: plans.Request("late <clicks>", "<ada>")})
     judge(home, again, START + 4 * TEN, "failed", "unknown rate 24 % > 20 %", severity="warning")
     kept = plan(home, 1, "scheduled__2026-11-01T00:10:00+00:00#1")
     plans.record(home, [kept], START + 5 * TEN)

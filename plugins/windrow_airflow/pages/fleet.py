@@ -1,11 +1,12 @@
 """The page of all pipelines: a row for each that the reader may see, the worst first. Names and counts only.
 
 The tables are read here, and Airflow's database in `runs`; what was read of a table is kept for the next request, until
-the table has a newer version.
+the table has a newer version. Between requests the tables are looked at too (`between`).
 """
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from windrow.quality import html, pictures
 from windrow.semantics.fleet.health import Status, age, holder_reason
 from windrow.semantics.fleet.strip import Cell
 from windrow.text import rounded_duration
+from windrow_airflow.pages.between import Between
 
 if TYPE_CHECKING:
     from windrow.io.registers.recent import Recent
@@ -59,6 +61,18 @@ def look(names: Sequence[str], places: Places, now: datetime, runs: Mapping[str,
 
     with _LOOKING:  # what is known is shared by the threads that answer requests
         return health.worst_first(health.look(names, places, now, runs=runs, known=_known()))
+
+
+@cache
+def between() -> Between:
+    """Return what looks at tables between requests."""
+    from windrow.jobs.upkeep import health  # loads delta-rs
+
+    def look_at(name: str) -> None:
+        with _LOOKING:
+            health.look([name], Places.from_env(os.environ), datetime.now(UTC), known=_known())
+
+    return Between(look_at)
 
 
 def measure(names: Sequence[str], places: Places, now: datetime, runs: Mapping[str, Runs]) -> list[Sample]:

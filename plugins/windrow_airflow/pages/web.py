@@ -84,6 +84,7 @@ def _application() -> Any:
         places, now = Places.from_env(os.environ), datetime.now(UTC)
         names = [one for one in overview.pipelines(places) if _may_see(one, user)]
         found = fleet.look(names, places, now, fleet.runs(names, now))
+        fleet.between().asked_for(names)
         wanted = fleet.Filter(name[:64], status, refresh)
         return HTMLResponse(fleet.page(found, wanted, now), headers=FORM_HEADERS)
 

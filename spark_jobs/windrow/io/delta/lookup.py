@@ -90,6 +90,11 @@ class Lookup:
         """Return the rows whose `column` has exactly this value, from the files that can hold it, as `read` does."""
         return self.read(columns, equal(column, value), [Range(column, value, value)])
 
+    def having_any(self, columns: Iterable[str], column: str, values: Sequence[Any]) -> list[dict[str, Any]]:
+        """Return the rows whose `column` has one of these values, from the files that can hold one, as `read` does."""
+        paths = dict.fromkeys(path for value in values for path in self.paths([Range(column, value, value)]))
+        return self._rows([*paths], columns, pc.field(column).isin(list(values)))
+
     def read_files(
         self, paths: Sequence[str], columns: Iterable[str], wanted: pc.Expression | None
     ) -> dict[str, pa.Table]:

@@ -111,10 +111,16 @@ def observed(home: Home, clock: lookup.Lookup | None) -> Observation:
     return Observation(number, home.pipeline.topics, _ordered(kept))
 
 
-def earlier(home: Home, number: int) -> tuple[ClockRow, ...]:
-    """Return the rows of a few observations before that with this number, newest first: the nearer, the denser."""
+def earlier(clock: lookup.Lookup | None, number: int) -> tuple[ClockRow, ...]:
+    """Return the rows of a few observations before that with this number, newest first: the nearer, the denser.
+
+    Args:
+        clock: the clock's table, if there is one.
+    """
+    if clock is None:
+        return ()
     wanted = [number - step for step in STEPS if number >= step]
-    rows = tables.read(home.table(Table.CLOCK), filters=[("observation", "in", wanted)])
+    rows = clock.having_any(clock.schema.names, "observation", wanted)
     return tuple(sorted(map(_complete, rows), key=lambda row: -row["observation"]))
 
 

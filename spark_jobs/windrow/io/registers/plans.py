@@ -86,15 +86,12 @@ def record(
     home: Home,
     plans: Iterable[Plan],
     now: datetime,
-    request: Request | None = None,
-    *,
     requests: Mapping[Interval, Request] | None = None,
 ) -> tuple[Plan, ...]:
     """Record the plans of a run in one commit and return them; if the run has recorded plans before, return those.
 
     Args:
-        request: why a person wants the run, and who it is.
-        requests: the same by interval, where only some of the plans have one.
+        requests: why intervals are wanted, and by whom, where they are not just due.
     """
     plans = tuple(plans)
     with held(home.lock(Table.PLANS)):
@@ -113,7 +110,7 @@ def record(
                 "asked_by": wanted.who if wanted else None,
             }
             for plan in plans
-            for wanted in [request or (requests or {}).get(plan.interval)]
+            for wanted in [(requests or {}).get(plan.interval)]
         ]
         path = home.table(Table.PLANS)
         is_first = tables.append_next(

@@ -15,7 +15,8 @@ from datetime import datetime
 from itertools import islice, takewhile
 
 from windrow.config import Pipeline
-from windrow.home import Home
+from windrow.home import Home, Table
+from windrow.io.delta import lookup
 from windrow.io.registers import clocks, judgements, publications
 from windrow.io.registers.clocks import Observation
 from windrow.semantics.clock import ClockRow
@@ -35,7 +36,7 @@ def decided(home: Home, clock: Observation) -> Decision | None:
     return decision(
         home.pipeline,
         clock,
-        clocks.earlier(home, clock.number),
+        clocks.earlier(lookup.opened(home.table(Table.CLOCK)), clock.number),
         published_from=lambda first: {row["interval"] for row in publications.since(home, first, ["interval"])},
         blocked_among=lambda intervals: judgements.blocked_intervals(home, intervals),
     )

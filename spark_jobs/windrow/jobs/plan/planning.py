@@ -116,9 +116,8 @@ def plan_interval(
         left_alone = judgements.blocked_intervals(ctx.home, holes) | {interval.start}
         others = [one for one in (*holes, *by_bounds) if one.start not in left_alone]
         chosen = sorted([interval, *others[: max(0, along - 1)]])
-    return record(
-        ctx, run, chosen, clock, published, drained=False, request=forced, requests=_by_policy(chosen, beyond)
-    )
+    requests = {interval: forced} if forced else _by_policy(chosen, beyond)
+    return record(ctx, run, chosen, clock, published, requests, drained=False)
 
 
 def plan_all(
@@ -160,7 +159,7 @@ def plan_all(
     by_bounds = beyond.forced if beyond else ()
     chosen = [one for one in (*holes, *by_bounds) if one.start not in tried][:most]
     requests = _by_policy(chosen, beyond)
-    return record(ctx, run, chosen, clock, published, drained=drain, requests=requests) if chosen else ()
+    return record(ctx, run, chosen, clock, published, requests, drained=drain) if chosen else ()
 
 
 def record(
@@ -169,19 +168,17 @@ def record(
     chosen: Sequence[Interval],
     clock: Observation,
     published: publications.Grid,
+    requests: Mapping[Interval, Request],
     *,
     drained: bool,
-    request: Request | None = None,
-    requests: Mapping[Interval, Request] | None = None,
 ) -> tuple[Plan, ...]:
     """Record one plan per interval, all with the pins of one observation, and return them, oldest interval first.
 
     Args:
         chosen: the intervals.
         published: the publications; a plan names the one that it will supersede.
+        requests: why intervals are wanted, and by whom, where they are not just due.
         drained: whether the plans declare the end of the stream.
-        request: why a person wants the plans, and who it is.
-        requests: the same by interval, where only some of the plans have one.
 
     Raises:
         ColumnJoinedLater: rows of an interval landed before a column that decides about them.
@@ -200,7 +197,7 @@ def record(
         )
         for interval in chosen
     )
-    recorded = plans.record(ctx.home, made, ctx.now(), request, requests=requests)
+    recorded = plans.record(ctx.home, made, ctx.now(), requests)
     crash_points.point("join.planned")
     return recorded
 

@@ -156,7 +156,8 @@ def record_survey(ctx: Context, run: str, found: Survey, request: Request | None
             f"nothing differs from a rebuild in {counted(len(found.lines), 'interval')}: {found.lines[0].why}. "
             "--all makes them again"
         )
-    return record(ctx, run, found.chosen, found.clock, found.published, drained=False, request=request)
+    requests = dict.fromkeys(found.chosen, request) if request else {}
+    return record(ctx, run, found.chosen, found.clock, found.published, requests, drained=False)
 
 
 def _bounds(ctx: Context, begin: datetime, end: datetime) -> tuple[Interval, Interval]:

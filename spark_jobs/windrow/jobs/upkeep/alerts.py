@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from windrow.home import Home
+from windrow.home import Home, Table
 from windrow.io.ledger import reconciled
 from windrow.io.registers import alerts, clocks
 from windrow.io.registers.alerts import KEPT
@@ -130,7 +130,7 @@ def holding(found: Health, places: Places, now: datetime, recent: Recent, known:
         return of_findings(name, found.findings)
     home = Home(recent.pipelines.find(name), places)
     observed = clocks.observe(home)
-    before = clocks.earlier(home, observed.number)
+    before = clocks.earlier(recent.lookup(home.table(Table.CLOCK)), observed.number)
     still_open = [one.subject for one in known if one.ended_at is None and one.condition == Condition.BLOCKED]
     return [
         *of_findings(name, found.findings),

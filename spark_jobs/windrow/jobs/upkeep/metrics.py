@@ -162,7 +162,7 @@ def _of_landing(found: Health, home: Home, now: datetime, known: Recent) -> Iter
         totals[row["topic"], "quarantined"] += row.get("reconsidered") or 0
     for (topic, outcome), count in sorted(totals.items()):
         yield "windrow_records", count, {"topic": topic, "outcome": outcome}
-    before = known.of(path, "earlier", lambda: clocks.earlier(home, observed.number))
+    before = known.of(path, "earlier", lambda: clocks.earlier(known.lookup(path), observed.number))
     least: dict[str, float] = {}
     for one in time_left(observed.rows, before, now):
         seconds = one.left.total_seconds()
