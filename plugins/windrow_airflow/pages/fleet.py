@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -59,8 +60,8 @@ def look(names: Sequence[str], places: Places, now: datetime, runs: Mapping[str,
     """Return the health of pipelines, the worst first."""
     from windrow.jobs.upkeep import health  # loads delta-rs
 
-    with _LOOKING:  # what is known is shared by the threads that answer requests
-        return health.worst_first(health.look(names, places, now, runs=runs, known=_known()))
+    with known() as read_before:
+        return health.worst_first(health.look(names, places, now, runs=runs, known=read_before))
 
 
 @cache
@@ -69,8 +70,8 @@ def between() -> Between:
     from windrow.jobs.upkeep import health  # loads delta-rs
 
     def look_at(name: str) -> None:
-        with _LOOKING:
-            health.look([name], Places.from_env(os.environ), datetime.now(UTC), known=_known())
+        with known() as read_before:
+            health.look([name], Places.from_env(os.environ), datetime.now(UTC), known=read_before)
 
     return Between(look_at)
 
@@ -79,9 +80,9 @@ def measure(names: Sequence[str], places: Places, now: datetime, runs: Mapping[s
     """Return the figures of pipelines as metrics."""
     from windrow.jobs.upkeep import health, metrics  # loads delta-rs
 
-    with _LOOKING:
-        found = health.look(names, places, now, runs=runs, known=_known())
-        return metrics.samples(found, places, now, _known())
+    with known() as read_before:
+        found = health.look(names, places, now, runs=runs, known=read_before)
+        return metrics.samples(found, places, now, read_before)
 
 
 def page(found: Sequence[Health], wanted: Filter, now: datetime | None = None) -> str:
@@ -127,6 +128,13 @@ def runs(names: Iterable[str], now: datetime) -> dict[str, Runs]:
         name: Runs([dag for dag in both if dag in paused], [dag for dag in both if dag in failed])
         for name, both in dags.items()
     }
+
+
+@contextmanager
+def known() -> Iterator[Recent]:
+    """Yield what was read of tables before; the threads that answer requests share it, one at a time."""
+    with _LOOKING:
+        yield _known()
 
 
 @cache

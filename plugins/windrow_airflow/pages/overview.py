@@ -64,9 +64,10 @@ def pipeline_page(name: str, places: Places, runs: Mapping[str, Runs] | None = N
     except PipelineInvalid as invalid:
         return html.render("pipeline.html", title=title, problems=str(invalid))
     found = fleet.look([name], places, now, runs or {})[0]
-    known = recent.Recent()
-    count = len(recent.starts(home, known))
-    newest = recent.newest_publications(home, count, NEWEST, known)
+    with fleet.known() as known:
+        count = len(recent.starts(home, known))
+        newest = recent.newest_publications(home, count, NEWEST, known)
+        figures, drifts = _figures(home, found, known), _drifts(home, found, known)
     standing = {row["number"] for row in publications.standing(newest).values()}  # whatever replaces a row is newer
     training = home.table(Table.TRAINING)
     table, observed = tables.opened(training), clocks.observe(home)
@@ -81,8 +82,8 @@ def pipeline_page(name: str, places: Places, runs: Mapping[str, Runs] | None = N
         strip=[_cell(cell, name) for cell in found.strip],
         strip_words=pictures.strip_words(found.strip),
         states=list(CellState),
-        figures=_figures(home, found, known),
-        drifts=_drifts(home, found, known),
+        figures=figures,
+        drifts=drifts,
         clock=pictures.clock(
             found.seen.clocks, found.seen.watermark, observed.frontier(home.pipeline), found.seen.landed_at
         ),
