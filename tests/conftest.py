@@ -163,6 +163,12 @@ def places(session_places: Places, tmp_path: Path, root: str | None) -> Places:
     return replace(session_places, home=home, pipelines=(pipelines,), spark_master="local[2]", tables=root)
 
 
+@pytest.fixture(params=["spark", "files"])
+def either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs a test twice: candidates come to their payload in each of the two ways (`windrow.io.training.ways`)."""
+    monkeypatch.setenv("WINDROW_PAYLOAD", request.param)
+
+
 @pytest.fixture
 def world(broker: object, spark: object, places: Places, request: pytest.FixtureRequest) -> object:
     """A home folder of its own on the session's broker and Spark session."""

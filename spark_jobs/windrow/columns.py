@@ -17,6 +17,7 @@ UNREADABLE_VALUES = "_unreadable"
 RECONSIDERED = "_reconsidered"
 RAW = "_raw"
 RAW_ENVELOPE = "_raw_envelope"
+FILE, ROW = "_file", "_row"
 INTERVAL = "_interval"
 OBSERVED_UNTIL = "_observed_until"
 PUBLICATION = "_publication"
@@ -25,6 +26,10 @@ PLAN = "_plan"
 PAIRED = "_paired"
 STATE = "label_state"
 REASON = "label_reason"
+
+PLACE_TYPES = {FILE: "string", ROW: "bigint"}
+"""Where a landed row stands: the name of its file, and how many rows of this file come before it. No table has these
+columns; a row of an erased key has nulls there, because nothing of its payload may be read."""
 
 AUDIT = (BATCH, ARRIVED_AT, OBSERVED_UNTIL, PUBLICATION)
 """Columns that may differ between two publications of the same landed rows (rule 15); a label may not use them."""

@@ -42,7 +42,7 @@ from windrow.semantics.plan import Plan
 from windrow.semantics.records import Right, unreadable_for
 from windrow.semantics.reference import event_clocks, side_of
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.usefixtures("compiled")]
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.usefixtures("compiled", "either_way")]
 
 LANDED_AT = START + SPAN + timedelta(minutes=35)
 """Late enough for every event, early enough that idling does not close weeks of empty intervals."""

@@ -21,7 +21,7 @@ from windrow.jobs.run import Context
 from windrow.outcomes import NeedsSpark
 from windrow.semantics.plan import Plan
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.usefixtures("either_way")]
 
 
 def judged(ctx: Context, run: str, start: float) -> tuple[Plan, ...]:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from windrow.io.delta.damage import TableDamaged
 from windrow.io.delta.tables import WriteSkipped
+from windrow.io.training.payload import PayloadMisplaced
 from windrow.kafka.refusals import of_java
 from windrow.outcomes import Condition, NotReady
 from windrow.places import Places
@@ -26,6 +27,8 @@ _UNREADABLE = re.compile(
 _RACE = re.compile(
     r"\[DELTA_(CONCURRENT_\w+|METADATA_CHANGED|PROTOCOL_CHANGED)\]|Concurrent(Transaction|Append|Write)Exception"
 )
+_IN_WORKER = re.compile(r"^windrow\.[\w.]+\.(?P<kind>TableDamaged|PayloadMisplaced): (?P<what>.+)$", re.MULTILINE)
+"""Conditions of a Python worker, as the last line of its trace has them."""
 _NO_SPACE = ("No space left on device", "Disk quota exceeded", "File too large")
 """A disk, a quota or a limit of file sizes; Linux has the same words for all programs."""
 
@@ -45,6 +48,8 @@ def known_cause(error: Exception) -> Condition | None:
         )
     if refused := of_java(Places.from_env(os.environ).brokers, str(error)):
         return refused
+    if raised := _IN_WORKER.search(str(error)):
+        return {"TableDamaged": TableDamaged, "PayloadMisplaced": PayloadMisplaced}[raised["kind"]](raised["what"])
     found = _UNREADABLE.search(str(error))
     if found is None:
         return None

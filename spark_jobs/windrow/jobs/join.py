@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
@@ -28,6 +29,7 @@ from windrow.io.expressions import require_sound
 from windrow.io.registers import canaries, erasures, measures, publications
 from windrow.io.registers.clocks import Observation
 from windrow.io.training import candidates, inputs, unread
+from windrow.io.training.ways import way_of
 from windrow.jobs.options import OptionalIntervalStart, PipelineName, RunKey
 from windrow.jobs.plan.planning import Known, Mode, plan_interval, recorded_plans
 from windrow.jobs.run import BadRequest, Context, context, job
@@ -38,6 +40,7 @@ from windrow.semantics.publication import foreseen_numbers
 from windrow.transforms.join import join_plans
 from windrow.transforms.measure import aggregates
 from windrow.transforms.numbers import measure_rows
+from windrow.transforms.payload import with_payload, without_payload
 from windrow.transforms.streams import Inputs
 from windrow.transforms.training import candidate_rows, refuse_unreadable_labels, schema_differences, types_of
 
@@ -80,23 +83,17 @@ def _join(ctx: Context, plans: tuple[Plan, ...], clock: Observation, numbers: Ma
     # arguments
     home, pipeline = ctx.home, ctx.pipeline
     require_unchanged(home)
-    rows_expected = inputs.estimated_rows(home, plans)
-    remember_size(home, rows_expected)
+    size = inputs.estimated_size(home, plans)
+    remember_size(home, size.rows)
     spark = spark_for(f"join {pipeline.name}", ctx.places, pipeline)
     require_sound(spark, pipeline)
     with held(home.lock(Table.CANDIDATES)):
         erasures.require_covered(home)
         # read
-        read = inputs.read(spark, home, plans, clock)
+        read = inputs.read(spark, home, plans, clock, with_place=True)
         if not candidates.are_written(home, plans):
             crash_points.point("join.before_commit")
-            # compute
-            rows = join_plans(pipeline, plans, read)
-            refuse_unreadable_labels(types_of(rows), pipeline)
-            require_fitting(home, rows.schema.jsonValue())
-            # write
-            path = home.table(Table.CANDIDATES)
-            candidates.write(candidate_rows(rows, pipeline, numbers), path, plans, rows_expected)
+            write_candidates(ctx, plans, read, numbers, size, home.table(Table.CANDIDATES))
         crash_points.point("join.after_commit")
         if not measures.are_recorded(home, plans):
             # read what was written, so that a row that the join lost or doubled is noticed
@@ -111,6 +108,38 @@ def _join(ctx: Context, plans: tuple[Plan, ...], clock: Observation, numbers: Ma
             measures.record(home, counts)
         inputs.release(read)
         crash_points.point("join.after_measures")
+
+
+def write_candidates(
+    ctx: Context, plans: Sequence[Plan], read: Inputs, numbers: Mapping[str, int], size: inputs.Size, path: str
+) -> None:
+    """Join what was read for the plans, and write the candidates in the way that `way_of` chooses.
+
+    Args:
+        read: with the place of left rows, where it is known.
+        numbers: plan id → the publication number that is foreseen for it.
+        size: about how large the left rows are.
+        path: location of the candidates table.
+
+    Raises:
+        LabelNotPublishable: a label has a type that not every reader knows.
+        TypesChanged: a column or a label has another type than in the tables.
+        WriteSkipped: another writer has made the commit.
+    """
+    # compute
+    home, pipeline, left = ctx.home, ctx.pipeline, read.left.kept.schema
+    way = way_of(left.names, size, left_columns=len(pipeline.left.columns))
+    print(f"{pipeline.name}: {way}", file=sys.stderr, flush=True)
+    joined = join_plans(without_payload(pipeline) if way.by_files else pipeline, plans, read)
+    rows = candidate_rows(joined, pipeline, numbers)
+    schema = with_payload(rows.schema, left, pipeline)
+    refuse_unreadable_labels(types_of(schema), pipeline)
+    require_fitting(home, schema.jsonValue())
+    # write
+    if way.by_files:
+        candidates.write_with_payload(rows, schema, home, path, plans, size.rows)
+    else:
+        candidates.write(rows, path, plans, size.rows)
 
 
 def measured(
@@ -133,7 +162,7 @@ def measured(
         acknowledged: canaries that were sent; None without any.
     """
     counts = candidates.collect(aggregates(pipeline, plans, read, written, nulls, unread_rows, acknowledged))
-    differences = schema_differences(types_of(written), pipeline)
+    differences = schema_differences(types_of(written.schema), pipeline)
     return measure_rows(pipeline, plans, counts, nulls, {"schema_differences": differences, **landing})
 
 

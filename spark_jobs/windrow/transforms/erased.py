@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from windrow.columns import (
     ERASED,
     EVENT_TIME,
+    PLACE_TYPES,
     QUARANTINED,
     RAW,
     RAW_ENVELOPE,
@@ -33,6 +34,8 @@ from windrow.transforms.conditions import any_of
 
 MODE = "_erased"
 """Column with the mode of the erased key of a row; null where its key was not erased."""
+_OF_PAYLOAD = (RAW, RAW_ENVELOPE, UNREADABLE_VALUES, *PLACE_TYPES)
+"""Columns of Windrow that hold payload, or show where it is."""
 Way = Mapping[str, str]
 """Left column → column of the rows that holds the same key."""
 
@@ -165,7 +168,7 @@ def emptied(
     def left(name: str) -> Column:
         if name == QUARANTINED:
             return reason.alias(name)
-        if name.startswith("_") and name not in (RAW, RAW_ENVELOPE, UNREADABLE_VALUES):  # no payload column begins so
+        if name.startswith("_") and name not in _OF_PAYLOAD:  # no payload column begins so
             return F.col(name)
         return F.when(F.col(MODE).isNull(), F.col(f"`{name}`")).alias(name)
 

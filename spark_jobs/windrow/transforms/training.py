@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from windrow.columns import DATE, ELEMENT_TYPES, INTERVAL, PAIRED, PLAN, PUBLICATION, TRAINING_META, TRAINING_TYPES
 from windrow.config import Pipeline
@@ -24,9 +25,9 @@ class LabelNotPublishable(BadInput):
     """A label expression has a type that not every reader knows. The pipeline file must change."""
 
 
-def types_of(rows: DataFrame) -> ColumnTypes:
+def types_of(schema: StructType) -> ColumnTypes:
     """Types of a frame's columns, by name."""
-    return {field.name: field.dataType.simpleString() for field in rows.schema}
+    return {field.name: field.dataType.simpleString() for field in schema}
 
 
 def candidate_rows(rows: DataFrame, pipeline: Pipeline, numbers: Mapping[str, int]) -> DataFrame:

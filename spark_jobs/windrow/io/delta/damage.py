@@ -35,6 +35,8 @@ _LAST_CHECKPOINT = "_last_checkpoint"
 _LOOKED_AT = 100
 """Newest commits that are looked at for missing lines, where no checkpoint is pointed to that has the others."""
 _AT_ONCE = 8
+_BAD_PAGE = "could not verify page integrity"
+"""In the error of Arrow that meets values with another checksum than theirs."""
 _FILE = re.compile(r"^(?P<version>\d{20})\.(?P<kind>json|checkpoint\b.*)$")
 
 
@@ -152,10 +154,13 @@ def named(path: str) -> Iterator[None]:
     """
     try:
         yield
-    except (FileNotFoundError, pa.ArrowInvalid) as error:
+    except (OSError, pa.ArrowInvalid) as error:
+        is_whole = not isinstance(error, (FileNotFoundError, pa.ArrowInvalid)) and _BAD_PAGE not in str(error)
+        if is_whole:  # another trouble of the disk or the store
+            raise
         raise TableDamaged(
-            f"{path}: a data file of the table is missing or cut ({_first_line(error)}). Restore it from a backup, "
-            "then run again; nothing was written."
+            f"{path}: a data file of the table is missing, cut or changed ({_first_line(error)}). Restore it from a "
+            "backup, then run again; nothing was written."
         ) from error
 
 

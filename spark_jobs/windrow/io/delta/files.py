@@ -114,20 +114,27 @@ class DataFile:
 
 
 def add_action(
-    path: str, name: str, footer: DataFile, columns: Sequence[str], day: str | None, *, data_change: bool = True
+    path: str,
+    name: str,
+    footer: DataFile,
+    columns: Sequence[str],
+    value: str | None,
+    *,
+    by: str = DATE,
+    data_change: bool = True,
 ) -> AddAction:
     """Return the log entry that adds the file `name`, which is already in the folder of the table.
 
     Args:
         path: location of the table.
         footer: the same file, read under this or another path; its statistics of `columns` go into the entry.
-        day: value of the partition column, where the table has one.
+        value: of the partition column `by`, where the table has one.
         data_change: false where the rows were in the table before (compaction).
     """
     file = store.stat(f"{path}/{name}")
     assert file is not None, "it was given this name just now"
     known = json.dumps(footer.statistics(columns), separators=(",", ":"))
-    return AddAction(name, file.size, _partition(day), micros(file.modified) // 1000, data_change, known)
+    return AddAction(name, file.size, _partition(value, by), micros(file.modified) // 1000, data_change, known)
 
 
 def remove_action(name: str, size: int, day: str | None, at: datetime, *, data_change: bool = True) -> RemoveAction:
@@ -142,8 +149,8 @@ def remove_action(name: str, size: int, day: str | None, at: datetime, *, data_c
     return RemoveAction(name, data_change, micros(at) // 1000, size, _partition(day))
 
 
-def _partition(day: str | None) -> dict[str, str | None]:
-    return {DATE: day} if day else {}
+def _partition(value: str | None, by: str = DATE) -> dict[str, str | None]:
+    return {by: value} if value else {}
 
 
 def _bound(value: Any, *, up: bool) -> Any:

@@ -14,10 +14,11 @@ import json
 from collections.abc import Sequence
 
 from deltalake import DeltaTable
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from windrow.columns import FILE, ROW
 from windrow.io.delta import lookup
 from windrow.io.delta.lookup import Condition, Lookup
 
@@ -27,12 +28,13 @@ _PATTERN = frozenset("{}[]*?\\")
 """Spark's Parquet reader takes a path with one of these characters as a pattern."""
 
 
-def rows(spark: SparkSession, path: str, *either: Sequence[Condition]) -> DataFrame | None:
+def rows(spark: SparkSession, path: str, *either: Sequence[Condition], with_place: bool = False) -> DataFrame | None:
     """Return rows of the newest version, from all files that can meet every condition of one of the alternatives.
 
     Args:
         path: location of the table.
         either: the alternatives; each is a sequence of conditions that a file must all meet.
+        with_place: whether the rows get `PLACE_TYPES`; Delta's own scan does not know them.
     Returns:
         the table's columns, or None where there is no table.
     """
@@ -44,9 +46,10 @@ def rows(spark: SparkSession, path: str, *either: Sequence[Condition]) -> DataFr
         return spark.read.format("delta").load(path)
     schema = spark_schema(table.table)
     if not paths:
-        return nothing(spark, schema)
+        return nothing(spark, _placed(schema) if with_place else schema)
     read = spark.read.schema(schema).option("basePath", path)
-    return read.parquet(*[f"{path}/{file}" for file in sorted(paths)])
+    found = read.parquet(*[f"{path}/{file}" for file in sorted(paths)])
+    return found.select("*", *_place()) if with_place else found
 
 
 def can_hold(path: str, *either: Sequence[Condition]) -> bool:
@@ -58,6 +61,14 @@ def can_hold(path: str, *either: Sequence[Condition]) -> bool:
     """
     table = lookup.opened(path)
     return table is not None and bool(_paths(table, either))
+
+
+def _place() -> list[Column]:
+    return [F.col("_metadata.file_name").alias(FILE), F.col("_metadata.row_index").alias(ROW)]
+
+
+def _placed(schema: StructType) -> StructType:
+    return StructType([*schema.fields, StructField(FILE, StringType()), StructField(ROW, LongType())])
 
 
 def _paths(table: Lookup, either: Sequence[Sequence[Condition]]) -> set[str]:

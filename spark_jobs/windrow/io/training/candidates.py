@@ -8,23 +8,31 @@ number, publication adds these very files to the training table and writes no ro
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+import pyarrow as pa
+from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
-from windrow.columns import INTERVAL, PAIRED, PLAN, ROW_ORDER
+from windrow.columns import FILE, INTERVAL, PAIRED, PLACE_TYPES, PLAN, ROW_ORDER
 from windrow.home import Home, Table
-from windrow.io.delta import lookup, scan, tables
-from windrow.io.delta.files import DataFile
+from windrow.io.delta import lookup, scan, staging, tables
+from windrow.io.delta.files import DataFile, add_action
 from windrow.io.delta.locks import held
 from windrow.io.delta.lookup import Range
+from windrow.io.registers import erasures
+from windrow.io.training import payload
 from windrow.outcomes import NeedsPerson
+from windrow.places import umask_of
 from windrow.semantics.intervals import at_micros
 from windrow.semantics.plan import Plan
-from windrow.transforms.training import ColumnTypes
+from windrow.transforms.training import ColumnTypes, types_of
 
 ROWS_PER_TASK = 100_000
 """About how many rows one task joins and writes, into one file; maintenance merges the files later."""
@@ -50,30 +58,118 @@ def write(rows: DataFrame, path: str, plans: Sequence[Plan], rows_expected: int)
     Raises:
         WriteSkipped: another writer has made the commit.
     """
-    app_id = _app_id(plans)
-    files = max(1, -(-rows_expected // ROWS_PER_TASK))
+    (
+        _appending(_in_order(rows, plans, rows_expected))
+        .option("txnAppId", _app_id(plans))
+        .option("txnVersion", "1")
+        .option("userMetadata", _message(plans))
+        .save(path)
+    )
+    _require_written(path, plans)
+
+
+def write_with_payload(
+    rows: DataFrame, schema: StructType, home: Home, path: str, plans: Sequence[Plan], rows_expected: int
+) -> None:
+    """Write candidate rows as `write` does, from rows that were joined without payload: Python workers add it.
+
+    Args:
+        rows: candidate rows without payload, with the place of each left row and the foreseen numbers.
+        schema: columns of whole candidate rows (`transforms.payload.with_payload`).
+        path: location of the candidates table; Spark creates it if it is missing, and adds columns that it lacks.
+        rows_expected: about how many rows there are; it decides the number of files.
+
+    Raises:
+        WriteSkipped: another writer has made the commit.
+        PythonException: a landing file does not have the rows that Spark has read there, or is damaged.
+    """
+    left = home.pipeline.left
+    known = tables.opened(path)
+    if known is None or not staging.fits(known, types_of(schema)):
+        _appending(rows.sparkSession.createDataFrame([], schema)).save(path)
+    fields = to_arrow_schema(StructType([field for field in schema if field.name != PLAN]), timezone="UTC")
+    work = payload.Work(
+        landing={topic: home.landing(topic) for topic in left.topics},
+        candidates=path,
+        schema=pa.schema([pa.field(field.name, field.type) for field in fields]),  # Delta's columns may all be null
+        payload=tuple(left.columns),
+        has_erased=erasures.are_any(home),
+        umask=umask_of(os.environ),
+    )
+    added = [field.name for field in schema if field.name not in left.columns]
+    if len(plans) == 1 and _is_shuffled(rows):  # otherwise a task would read every landing file
+        rows = rows.repartition(_files(rows_expected), FILE)
+    ordered = _in_order(rows, plans, rows_expected).select(*added, *PLACE_TYPES)
+    written = ordered.mapInArrow(partial(payload.write, work), payload.WRITTEN).collect()
+    _commit(path, plans, {row["written"]: row[PLAN] for row in written})
+    _require_written(path, plans)
+
+
+def _in_order(rows: DataFrame, plans: Sequence[Plan], rows_expected: int) -> DataFrame:
+    # rows of a plan belong to one task or a few; otherwise every task would write a file of every plan
+    few = rows.hint("rebalance", PLAN) if len(plans) > 1 else rows.coalesce(_files(rows_expected))
+    return few.sortWithinPartitions(PLAN, *ROW_ORDER)
+
+
+def _files(rows_expected: int) -> int:
+    return max(1, -(-rows_expected // ROWS_PER_TASK))
+
+
+def _is_shuffled(rows: DataFrame) -> bool:
+    """Return whether left rows leave the task that reads them, because right rows are too many to be sent to each."""
+    plan = rows._jdf.queryExecution().executedPlan().toString()
+    return "SortMergeJoin" in plan or "ShuffledHashJoin" in plan
+
+
+def _appending(rows: DataFrame) -> DataFrameWriter:
+    return (
+        rows.write.format("delta")
+        .mode("append")
+        .partitionBy(PLAN)
+        .option("mergeSchema", "true")
+        .option("delta.setTransactionRetentionDuration", "interval 30 days")
+        .option("delta.dataSkippingNumIndexedCols", "0")  # candidates are found by plan; publishing makes statistics
+        .option("delta.writePartitionColumnsToParquet", "false")  # the training table has no such columns
+    )
+
+
+def _message(plans: Sequence[Plan]) -> str:
     # the plans of a run share pins, clock and config: one in full and the ids of the others describe them all
     message = {
         "windrow": "candidates",
         "plan": json.loads(plans[0].to_json()),
         "plans": [plan.id for plan in plans],
     }
-    # rows of a plan belong to one task or a few; otherwise every task would write a file of every plan
-    rows = rows.hint("rebalance", PLAN) if len(plans) > 1 else rows.coalesce(files)
-    (
-        rows.sortWithinPartitions(PLAN, *ROW_ORDER)
-        .write.format("delta")
-        .mode("append")
-        .partitionBy(PLAN)
-        .option("mergeSchema", "true")
-        .option("txnAppId", app_id)
-        .option("txnVersion", "1")
-        .option("userMetadata", json.dumps(message, sort_keys=True))
-        .option("delta.setTransactionRetentionDuration", "interval 30 days")
-        .option("delta.dataSkippingNumIndexedCols", "0")  # candidates are found by plan; publishing makes statistics
-        .option("delta.writePartitionColumnsToParquet", "false")  # the training table has no such columns
-        .save(path)
+    return json.dumps(message, sort_keys=True)
+
+
+def _commit(path: str, plans: Sequence[Plan], written: Mapping[str, str]) -> None:
+    """Add files that are there already to the table, in the one commit of these plans.
+
+    Args:
+        written: path relative to the table → plan id.
+    """
+    table, app_id = tables.opened(path), _app_id(plans)
+    assert table is not None, "it was created before the files were written"
+    if table.transaction_version(app_id) is not None:
+        raise tables.WriteSkipped(f"{path}: another writer has made the commit of {app_id}. Run again.")
+    added = [
+        add_action(path, name, DataFile.read(f"{path}/{name}"), (), plan_id, by=PLAN)
+        for name, plan_id in sorted(written.items())
+    ]
+    tables.commit_files(
+        path,
+        table,
+        added,
+        identity=" ".join([app_id, *sorted(written)]),
+        partition_by=[PLAN],
+        message=_message(plans),
+        transaction=(app_id, 1),
     )
+
+
+def _require_written(path: str, plans: Sequence[Plan]) -> None:
+    app_id = _app_id(plans)
     if tables.version_of(path, app_id) != 1:
         raise tables.WriteSkipped(f"{path}: the commit of {app_id} is not in the table. Run again.")
 

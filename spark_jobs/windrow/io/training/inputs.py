@@ -6,12 +6,22 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from functools import reduce
+from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from windrow.columns import BATCH, EVENT_TIME, LANDING_TYPES, QUARANTINED, RECORD_AT, UNREADABLE_VALUES
+from windrow.columns import (
+    BATCH,
+    EVENT_TIME,
+    FILE,
+    LANDING_TYPES,
+    PLACE_TYPES,
+    QUARANTINED,
+    RECORD_AT,
+    UNREADABLE_VALUES,
+)
 from windrow.config import Pipeline, RightStream, Stream
 from windrow.home import Home
 from windrow.io.delta import lookup, scan
@@ -30,6 +40,14 @@ from windrow.transforms.join import doubtful_rows
 from windrow.transforms.streams import Inputs, StreamRows, divided_by, rows_of, without_repeats
 
 
+class Size(NamedTuple):
+    """How large the left rows of some plans are; 0 where nothing has landed."""
+
+    rows: int
+    stored: int
+    """bytes in landing files, of all columns"""
+
+
 class TooManyLabels(BadInput):
     """One key has more right rows than a join may hold as one array. A retry needs another pipeline file."""
 
@@ -37,7 +55,9 @@ class TooManyLabels(BadInput):
 _META_DDL = ", ".join(f"{name} {kind}" for name, kind in LANDING_TYPES.items())
 
 
-def read(spark: SparkSession, home: Home, plans: Sequence[Plan], clock: Observation) -> Inputs:
+def read(
+    spark: SparkSession, home: Home, plans: Sequence[Plan], clock: Observation, *, with_place: bool = False
+) -> Inputs:
     """Read the rows for plans that share their pins; the caller must `release` the result.
 
     Right rows are read once for all intervals, from `start - before` to `end + after`. Left rows of intervals between
@@ -46,6 +66,7 @@ def read(spark: SparkSession, home: Home, plans: Sequence[Plan], clock: Observat
     Args:
         plans: oldest interval first.
         clock: the newest observation; it holds the accepted gaps.
+        with_place: whether left rows get `PLACE_TYPES`, where all their files are named one by one.
 
     Raises:
         ClockBehind: the clock has not seen the pins.
@@ -55,8 +76,9 @@ def read(spark: SparkSession, home: Home, plans: Sequence[Plan], clock: Observat
     wanted = any_of(_inside(stretch) for stretch in stretches(plan.interval for plan in plans))
 
     def landed(stream: Stream, begin: datetime, end: datetime) -> DataFrame:
-        rows = landed_of(spark, home, stream, pins, within(begin, end))
-        return rows.where(wanted) if stream is home.pipeline.left else rows
+        is_left = stream is home.pipeline.left
+        rows = landed_of(spark, home, stream, pins, within(begin, end), with_place=with_place and is_left)
+        return rows.where(wanted) if is_left else rows
 
     return read_range(spark, home, pins, lo, hi, clock, landed)
 
@@ -156,18 +178,19 @@ def _most_rows(home: Home, stream: RightStream, pins: Mapping[str, int], begin: 
     return total
 
 
-def estimated_rows(home: Home, plans: Sequence[Plan]) -> int:
-    """Estimate how many left rows the plans have, as if the rows of a file were spread evenly over its event times.
+def estimated_size(home: Home, plans: Sequence[Plan]) -> Size:
+    """Estimate how large the plans' left rows are, as if the rows of a file were spread evenly over its event times.
 
     Args:
         plans: of one run, in any order.
-
-    Returns:
-        0 where nothing has landed.
     """
     spans = [Range(EVENT_TIME, stretch.start, stretch.end) for stretch in stretches(plan.interval for plan in plans)]
-    tables = [lookup.opened(home.landing(topic)) for topic in home.pipeline.left.topics]
-    return sum(table.rows_within(span) for table in tables if table is not None for span in spans)
+    rows = stored = 0
+    for topic in home.pipeline.left.topics:
+        if (table := lookup.opened(home.landing(topic))) is not None:
+            within = sum(table.rows_within(span) for span in spans)
+            rows, stored = rows + within, stored + round(within * table.bytes_per_row)
+    return Size(rows, stored)
 
 
 def landed_of(
@@ -176,12 +199,14 @@ def landed_of(
     stream: Stream,
     pins: Mapping[str, int],
     *either: Sequence[Condition],
+    with_place: bool = False,
 ) -> DataFrame:
     """Return landing rows of all topics of a stream, up to the pins; those of erased keys have no payload.
 
     Args:
         pins: topic → last batch whose rows are read.
         either: files that can meet every condition of one of these are read (see `scan`).
+        with_place: whether the rows get `PLACE_TYPES`, where the files of all topics are named one by one.
     Returns:
         `LANDING_TYPES`, `_raw` and the columns of the stream.
     """
@@ -189,11 +214,12 @@ def landed_of(
     for topic in stream.topics:
         pin = pins.get(topic, 0)
         files = [(*conditions, Range(BATCH, most=pin)) for conditions in either]
-        rows = scan.rows(spark, home.landing(topic), *files)
+        rows = scan.rows(spark, home.landing(topic), *files, with_place=with_place)
         if rows is not None:
             found.append(emptied(rows.where(F.col(BATCH) <= pin), home.pipeline, topic, keys))
-    payload = ", ".join(f"`{name}` {kind}" for name, kind in stream.columns.items())
-    schema = schema_of(f"{_META_DDL}, {payload}")
+    is_placed = with_place and all(FILE in rows.columns for rows in found)
+    columns = {**stream.columns, **(PLACE_TYPES if is_placed else {})}
+    schema = schema_of(", ".join([_META_DDL, *[f"`{name}` {kind}" for name, kind in columns.items()]]))
     frames = [with_columns(rows, schema) for rows in found]
     return reduce(DataFrame.unionByName, frames) if frames else scan.nothing(spark, schema)
 

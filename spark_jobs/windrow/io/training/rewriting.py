@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from windrow.columns import DATE, ROW_ORDER
+from windrow.columns import DATE, FILE, ROW_ORDER
 from windrow.home import Home
 from windrow.io.delta import files, scan, store, tables
 from windrow.io.delta.session import frame_of
@@ -29,7 +29,7 @@ from windrow.text import counted
 
 AT_ONCE = 200
 """Files that one Spark job writes again, and one commit swaps."""
-_FILE, _PLACE = "_file", "_place"
+_PLACE = "_place"
 
 
 class Held(NamedTuple):
@@ -45,7 +45,7 @@ class Held(NamedTuple):
 def table_rows(spark: SparkSession, path: str) -> DataFrame | None:
     """Return the rows of a table with `_file`, the name of their file; None where it has none."""
     rows = scan.rows(spark, path, ()) if scan.can_hold(path, ()) else None
-    return None if rows is None else rows.select("*", F.col("_metadata.file_name").alias(_FILE))
+    return None if rows is None else rows.select("*", F.col("_metadata.file_name").alias(FILE))
 
 
 def held_in(found: DataFrame, leaving: Any) -> list[Held]:
@@ -55,8 +55,8 @@ def held_in(found: DataFrame, leaving: Any) -> list[Held]:
         found: rows of erased keys, with `_file`.
         leaving: condition for the rows that are not in the new file.
     """
-    counts = found.groupBy(_FILE).agg(F.count(F.lit(1)).alias("rows"), F.count_if(leaving).alias("leaving"))
-    return sorted(Held(unquote(row[_FILE]), row["rows"], row["leaving"]) for row in counts.collect())
+    counts = found.groupBy(FILE).agg(F.count(F.lit(1)).alias("rows"), F.count_if(leaving).alias("leaving"))
+    return sorted(Held(unquote(row[FILE]), row["rows"], row["leaving"]) for row in counts.collect())
 
 
 def write_again(
@@ -129,10 +129,10 @@ def _stage(
     """Write the changed rows of each file to a folder of its own."""
     fields = [field for field in scan.spark_schema(table) if field.name != DATE or f"partition.{DATE}" not in old[0]]
     names = [(str(row["path"]).rsplit("/", 1)[-1], place) for place, row in enumerate(old)]
-    places = frame_of(spark, names, f"{_FILE} string, {_PLACE} int")
+    places = frame_of(spark, names, f"{FILE} string, {_PLACE} int")
     rows = spark.read.schema(StructType(fields)).parquet(*[f"{path}/{row['path']}" for row in old])
-    rows = rows.select("*", F.col("_metadata.file_name").alias(_FILE))
-    placed = rows.join(F.broadcast(places), on=_FILE, how="inner").drop(_FILE)
+    rows = rows.select("*", F.col("_metadata.file_name").alias(FILE))
+    placed = rows.join(F.broadcast(places), on=FILE, how="inner").drop(FILE)
     (
         change(placed)
         .repartition(len(old), _PLACE)
