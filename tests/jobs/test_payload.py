@@ -436,13 +436,22 @@ def test_one_module_says_which_way_is_taken_and_why(
     monkeypatch: pytest.MonkeyPatch, forced: str, columns: list[str], stored: int, left_columns: int, way: str
 ) -> None:
     monkeypatch.setenv(VARIABLE, forced)
-    assert str(way_of(columns, Size(1, stored), left_columns=left_columns)) == way
+    assert str(way_of(columns, Size(1, stored), left_columns=left_columns, is_local=True)) == way
+
+
+def test_on_a_cluster_python_workers_take_part_only_where_somebody_says_that_they_can(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    size = Size(1, LEAST_STORED)
+    assert not way_of(["_file"], size, left_columns=LEAST_COLUMNS, is_local=False).by_files
+    monkeypatch.setenv(VARIABLE, "files")
+    assert way_of(["_file"], size, left_columns=2, is_local=False).by_files
 
 
 def test_an_unknown_way_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "fast")
     with pytest.raises(BadInput, match="neither files nor spark"):
-        way_of(["_file"], Size(1, 1), left_columns=1)
+        way_of(["_file"], Size(1, 1), left_columns=1, is_local=True)
 
 
 # ---- the worker alone, without Spark

@@ -85,6 +85,7 @@ def test_it_lands_joins_and_publishes_on_two_workers(
         "WINDROW_SPARK_MASTER": cluster.url,
         "AIRFLOW_CONN_WINDROW_SPARK": json.dumps({"conn_type": "spark", "host": cluster.url}),
         "WINDROW_SPARK_SECRETS": str(cluster.secrets),
+        "WINDROW_PAYLOAD": "files",
     }
     for name, value in environ.items():
         monkeypatch.setenv(name, value)

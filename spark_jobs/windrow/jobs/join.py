@@ -128,7 +128,8 @@ def write_candidates(
     """
     # compute
     home, pipeline, left = ctx.home, ctx.pipeline, read.left.kept.schema
-    way = way_of(left.names, size, left_columns=len(pipeline.left.columns))
+    is_local = (read.left.kept.sparkSession.sparkContext.master or "").startswith("local")
+    way = way_of(left.names, size, left_columns=len(pipeline.left.columns), is_local=is_local)
     print(f"{pipeline.name}: {way}", file=sys.stderr, flush=True)
     joined = join_plans(without_payload(pipeline) if way.by_files else pipeline, plans, read)
     rows = candidate_rows(joined, pipeline, numbers)

@@ -5,7 +5,7 @@
             write the candidates (`io.training.payload`)
 
 The second way spares the JVM the decoding, sorting and encoding of every value, and Spark's planner every column. It
-costs the start of Python workers. Both write the same rows.
+costs the start of Python workers, which need pyarrow and this package. Both write the same rows.
 """
 
 from __future__ import annotations
@@ -37,13 +37,14 @@ class Way(NamedTuple):
         return f"payload by {'files' if self.by_files else 'spark'}: {self.why}"
 
 
-def way_of(columns: Collection[str], size: Size, *, left_columns: int) -> Way:
+def way_of(columns: Collection[str], size: Size, *, left_columns: int, is_local: bool) -> Way:
     """Return the way that a join takes.
 
     Args:
         columns: of the left rows as they were read; with the place where all files of the landing tables are named.
         size: of the left rows.
         left_columns: number of left columns in the pipeline file.
+        is_local: whether Spark runs on this machine alone, whose Python has all that workers need.
 
     Raises:
         BadInput: the environment asks for a way that is none.
@@ -55,6 +56,8 @@ def way_of(columns: Collection[str], size: Size, *, left_columns: int) -> Way:
         return Way(False, "the landing files cannot be named one by one")
     if forced:
         return Way(forced == "files", VARIABLE)
+    if not is_local:
+        return Way(False, f"workers of a cluster may lack Windrow; {VARIABLE}=files says that they have it")
     if left_columns >= LEAST_COLUMNS:
         return Way(True, counted(left_columns, "left column"))
     return Way(size.stored >= LEAST_STORED, f"{size.stored / 1024 / 1024:.1f} MiB of left rows")
