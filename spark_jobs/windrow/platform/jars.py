@@ -260,7 +260,7 @@ def compile_own(java: Path, jars: Path) -> None:
                 f"Our own classes could not be compiled: {(done.stderr or done.stdout).strip()[-400:]}",
                 "is this Java 17, and PySpark as uv.lock names it?",
             )
-        with zipfile.ZipFile(jars / "windrow.jar", "w") as jar:
+        with zipfile.ZipFile(jars / "windrow-classes.jar", "w") as jar:
             for file in made:
                 jar.write(file, file.relative_to(classes))
 
