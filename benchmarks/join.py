@@ -2,7 +2,7 @@
 
     copy      the same left rows, read and written: what no join can beat
     ours      the candidate's rows, joined and written as the join job does
-    by_spark  the same with WINDROW_PAYLOAD=spark: payload is read, joined and written by Spark
+    by_files  the same with WINDROW_PAYLOAD=files: payload goes past the JVM
     obvious   equi-join, filter on the window, group by the left row
     stream    Spark's own stream-stream left join with RocksDB state (pairs only: no list of labels, other order)
 
@@ -26,13 +26,13 @@ from pyspark.sql import functions as F
 from windrow.columns import ROW_ID, ROW_ORDER
 from windrow.io.registers import clocks
 from windrow.io.training import inputs
-from windrow.io.training.ways import VARIABLE
+from windrow.io.training.ways import VARIABLE, wants_files
 from windrow.jobs.join import write_candidates
 from windrow.jobs.plan.planning import plan_interval
 from windrow.jobs.run import Context
 from windrow.jobs.spark import spark_for
 
-VARIANTS = ("copy", "ours", "by_spark", "obvious", "stream")
+VARIANTS = ("copy", "ours", "by_files", "obvious", "stream")
 SHAPES = {"hour": 4, "hot": 1000}
 
 
@@ -48,16 +48,16 @@ def copy(spark: SparkSession, ctx: Context, out: str) -> None:
 
 def ours(spark: SparkSession, ctx: Context, out: str) -> None:
     planned = plan_interval(ctx, f"benchmark-{uuid.uuid4()}", only(ctx.pipeline)[0], "republish", 1)
-    read = inputs.read(spark, ctx.home, planned, clocks.observe(ctx.home), with_place=True)
+    read = inputs.read(spark, ctx.home, planned, clocks.observe(ctx.home), with_place=wants_files())
     numbers = {plan.id: 1 for plan in planned}
     # one table for both passes: mostly the candidates table is there
     table = str(Path(out).with_name("candidates"))
-    write_candidates(ctx, planned, read, numbers, inputs.estimated_size(ctx.home, planned), table)
+    write_candidates(ctx, planned, read, numbers, inputs.estimated_rows(ctx.home, planned), table)
     inputs.release(read)
 
 
-def by_spark(spark: SparkSession, ctx: Context, out: str) -> None:
-    os.environ[VARIABLE] = "spark"
+def by_files(spark: SparkSession, ctx: Context, out: str) -> None:
+    os.environ[VARIABLE] = "files"
     ours(spark, ctx, out)
 
 

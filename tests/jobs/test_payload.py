@@ -23,8 +23,7 @@ from windrow.io.delta.files import DataFile
 from windrow.io.landing import batches
 from windrow.io.registers import clocks, erasures
 from windrow.io.training import candidates, maintenance, payload
-from windrow.io.training.inputs import Size
-from windrow.io.training.ways import LEAST_COLUMNS, LEAST_STORED, VARIABLE, way_of
+from windrow.io.training.ways import VARIABLE, by_files, wants_files
 from windrow.jobs.causes import known_cause
 from windrow.jobs.join import make_candidates
 from windrow.jobs.plan.planning import record
@@ -421,37 +420,25 @@ def test_a_damaged_landing_file_is_named(ctx: Context, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
-    ("forced", "columns", "stored", "left_columns", "way"),
+    ("wanted", "columns", "is_by_files"),
     [
-        ("", ["k", "_file"], LEAST_STORED, 2, "payload by files: 16.0 MiB of left rows"),
-        ("", ["k", "_file"], LEAST_STORED - 1, 2, "payload by spark: 16.0 MiB of left rows"),
-        ("", ["k", "_file"], 0, LEAST_COLUMNS, "payload by files: 200 left columns"),
-        ("", ["k"], LEAST_STORED, 2, "payload by spark: the landing files cannot be named one by one"),
-        ("files", ["k"], LEAST_STORED, 2, "payload by spark: the landing files cannot be named one by one"),
-        ("files", ["k", "_file"], 0, 2, "payload by files: WINDROW_PAYLOAD"),
-        ("spark", ["k", "_file"], LEAST_STORED, 2, "payload by spark: WINDROW_PAYLOAD"),
+        ("", ["k", "_file"], False),
+        ("spark", ["k", "_file"], False),
+        ("files", ["k", "_file"], True),
+        ("files", ["k"], False),
     ],
 )
-def test_one_module_says_which_way_is_taken_and_why(
-    monkeypatch: pytest.MonkeyPatch, forced: str, columns: list[str], stored: int, left_columns: int, way: str
+def test_payload_comes_from_files_where_it_is_wanted_and_they_can_be_named(
+    monkeypatch: pytest.MonkeyPatch, wanted: str, columns: list[str], *, is_by_files: bool
 ) -> None:
-    monkeypatch.setenv(VARIABLE, forced)
-    assert str(way_of(columns, Size(1, stored), left_columns=left_columns, is_local=True)) == way
-
-
-def test_on_a_cluster_python_workers_take_part_only_where_somebody_says_that_they_can(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    size = Size(1, LEAST_STORED)
-    assert not way_of(["_file"], size, left_columns=LEAST_COLUMNS, is_local=False).by_files
-    monkeypatch.setenv(VARIABLE, "files")
-    assert way_of(["_file"], size, left_columns=2, is_local=False).by_files
+    monkeypatch.setenv(VARIABLE, wanted)
+    assert by_files(columns) == is_by_files
 
 
 def test_an_unknown_way_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "fast")
     with pytest.raises(BadInput, match="neither files nor spark"):
-        way_of(["_file"], Size(1, 1), left_columns=1, is_local=True)
+        wants_files()
 
 
 # ---- the worker alone, without Spark

@@ -13,7 +13,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
@@ -28,8 +27,7 @@ from windrow.io.delta.locks import held
 from windrow.io.expressions import require_sound
 from windrow.io.registers import canaries, erasures, measures, publications
 from windrow.io.registers.clocks import Observation
-from windrow.io.training import candidates, inputs, unread
-from windrow.io.training.ways import way_of
+from windrow.io.training import candidates, inputs, unread, ways
 from windrow.jobs.options import OptionalIntervalStart, PipelineName, RunKey
 from windrow.jobs.plan.planning import Known, Mode, plan_interval, recorded_plans
 from windrow.jobs.run import BadRequest, Context, context, job
@@ -83,17 +81,17 @@ def _join(ctx: Context, plans: tuple[Plan, ...], clock: Observation, numbers: Ma
     # arguments
     home, pipeline = ctx.home, ctx.pipeline
     require_unchanged(home)
-    size = inputs.estimated_size(home, plans)
-    remember_size(home, size.rows)
+    rows_expected = inputs.estimated_rows(home, plans)
+    remember_size(home, rows_expected)
     spark = spark_for(f"join {pipeline.name}", ctx.places, pipeline)
     require_sound(spark, pipeline)
     with held(home.lock(Table.CANDIDATES)):
         erasures.require_covered(home)
         # read
-        read = inputs.read(spark, home, plans, clock, with_place=True)
+        read = inputs.read(spark, home, plans, clock, with_place=ways.wants_files())
         if not candidates.are_written(home, plans):
             crash_points.point("join.before_commit")
-            write_candidates(ctx, plans, read, numbers, size, home.table(Table.CANDIDATES))
+            write_candidates(ctx, plans, read, numbers, rows_expected, home.table(Table.CANDIDATES))
         crash_points.point("join.after_commit")
         if not measures.are_recorded(home, plans):
             # read what was written, so that a row that the join lost or doubled is noticed
@@ -111,14 +109,14 @@ def _join(ctx: Context, plans: tuple[Plan, ...], clock: Observation, numbers: Ma
 
 
 def write_candidates(
-    ctx: Context, plans: Sequence[Plan], read: Inputs, numbers: Mapping[str, int], size: inputs.Size, path: str
+    ctx: Context, plans: Sequence[Plan], read: Inputs, numbers: Mapping[str, int], rows_expected: int, path: str
 ) -> None:
-    """Join what was read for the plans, and write the candidates in the way that `way_of` chooses.
+    """Join what was read for the plans, and write the candidates in the way that `io.training.ways` chooses.
 
     Args:
         read: with the place of left rows, where it is known.
         numbers: plan id → the publication number that is foreseen for it.
-        size: about how large the left rows are.
+        rows_expected: about how many left rows there are.
         path: location of the candidates table.
 
     Raises:
@@ -128,19 +126,17 @@ def write_candidates(
     """
     # compute
     home, pipeline, left = ctx.home, ctx.pipeline, read.left.kept.schema
-    is_local = (read.left.kept.sparkSession.sparkContext.master or "").startswith("local")
-    way = way_of(left.names, size, left_columns=len(pipeline.left.columns), is_local=is_local)
-    print(f"{pipeline.name}: {way}", file=sys.stderr, flush=True)
-    joined = join_plans(without_payload(pipeline) if way.by_files else pipeline, plans, read)
+    by_files = ways.by_files(left.names)
+    joined = join_plans(without_payload(pipeline) if by_files else pipeline, plans, read)
     rows = candidate_rows(joined, pipeline, numbers)
     schema = with_payload(rows.schema, left, pipeline)
     refuse_unreadable_labels(types_of(schema), pipeline)
     require_fitting(home, schema.jsonValue())
     # write
-    if way.by_files:
-        candidates.write_with_payload(rows, schema, home, path, plans, size.rows)
+    if by_files:
+        candidates.write_with_payload(rows, schema, home, path, plans, rows_expected)
     else:
-        candidates.write(rows, path, plans, size.rows)
+        candidates.write(rows, path, plans, rows_expected)
 
 
 def measured(

@@ -65,12 +65,6 @@ class Lookup:
         return self.table.protocol().min_reader_version <= 1
 
     @property
-    def bytes_per_row(self) -> float:
-        """Mean bytes of a row as stored, over all files; 0 for a table without rows."""
-        rows = pc.sum(self.files["num_records"]).as_py() or 0
-        return (pc.sum(self.files["size_bytes"]).as_py() or 0) / rows if rows else 0.0
-
-    @property
     def file_counts(self) -> dict[str, int]:
         """Number of opened files, and of all files."""
         return {"opened": len(self.opened), "of": self.files.num_rows}

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from functools import reduce
-from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -38,14 +37,6 @@ from windrow.transforms.conditions import any_of
 from windrow.transforms.erased import emptied
 from windrow.transforms.join import doubtful_rows
 from windrow.transforms.streams import Inputs, StreamRows, divided_by, rows_of, without_repeats
-
-
-class Size(NamedTuple):
-    """How large the left rows of some plans are; 0 where nothing has landed."""
-
-    rows: int
-    stored: int
-    """bytes in landing files, of all columns"""
 
 
 class TooManyLabels(BadInput):
@@ -178,19 +169,18 @@ def _most_rows(home: Home, stream: RightStream, pins: Mapping[str, int], begin: 
     return total
 
 
-def estimated_size(home: Home, plans: Sequence[Plan]) -> Size:
-    """Estimate how large the plans' left rows are, as if the rows of a file were spread evenly over its event times.
+def estimated_rows(home: Home, plans: Sequence[Plan]) -> int:
+    """Estimate how many left rows the plans have, as if the rows of a file were spread evenly over its event times.
 
     Args:
         plans: of one run, in any order.
+
+    Returns:
+        0 where nothing has landed.
     """
     spans = [Range(EVENT_TIME, stretch.start, stretch.end) for stretch in stretches(plan.interval for plan in plans)]
-    rows = stored = 0
-    for topic in home.pipeline.left.topics:
-        if (table := lookup.opened(home.landing(topic))) is not None:
-            within = sum(table.rows_within(span) for span in spans)
-            rows, stored = rows + within, stored + round(within * table.bytes_per_row)
-    return Size(rows, stored)
+    tables = [lookup.opened(home.landing(topic)) for topic in home.pipeline.left.topics]
+    return sum(table.rows_within(span) for table in tables if table is not None for span in spans)
 
 
 def landed_of(
