@@ -21,7 +21,7 @@ from windrow.home import Table
 from windrow.io.delta import store, tables
 from windrow.io.delta.files import DataFile
 from windrow.io.landing import batches
-from windrow.io.registers import clocks, erasures
+from windrow.io.registers import clocks, erasures, publications
 from windrow.io.training import candidates, maintenance, payload
 from windrow.io.training.ways import VARIABLE, by_files, wants_files
 from windrow.jobs.causes import known_cause
@@ -192,7 +192,7 @@ def clock_row(topic: str, batch: int) -> dict[str, Any]:
 
 
 def joined(ctx: Context, run: str, chosen: list[Interval]) -> tuple[Plan, ...]:
-    planned = record(ctx, run, chosen, clocks.observe(ctx.home), [], drained=False)
+    planned = record(ctx, run, chosen, clocks.observe(ctx.home), publications.grid(ctx.home), drained=False)
     make_candidates(ctx, planned)
     return planned
 
@@ -317,7 +317,7 @@ def test_what_a_killed_try_has_written_is_not_seen_and_vacuum_deletes_it(
     ctx: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(VARIABLE, "files")
-    planned = record(ctx, "run", intervals()[:1], clocks.observe(ctx.home), [], drained=False)
+    planned = record(ctx, "run", intervals()[:1], clocks.observe(ctx.home), publications.grid(ctx.home), drained=False)
     with monkeypatch.context() as dying:
         dying.setattr(candidates, "_commit", _die)
         with pytest.raises(KeyboardInterrupt):
