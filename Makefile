@@ -48,8 +48,9 @@ fast: .venv/.synced ## run the tests of the contract, the pipeline file and the 
 
 faults: setup ## run the long versions of the fault tests (docs/FAULTS.md) and more random histories: half an hour
 	@WINDROW_ROUNDS=2000 WINDROW_LABELS=1000000 WINDROW_EARLIER=a107730 WINDROW_HISTORIES=5000 WINDROW_LIVES=24 \
+	  WINDROW_RECORDS=1000000 \
 	  $(BIN)/pytest tests/faults/test_fault_lock_step.py tests/faults/test_fault_hot_key.py tests/faults/upgrade \
-	    tests/semantics/test_histories.py tests/jobs/test_histories_on_spark.py
+	    tests/transforms/test_plain.py tests/semantics/test_histories.py tests/jobs/test_histories_on_spark.py
 
 breaks: setup ## break the code in every known way: the tests must notice each (half an hour)
 	@$(BIN)/python tests/proof/breaks.py

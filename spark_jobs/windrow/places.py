@@ -22,6 +22,8 @@ The meaning of rows is in the pipeline file, and what a run does is in its argum
     WINDROW_SPARK_MASTER  Spark master                                   default: local[*]
     WINDROW_SPARK_SECRETS a file of further Spark properties, such as the secret that a cluster's processes share;
                           read by each driver itself, so that nothing of it is in an argument or an environment
+    WINDROW_DECODE_CAREFULLY  set to anything: every JSON record is read the careful way, which gives the same rows more
+                          slowly (`transforms.plain`)                    default: none
     WINDROW_PIPELINES     further folders of pipeline files, separated by ':', in addition to
                           dags/pipelines (of a checkout) and <home>/pipelines
     WINDROW_EXPECTATIONS  further folders of expectation suites, separated by ':'; they come before the project's, so
@@ -128,7 +130,7 @@ def _folders(text: str | None) -> list[Path]:
 @cache
 def _templates() -> str:
     platform = Path(__file__).parent / "platform"
-    files = [*sorted((platform / "conf").iterdir()), platform / "ivy.xml", platform / "ConditionalLogStore.java"]
+    files = [*sorted((platform / "conf").iterdir()), platform / "ivy.xml", *sorted(platform.glob("*.java"))]
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
 
 
@@ -165,6 +167,8 @@ class Places:
     """names and addresses of schema registries"""
     registry_client: Path | None = None
     """file of client properties; None for registries that do not ask who a client is"""
+    decode_carefully: bool = False
+    """whether every JSON record is read the careful way"""
     postgres: str | None = None
     """address of the local Airflow's database server; None for SQLite"""
     project: Path = PROJECT
@@ -194,6 +198,7 @@ class Places:
             tables=_tables(environ.get("WINDROW_TABLES")),
             suites=tuple(_folders(environ.get("WINDROW_EXPECTATIONS"))),
             notifiers=Path(notifiers).expanduser().absolute() if notifiers else None,
+            decode_carefully=bool(environ.get("WINDROW_DECODE_CAREFULLY")),
             postgres=environ.get("WINDROW_POSTGRES") or None,
             registries=_registries(environ.get("WINDROW_REGISTRY")),
             registry_client=Path(registry_client).expanduser().absolute() if registry_client else None,

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
@@ -26,6 +27,7 @@ from windrow.jobs.landing.batch import account_for, counts_in
 from windrow.outcomes import ExitCode, exit_code
 from windrow.semantics.balance import BalanceBroken
 from windrow.semantics.clock import NotCaughtUp
+from windrow.semantics.landing import spread
 from windrow.semantics.landing.clock_rows import undelivered, with_retention
 from windrow.semantics.landing.host_clock import ClockAhead, ClockWentBack
 from windrow.semantics.landing.offsets import OffsetsGone
@@ -45,6 +47,20 @@ def test_every_partition_is_on_the_clock_also_those_that_never_had_a_record(worl
     assert {(row["oldest_offset"], row["retention_s"]) for row in seen.rows} == {(0, None)}  # it keeps everything
     world.produce([event("served", 2, 500)])
     assert world.land(ctx).watermark == at(50 - 10)  # the slowest partition of the slowest side
+
+
+def test_the_rows_of_uneven_partitions_are_spread_evenly_over_the_cores(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spread, "LEAST_PER_TASK", 100)
+    ctx = made(world, PIPELINE, {"served": 3, "likes": 1})
+    world.produce([event("served", 0 if n % 20 else 1 + n // 20 % 2, n / 100) for n in range(2_000)])
+    world.land(ctx)
+    files = pa.table(DeltaTable(ctx.home.landing(f"{world.name}.served")).get_add_actions(flatten=True))
+    assert sorted(files["num_records"].to_pylist()) == pytest.approx([1_000, 1_000], rel=0.2)  # two cores
+    assert (
+        len({(row["_partition"], row["_offset"]) for row in world.table(ctx, f"landing/{world.name}.served")}) == 2_000
+    )
 
 
 def test_an_error_of_the_broker_does_not_end_the_process(world: World) -> None:

@@ -111,7 +111,7 @@ def test_airflows_tasks_see_the_same_places_as_the_command(places: Places, tmp_p
     more = {"pipelines": (*places.pipelines, tmp_path / "more"), "spark_secrets": tmp_path / "secrets"}
     more |= {"notifiers": tmp_path / "notifiers"}
     more |= {"registries": (("default", "http://one:8081"), ("orders", "https://two/apis/ccompat/v7"))}
-    more |= {"store": "127.0.0.1:19", "postgres": "127.0.0.1:17"}
+    more |= {"store": "127.0.0.1:19", "postgres": "127.0.0.1:17", "decode_carefully": True}
     places = replace(places, spark_master="spark://master:7077", **more)
     environ = Airflow(places, {"HOME": str(tmp_path), "PATH": os.defpath}).environment()
     assert Places.from_env(environ) == places

@@ -22,7 +22,7 @@ from windrow.config import Pipeline, parse
 from windrow.home import Home
 from windrow.io.delta import locks
 from windrow.io.landing import batches
-from windrow.io.registers import clocks, erasures
+from windrow.io.registers import clocks, erasures, publications
 from windrow.io.training import inputs, unread
 from windrow.jobs.join import make_candidates, measured
 from windrow.jobs.plan.planning import record
@@ -279,9 +279,10 @@ class Prepared:
     def publishes(self, spark: Any) -> None:
         """Three intervals of a day, then one of them from two plans at once: each row once, the slower plan refused."""
         places = self.ctx.places
-        seen, rows = clocks.observe(Home(self.pipeline, places)), []
-        first = record(self.ctx, "first", self.intervals, seen, rows, drained=False)
-        slower = record(self.ctx, "slower", self.intervals[:1], seen, rows, drained=False)
+        home = Home(self.pipeline, places)
+        seen, published = clocks.observe(home), publications.grid(home)
+        first = record(self.ctx, "first", self.intervals, seen, published, drained=False)
+        slower = record(self.ctx, "slower", self.intervals[:1], seen, published, drained=False)
         for planned in (first, slower):
             make_candidates(self.ctx, planned)
         publish(self.ctx, first, override=("proof", "no gate here"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from support.scenario import START, at, seconds
 from windrow.outcomes import ExitCode, exit_code
 from windrow.semantics.balance import BalanceBroken
 from windrow.semantics.clock import IdlePolicy, NotCaughtUp
-from windrow.semantics.landing import offsets
+from windrow.semantics.landing import offsets, spread
 from windrow.semantics.landing.batch import Batch, Partition, Reconsidered, Topic
 from windrow.semantics.landing.clock_rows import Counts, check_accounted, check_delivered, clock_rows, undelivered
 from windrow.semantics.landing.gaps import NOTHING, AcceptedGap, GivenUp, Lost, NoSuchGap, gaps_of, gaps_text
@@ -372,3 +373,26 @@ def test_what_was_deleted_before_the_first_landing_is_a_gap_without_anybodys_act
     assert (gap.lost, gap.epoch, gap.batch, gap.who) == (Lost("t", 0, 0, 4), 0, 1, "landing")
     assert gap.at_pin(1, seconds(10), seconds(60)) == Gap("t", None, at(260))
     assert next_batch(topic(0, 9), at(200), [], NOTHING).gaps == ()
+
+
+@pytest.mark.parametrize("cores", [1, 2, 4, 16, 200])
+def test_a_batch_is_spread_over_the_cores_in_a_bounded_number_of_files(cores: int) -> None:
+    for records in (0, 1, 49_999, 50_000, 50_001, 250_000, 250_001, 600_000, 1_000_000, 5_000_000, 600_000_000):
+        tasks = spread.tasks(records, cores)
+        assert 1 <= tasks <= max(1, -(-records // spread.LEAST_PER_TASK))
+        assert records <= tasks * spread.RECORDS_PER_FILE
+        assert tasks < cores or tasks % cores == 0  # no core waits for the last task
+        assert tasks >= cores or records < cores * spread.LEAST_PER_TASK
+
+
+@pytest.mark.parametrize("sizes", [[570, 30], [950, *[1] * 50], [*[1] * 50, 950], [1] * 100, [300, 200, 100]])
+@pytest.mark.parametrize("tasks", [2, 3, 8])
+def test_no_task_gets_much_more_than_its_share_however_uneven_the_partitions_are(sizes: list[int], tasks: int) -> None:
+    wanted, total = spread.pieces(tasks, len(sizes)), sum(sizes)
+    pieces = [size / n for size in sizes for n in [max(1, round(size / total * wanted))] for _ in range(n)]
+    bounds = [len(pieces) * n // tasks for n in range(tasks + 1)]  # as Spark groups neighbours
+    assert max(sum(pieces[i:j]) for i, j in pairwise(bounds)) <= 1.5 * total / tasks
+
+
+def test_a_small_batch_is_one_task_that_reads_each_partition_as_it_is() -> None:
+    assert (spread.tasks(10_000, cores=8), spread.pieces(1, 100)) == (1, 0)

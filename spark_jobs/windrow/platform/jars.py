@@ -1,6 +1,6 @@
 """Fetch every jar once, and write the one Spark configuration that all Spark starts read.
 
-    <cache>/jars-<hash of ivy.xml>/<set>           complete or absent: filled in a temporary folder, then renamed
+    <cache>/jars-<hash of what is in it>/<set>     complete or absent: filled in a temporary folder, then renamed
     <cache>/spark/conf-<hash of the templates>     spark-defaults.conf, log4j2.properties
     <cache>/spark/classes-<hash>.jsa               class-data archive (see `archive`), made by the set-up
 
@@ -8,8 +8,8 @@ The jars are put onto the class path (`extraClassPath`), not into `spark.jars`: 
 because nothing is copied or loaded through a second class loader. On a cluster the cache folder must therefore have the
 same path on every worker; docker/ builds it into the image.
 
-In addition to the downloads, the `spark` set has a jar of our own: ConditionalLogStore, compiled by the Janino that
-PySpark ships, because a machine may have Java without its compiler.
+In addition to the downloads, the `spark` set has a jar of our own classes, compiled by the Janino that PySpark ships,
+because a machine may have Java without its compiler.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ from windrow.platform.java import find_java, java_home
 
 IVY = Path(__file__).with_name("ivy.xml")
 IVY_REGISTRY = Path(__file__).with_name("ivy-registry.xml")
-LOG_STORE = Path(__file__).with_name("ConditionalLogStore.java")
+OWN = tuple(Path(__file__).with_name(f"{name}.java") for name in ("ConditionalLogStore", "PlainRecords"))
+"""Our own classes."""
 _TEMPLATES = Path(__file__).with_name("conf")
 SETS = {"spark": 11, "kafka": 46, "s3": 38, "store": 90, "postgres": 1, "registry": 1}
 """Jar sets of ivy.xml and ivy-registry.xml, and about how many jars each has (only for the progress lines)."""
@@ -80,8 +81,8 @@ def spark_home() -> Path:
 
 
 def folder(places: Places) -> Path:
-    """Folder for the jars of this version of ivy.xml and of the log store, whether it exists or not."""
-    digest = hashlib.sha256(IVY.read_bytes() + LOG_STORE.read_bytes()).hexdigest()[:12]
+    """Folder for the jars of this version of ivy.xml and of our own classes, whether it exists or not."""
+    digest = hashlib.sha256(b"".join(file.read_bytes() for file in (IVY, *OWN))).hexdigest()[:12]
     return places.cache / f"jars-{digest}"
 
 
@@ -192,7 +193,7 @@ def _fetch(java: Path, target: Path, sets: Collection[str], report: Progress) ->
                 "file in WINDROW_IVY_SETTINGS) and run it again: what has been downloaded is kept.",
             )
         if "spark" in sets:
-            _compile_log_store(java, staging / "spark")
+            compile_own(java, staging / "spark")
         target.mkdir(exist_ok=True)
         target.chmod(0o755)
         for name in sets:
@@ -234,24 +235,32 @@ def _fetch_set(java: Path, name: str, downloads: Path, staging: Path, report: Pr
         problems.append(f"{name}: " + "; ".join(list(dict.fromkeys(reasons or tail))[-4:]))
 
 
-def _compile_log_store(java: Path, jars: Path) -> None:
-    """Compile ConditionalLogStore into a jar of its own next to the others."""
+def compile_own(java: Path, jars: Path) -> None:
+    """Compile our own classes into a jar next to the others.
+
+    Args:
+        java: the java program.
+        jars: folder of the `spark` set.
+
+    Raises:
+        JarsMissing: the compiler refuses them.
+    """
     spark = spark_home() / "jars"
     compiler = os.pathsep.join(
         str(jar) for name in ("janino", "commons-compiler") for jar in spark.glob(f"{name}-*.jar")
     )
-    known = [*jars.glob("delta-storage-*.jar"), *spark.glob("hadoop-client-*.jar")]
+    known = [*jars.glob("delta-storage-*.jar"), *sorted(spark.glob("*.jar"))]
     with tempfile.TemporaryDirectory(dir=jars.parent) as classes:
         command = [str(java), "-cp", compiler, "org.codehaus.commons.compiler.samples.CompilerDemo", "-d", classes]
-        command += ["-classpath", os.pathsep.join(map(str, known)), str(LOG_STORE)]
+        command += ["-classpath", os.pathsep.join(map(str, known)), *map(str, OWN)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         made = sorted(Path(classes).rglob("*.class"))
         if done.returncode or not made:
             raise JarsMissing(
-                f"{LOG_STORE.name} could not be compiled: {(done.stderr or done.stdout).strip()[-400:]}",
+                f"Our own classes could not be compiled: {(done.stderr or done.stdout).strip()[-400:]}",
                 "is this Java 17, and PySpark as uv.lock names it?",
             )
-        with zipfile.ZipFile(jars / "windrow-log-store.jar", "w") as jar:
+        with zipfile.ZipFile(jars / "windrow-classes.jar", "w") as jar:
             for file in made:
                 jar.write(file, file.relative_to(classes))
 

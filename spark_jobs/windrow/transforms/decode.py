@@ -2,6 +2,7 @@
 
     record ─▶ tombstone? too large? ─▶ one JSON object, or a record of its writer's schema? ─▶ trusted event time?
            ─▶ values that are not of their column's type: `_unreadable`
+              (a JSON record that is plain beyond doubt takes a shorter way to here: `plain`)
            ─▶ each stream: selected by `where`? its own columns, event time, key readable?
            ─▶ landing row; `_quarantined` is null, or the first reason that applies
 
@@ -47,7 +48,7 @@ from windrow.config.column_types import ColumnType, parse_type
 from windrow.config.formats import Format
 from windrow.config.origins import KeyFormat, Origin
 from windrow.semantics.landing.batch import Batch
-from windrow.transforms import envelope, exact, names
+from windrow.transforms import envelope, exact, names, plain
 from windrow.transforms.conditions import any_of
 from windrow.transforms.expressions import value_of
 from windrow.transforms.formats import framing
@@ -82,6 +83,7 @@ def decode(
     schemas: Schemas | None = None,
     *,
     is_complete: bool = True,
+    careful: bool = False,
     look: names.Look = "first",
 ) -> DataFrame:
     """Decode the records of a batch.
@@ -94,6 +96,7 @@ def decode(
         schemas: the known schemas of producers, where the topic's format needs them.
         is_complete: whether a schema that is not among them is unknown (`unknown_schema:<id>`). If not, Spark fails at
             the first record of one, with `framing.NEW_SCHEMA` in its message.
+        careful: whether all records are read the careful way; the rows are the same (`plain`).
         look: whether a record is looked at before it is parsed a second time; the rows are the same (`names`).
 
     Returns:
@@ -122,9 +125,11 @@ def decode(
         framed = (
             renamed.withColumns({"_record": raw, "_kafka_value": framing.payload(raw)}) if of.is_framed else renamed
         )
+        max_bytes = pipeline.max_record_bytes - (framing.LENGTH if of.is_framed else 0)
+        looked = framed if careful else plain.with_plain(framed, types, max_bytes)
         row = F.get("_parsed.row", F.lit(0))
-        typed = _typed_json(_parse(framed, types, pipeline.max_record_bytes), row, types)
-        unread = _unread_json(list(types), row, look)
+        typed = plain.with_both(_typed_json(_parse(looked, types, pipeline.max_record_bytes), row, types), types)
+        unread = F.when(plain.is_careful(looked), _unread_json(list(types), row, look))
     if origins:
         typed = _with_both(typed, list(outer))
 
@@ -137,9 +142,12 @@ def decode(
     is_ahead = F.coalesce(event_time > trusted_until, F.lit(False))
     judged = typed.withColumn(QUARANTINED, _reason(pipeline, batch.topic, unread, event_time, is_ahead))
 
-    # Columns of an unreadable record hold what the JSON reader made of a part of it.
-    is_read = ~F.coalesce(_is_whole_record_bad(F.col(QUARANTINED)), F.lit(False))
-    unreadable = F.when(is_read, _reasons_by_column())
+    # Columns of an unreadable record hold what the JSON reader made of a part of it. This and `is_unfit` are columns,
+    # because a condition within each column is more code than Java compiles.
+    is_unread = F.coalesce(_is_whole_record_bad(F.col(QUARANTINED)), F.lit(False))
+    is_unfit = F.col("_wrong").isNotNull() | F.col("_not_finite").isNotNull()
+    judged = judged.withColumns({"_is_read": ~is_unread, "_is_unfit": is_unfit})
+    is_read = F.col("_is_read")
     meta = {
         EVENT_TIME: F.when(is_read & ~is_ahead, event_time),
         TOPIC: F.col("_kafka_topic"),
@@ -150,10 +158,10 @@ def decode(
         ARRIVED_AT: landed_at,
         RECORD_AT: F.when(F.col("_kafka_timestampType") >= _CREATE_TIME, F.col("_kafka_timestamp")),
         QUARANTINED: F.col(QUARANTINED),
-        UNREADABLE_VALUES: unreadable,
+        UNREADABLE_VALUES: F.when(is_read & F.col("_is_unfit"), _reasons_by_column()),
         RECONSIDERED: F.col("_kafka_reconsidered"),
         RAW: F.when(
-            F.col(QUARANTINED).isNotNull() | unreadable.isNotNull(),
+            F.col(QUARANTINED).isNotNull() | F.col("_is_unfit"),
             F.col("_record" if "_record" in judged.columns else "_kafka_value"),
         ),
     }
@@ -323,6 +331,7 @@ def records_of(quarantined: DataFrame, *, is_stamped: bool, with_envelope: bool 
 def _parse(records: DataFrame, declared: Mapping[str, ColumnType], max_bytes: int) -> DataFrame:
     """Add `_unusable`, a reason or null, `_parsed`, the JSON reader's result, null where unusable, and `_texts`.
 
+    All are null for a record that was read the plain way.
     `_texts` holds the values of a record as text, where the JSON reader found one that is not of its column's type.
     Instants are read as text and converted by `_instant`: Spark's JSON reader would take "12:30" for today.
     """
@@ -336,8 +345,9 @@ def _parse(records: DataFrame, declared: Mapping[str, ColumnType], max_bytes: in
     if "_record" in records.columns:
         of_frame = F.when(F.col("_record").isNull(), TOMBSTONE).when(F.octet_length("_record") > max_bytes, TOO_LARGE)
         unusable = F.coalesce(of_frame, F.when(F.col("_kafka_value").isNull(), UNFRAMED), unusable)
-    records = _decimals(records.withColumn("_unusable", unusable), text, declared)
-    whole = F.when(F.col("_unusable").isNull(), _wrapped(text))
+    is_careful = plain.is_careful(records)
+    records = _decimals(records.withColumn("_unusable", F.when(is_careful, unusable)), text, declared)
+    whole = F.when(is_careful & F.col("_unusable").isNull(), _wrapped(text))
     parsed = F.from_json(F.when(~F.col("_is_slow"), whole), _schema(read_as), _JSON | _STRICT)
     if any(map(exact.decimals_of, read_as.values())):
         # A number is no boolean, so it is found to be of a wrong type without being read.
@@ -545,7 +555,7 @@ def _named(conditions: Mapping[str, Column]) -> Column:
 
 
 def _reasons_by_column() -> Column:
-    """Column → reason as JSON, for the values of a record that could not be read; null if there is none.
+    """Column → reason as JSON, for the values of a record that could not be read, of which there is one.
 
     Text, because Delta keeps no statistics of a map: files with such rows are found by their number of nulls.
     """
@@ -553,8 +563,7 @@ def _reasons_by_column() -> Column:
     wrong, infinite = (F.coalesce(F.col(name), nothing) for name in ("_wrong", "_not_finite"))
     infinite = F.array_except(infinite, wrong)
     reasons = [F.array_repeat(F.lit(why), F.size(of)) for why, of in (("wrong_type", wrong), ("not_finite", infinite))]
-    is_one = F.col("_wrong").isNotNull() | F.col("_not_finite").isNotNull()
-    return F.when(is_one, F.to_json(F.map_from_arrays(F.concat(wrong, infinite), F.concat(*reasons))))
+    return F.to_json(F.map_from_arrays(F.concat(wrong, infinite), F.concat(*reasons)))
 
 
 def _unread_json(columns: Sequence[str], row: Column, look: names.Look) -> Column:

@@ -35,6 +35,7 @@ from windrow.io.delta.lookup import Has, Lookup, Range
 from windrow.io.landing import joined
 from windrow.outcomes import NeedsPerson
 from windrow.semantics.clock import ClockRow
+from windrow.semantics.landing import spread
 from windrow.semantics.landing.batch import Batch
 from windrow.semantics.landing.held import NOTHING_HELD, Held, lacks
 from windrow.semantics.landing.undelivered import Account
@@ -43,7 +44,6 @@ APP_ID = "windrow.landing"
 ACCOUNT_APP_ID = "windrow.account"
 ERASURE = "erasure"
 """Kind of a commit that emptied rows of erased keys (rule 22); it is no batch."""
-RECORDS_PER_FILE = 250_000
 
 
 class CommitsLost(NeedsPerson):
@@ -76,7 +76,7 @@ def append(rows: DataFrame, home: Home, batch: Batch) -> None:
         joined.keep(present, [name for name in rows.columns if not name.startswith("_")], batch.number)
         origins.keep(present, home.pipeline, batch.topic)
     (
-        rows.coalesce(max(1, -(-batch.size // RECORDS_PER_FILE)))
+        rows.coalesce(spread.tasks(batch.size, rows.sparkSession.sparkContext.defaultParallelism))
         .write.format("delta")
         .mode("append")
         .option("mergeSchema", "true")

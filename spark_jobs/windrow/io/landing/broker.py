@@ -22,6 +22,7 @@ from windrow.kafka.asking import Admin
 from windrow.kafka.client import Kafka
 from windrow.outcomes import NotReady
 from windrow.semantics.intervals import at_micros
+from windrow.semantics.landing import spread
 from windrow.semantics.landing.batch import Batch, Partition, Topic
 
 TIMEOUT = 30.0
@@ -191,8 +192,11 @@ def read(
     def offsets(end: int) -> str:
         return json.dumps({batch.topic: {str(p): limits[end] for p, limits in batch.ranges.items()}})
 
+    tasks = spread.tasks(batch.size, spark.sparkContext.defaultParallelism)
+    pieces = spread.pieces(tasks, len(batch.ranges))
     records = (
         spark.read.format("kafka")
+        .options(**({"minPartitions": str(pieces)} if pieces else {}))
         .options(**{f"kafka.{name}": value for name, value in Kafka.of(kafka).java().items()})
         .option("groupIdPrefix", GROUP)
         .option("assign", json.dumps({batch.topic: sorted(batch.ranges)}))

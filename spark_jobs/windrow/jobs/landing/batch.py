@@ -60,7 +60,8 @@ def land_batch(
         records, delivered = broker.read(spark, home.places.brokers, batch, with_headers=with_headers)
 
         # Compute.
-        rows = decode(records, home.pipeline, batch, known, is_complete=is_complete)
+        careful = home.places.decode_carefully
+        rows = decode(records, home.pipeline, batch, known, is_complete=is_complete, careful=careful)
         rows = emptied(rows, home.pipeline, batch.topic, erased.keys_of(spark, home))
 
         # Write. The rows are counted as the table has them, not as they were written, so that a lost row is noticed.

@@ -102,7 +102,8 @@ def reconsider_batch(
         return previous
     records = records_of(bad, is_stamped=topic.is_stamped, with_envelope=home.pipeline.takes_envelope(topic.name))
     known = schemas.asked(home, topic.name, records, batch.landed_at)
-    judged = decode(records, home.pipeline, batch, known).where(F.col(QUARANTINED).isNull())
+    read = decode(records, home.pipeline, batch, known, careful=home.places.decode_carefully)
+    judged = read.where(F.col(QUARANTINED).isNull())
     rows = emptied(judged, home.pipeline, topic.name, erased.keys_of(spark, home))
     if rows.isEmpty():
         return previous

@@ -168,7 +168,7 @@ def record(
     chosen: Sequence[Interval],
     clock: Observation,
     published: publications.Grid,
-    requests: Mapping[Interval, Request],
+    requests: Mapping[Interval, Request] | None = None,
     *,
     drained: bool,
 ) -> tuple[Plan, ...]:

@@ -231,6 +231,7 @@ class Airflow:
             "WINDROW_CACHE": str(places.cache),
             "WINDROW_KAFKA": places.kafka,
             "WINDROW_KAFKA_CLIENT": str(places.kafka_client or ""),
+            "WINDROW_DECODE_CAREFULLY": "1" if places.decode_carefully else "",
             "WINDROW_STORE": places.store,
             "WINDROW_POSTGRES": places.postgres or "",
             "WINDROW_REGISTRY": " ".join(f"{name}={address}" for name, address in places.registries),
