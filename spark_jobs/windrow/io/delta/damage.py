@@ -147,7 +147,7 @@ def of_log(path: str, error: Exception) -> TableDamaged:
 
 @contextmanager
 def named(path: str) -> Iterator[None]:
-    """Turn the error of a reader that meets a missing or cut data file into one that names the table.
+    """Turn the error of a reader that meets a missing, cut or changed data file into one that names the table.
 
     Raises:
         TableDamaged: instead of the reader's own error.
@@ -159,8 +159,8 @@ def named(path: str) -> Iterator[None]:
         if is_whole:  # another trouble of the disk or the store
             raise
         raise TableDamaged(
-            f"{path}: a data file of the table is missing, cut or changed ({_first_line(error)}). Restore it from a "
-            "backup, then run again; nothing was written."
+            f"{path}: a data file of the table is missing or cut, or was changed ({_first_line(error)}). Restore it "
+            "from a backup, then run again; nothing was written."
         ) from error
 
 
