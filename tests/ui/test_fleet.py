@@ -17,13 +17,16 @@ pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark, pytest.
 def test_the_fleet_is_in_the_navigation_and_says_what_the_tables_say(running: Running, page: Any) -> None:
     page.goto(running.airflow.url)
     page.get_by_role("button", name="Browse").click()
+    strips = [strip_of(running)]  # a run may publish from here on
     with page.expect_popup() as opened:
         page.get_by_text("Windrow", exact=True).click()
     tab = opened.value
     row = tab.get_by_role("row").filter(has=tab.get_by_role("rowheader", name="shop", exact=True))
-    before = strip_of(running)
+    row.wait_for()
+    strips.append(strip_of(running))
     shown = row.inner_text()
-    assert any(words in shown for words in (before, strip_of(running)))  # a run may publish meanwhile
+    strips.append(strip_of(running))
+    assert any(words in shown for words in strips)
     assert "held by" in shown or "nothing has landed" in shown
 
     tab.get_by_label("Name contains").fill("sho")
