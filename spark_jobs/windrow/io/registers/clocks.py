@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 
 from windrow.config import Pipeline
 from windrow.home import Home, Table
@@ -38,7 +39,7 @@ class Observation:
     rows: tuple[ClockRow, ...]
     """columns of `schemas.CLOCK`; one row per partition, by topic and partition"""
 
-    @property
+    @cached_property
     def clocks(self) -> tuple[PartitionClock, ...]:
         """One clock per partition, for the functions of `semantics.clock`."""
         return tuple(PartitionClock.of_row(row) for row in self.rows)
@@ -48,7 +49,7 @@ class Observation:
         """The last landed batch of every topic."""
         return {row["topic"]: row["batch"] for row in self.rows}
 
-    @property
+    @cached_property
     def watermark(self) -> datetime | None:
         """Rule 3: the least clock of all partitions of all topics; None until every one of them has started."""
         topics = {row["topic"] for row in self.rows}
