@@ -59,16 +59,14 @@ def registered(home: Home, columns: Sequence[str] = ()) -> list[dict[str, Any]]:
     return sorted(_read(home, columns=columns), key=lambda row: row["number"])
 
 
-def repaired(home: Home, columns: Sequence[str] = ()) -> list[dict[str, Any]]:
+def repaired(home: Home) -> list[dict[str, Any]]:
     """Return every publication, by number; one that a killed run has not registered is registered first (rule 20).
 
-    Args:
-        columns: as for `registered`.
     Raises:
         TrainingBehind: the register has publications that the training table does not know.
     """
     _repair_if_behind(home)
-    return registered(home, columns)
+    return registered(home)
 
 
 def _repair_if_behind(home: Home) -> None:

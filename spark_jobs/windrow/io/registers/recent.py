@@ -26,10 +26,11 @@ from windrow.home import Home, Table
 from windrow.io.delta import damage, store, tables
 from windrow.io.delta.lookup import Lookup, Range
 from windrow.io.delta.store import StoredFile
-from windrow.io.registers import publications
+from windrow.io.registers import clocks, publications
 from windrow.io.registers.publications import NO_INSTANTS, Instants
 from windrow.places import Places
 from windrow.schemas import PUBLICATIONS
+from windrow.semantics.clock import ClockRow
 from windrow.semantics.fleet.strip import LENGTH
 from windrow.semantics.intervals import at_micros, grid_around
 
@@ -262,6 +263,12 @@ def held_since(
     rows = known.rows(home.table(Table.CLOCK), columns, Range("observation", newest // SINCE * SINCE - SINCE))
     mine = (row for row in rows if (row["topic"], row["partition"]) == (topic, partition))
     return min((row["landed_at"] for row in mine if row["clock_at"] == clock_at), default=None)
+
+
+def earlier_clocks(home: Home, number: int, known: Recent) -> tuple[ClockRow, ...]:
+    """Return what `clocks.earlier` returns for the observation with this number, of the newest ones."""
+    path = home.table(Table.CLOCK)
+    return known.of(path, ("earlier", number), lambda: clocks.earlier(known.lookup(path), number))
 
 
 def newest(published: Instants) -> datetime | None:

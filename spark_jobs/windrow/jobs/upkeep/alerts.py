@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from windrow.home import Home, Table
+from windrow.home import Home
 from windrow.io.ledger import reconciled
 from windrow.io.registers import alerts, clocks
 from windrow.io.registers.alerts import KEPT
-from windrow.io.registers.recent import Recent
+from windrow.io.registers.recent import Recent, earlier_clocks
 from windrow.jobs.upkeep import health
 from windrow.jobs.upkeep.health import Health, Runs
 from windrow.places import Places
@@ -130,7 +130,7 @@ def holding(found: Health, places: Places, now: datetime, recent: Recent, known:
         return of_findings(name, found.findings)
     home = Home(recent.pipelines.find(name), places)
     observed = clocks.observe(home)
-    before = clocks.earlier(recent.lookup(home.table(Table.CLOCK)), observed.number)
+    before = earlier_clocks(home, observed.number, recent)
     still_open = [one.subject for one in known if one.ended_at is None and one.condition == Condition.BLOCKED]
     return [
         *of_findings(name, found.findings),

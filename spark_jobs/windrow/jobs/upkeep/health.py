@@ -152,12 +152,12 @@ def _waiting(
     """What has landed and is neither closed nor published, and what the bounds decide."""
     if not clock.rows:
         return None
-    quality, path = home.table(Table.QUALITY), home.table(Table.CLOCK)
+    quality = home.table(Table.QUALITY)
     judged = known.lookup(quality)
     return unclosed.decision(
         home.pipeline,
         clock,
-        known.of(path, "earlier", lambda: clocks.earlier(known.lookup(path), clock.number)),
+        recent.earlier_clocks(home, clock.number, known),
         published_from=lambda first: {at_micros(int(start)) for start in starts[starts >= micros(first)]},
         blocked_among=lambda some: known.of(
             quality, ("open", *_ends(some)), lambda: judgements.blocked(judged, some)

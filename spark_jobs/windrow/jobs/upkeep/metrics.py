@@ -20,7 +20,7 @@ from typing import Any
 from windrow.home import Home, Table
 from windrow.io.delta import tables
 from windrow.io.registers import alerts, clocks, publications
-from windrow.io.registers.recent import Recent
+from windrow.io.registers.recent import Recent, earlier_clocks
 from windrow.jobs.upkeep.health import Health
 from windrow.outcomes import Condition
 from windrow.places import Places
@@ -162,7 +162,7 @@ def _of_landing(found: Health, home: Home, now: datetime, known: Recent) -> Iter
         totals[row["topic"], "quarantined"] += row.get("reconsidered") or 0
     for (topic, outcome), count in sorted(totals.items()):
         yield "windrow_records", count, {"topic": topic, "outcome": outcome}
-    before = known.of(path, "earlier", lambda: clocks.earlier(known.lookup(path), observed.number))
+    before = earlier_clocks(home, observed.number, known)
     least: dict[str, float] = {}
     for one in time_left(observed.rows, before, now):
         seconds = one.left.total_seconds()
