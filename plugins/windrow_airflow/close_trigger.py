@@ -10,15 +10,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from windrow.semantics.intervals import Interval
-from windrow_airflow.window import look, utc_now
+from windrow_airflow.window import Looks, utc_now
 
 LOG_AGAIN_AFTER = timedelta(minutes=5)
 """An unchanged state is logged again after this time."""
+
+
+@cache
+def looks() -> Looks:
+    """What all triggers of this process have seen."""
+    return Looks()
 
 
 class WindowCloseTrigger(BaseTrigger):
@@ -51,7 +58,9 @@ class WindowCloseTrigger(BaseTrigger):
         while True:
             now = utc_now()
             try:
-                window = await asyncio.to_thread(look, self.pipeline, interval, is_scheduled=self.until_published)
+                window = await asyncio.to_thread(
+                    looks().look, self.pipeline, interval, is_scheduled=self.until_published
+                )
             except Exception as failed:
                 sentence = state = f"cannot look at the window of {interval}, next try in a few seconds: {failed}"
             else:

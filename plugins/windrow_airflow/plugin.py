@@ -1,4 +1,4 @@
-"""Windrow's Airflow plugin: the timetable, task links, pages, and a middleware that serialises writes on SQLite.
+"""Windrow's Airflow plugin: the timetable, task links, pages, what is imported before tasks, and one write at a time.
 
 Every Airflow process imports it, so it imports no pyspark, Great Expectations or delta-rs.
 """
@@ -6,7 +6,7 @@ Every Airflow process imports it, so it imports no pyspark, Great Expectations o
 from airflow.configuration import conf
 from airflow.plugins_manager import AirflowPlugin
 
-from windrow_airflow import one_write
+from windrow_airflow import one_write, preload
 from windrow_airflow.pages import web
 from windrow_airflow.pages.report_link import ReportLink, TableLink
 from windrow_airflow.window_timetable import WindowTimetable
@@ -16,6 +16,7 @@ class WindrowPlugin(AirflowPlugin):
     """The attributes that Airflow reads from a plugin."""
 
     name = "windrow"
+    listeners = [preload]  # noqa: RUF012
     timetables = [WindowTimetable]  # noqa: RUF012 - the names and types are Airflow's
     operator_extra_links = [ReportLink(), TableLink()]  # noqa: RUF012
     fastapi_apps = [{"app": web.app, "url_prefix": web.PREFIX, "name": "Windrow"}]  # noqa: RUF012

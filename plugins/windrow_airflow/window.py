@@ -1,24 +1,29 @@
 """State of an interval's window: published, closed, or open and held by a partition.
 
-A look reads the publications and the newest observation of the clock, without Spark or the broker.
+A look reads the publications and the newest observation of the clock, without Spark or the broker. `Looks` is for a
+process that looks every few seconds: what has not changed since its last look is not read again.
 `windrow.semantics.close` decides whether the interval is closed.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from windrow.config import Pipeline, find
-from windrow.home import Home
+from windrow.home import Home, Table
 from windrow.places import Places
 from windrow.semantics.clock import PartitionClock, holder, watermark
 from windrow.semantics.close import closes_at, frontier, is_closed
 from windrow.semantics.intervals import Interval
 from windrow.text import counted, shown_duration, shown_instant
+
+if TYPE_CHECKING:
+    from windrow.io.registers.clocks import Observation
 
 
 @dataclass(frozen=True)
@@ -108,18 +113,56 @@ def look(
     Raises:
         PipelineInvalid: the pipeline file is missing or cannot be used.
     """
-    from windrow.io.registers import clocks, publications, unclosed  # imported late: they import delta-rs
+    from windrow.io.registers import clocks, publications  # imported late: they import delta-rs
 
     places = Places.from_env(environ)
     home = Home(find(pipeline, places.pipelines, places.expectations), places)
-    observed = clocks.observe(home)
+    published = publications.published(home, interval.start)
+    return _state(home, interval, clocks.observe(home), published, is_scheduled=is_scheduled)
+
+
+class Looks:
+    """Looks of many threads of one process; one of them looks at a time."""
+
+    def __init__(self) -> None:
+        from windrow.io.registers import recent  # imported late: it imports delta-rs
+
+        self._turn = threading.Lock()
+        self._known = recent.Recent()
+
+    def look(
+        self, pipeline: str, interval: Interval, environ: Mapping[str, str] = os.environ, *, is_scheduled: bool = False
+    ) -> WindowState:
+        """Return what the function `look` returns, and raise what it raises."""
+        from windrow.io.registers import clocks, publications
+
+        places, known = Places.from_env(environ), self._known
+        with self._turn:
+            known.look_again(places)
+            home = Home(known.pipelines.find(pipeline), places)
+            clock, register = home.table(Table.CLOCK), home.table(Table.PUBLICATIONS)
+            observed = known.of(clock, "newest", lambda: clocks.observed(home, known.lookup(clock)))
+            published = known.of(register, interval, lambda: publications.published(home, interval.start))
+            return _state(home, interval, observed, published, is_scheduled=is_scheduled)
+
+
+def _state(
+    home: Home,
+    interval: Interval,
+    observed: Observation,
+    published: Mapping[str, Any] | None,
+    *,
+    is_scheduled: bool,
+) -> WindowState:
+    from windrow.io.registers import unclosed
+
     beyond = unclosed.decided(home, observed) if is_scheduled else None
     return WindowState(
         pipeline=home.pipeline,
         interval=interval,
         clocks=observed.clocks,
         landed_at=max((row["landed_at"] for row in observed.rows if row["landed_at"]), default=None),
-        published=publications.published(home, interval.start),
+        published=published,
         forced=beyond.reason if beyond and interval in beyond.forced else "",
     )
 

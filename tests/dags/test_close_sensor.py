@@ -15,7 +15,7 @@ from windrow.schemas import PUBLICATIONS
 from windrow.semantics.intervals import Interval
 from windrow_airflow.close_sensor import WindowCloseSensor
 from windrow_airflow.close_trigger import WindowCloseTrigger
-from windrow_airflow.window import look
+from windrow_airflow.window import Looks, look
 
 from .test_factory import Run
 
@@ -195,6 +195,22 @@ def test_the_trigger_goes_on_when_a_look_fails(pipelines, land):
     path.write_text("name: [")
     event, at_once = fire(trigger(), lambda: path.write_text(right))
     assert (event["closed"], at_once) == (True, False)
+
+
+def test_who_looks_again_and_again_sees_what_a_first_look_sees(places, pipelines, land, publish):
+    looks = Looks()
+    for change in (
+        lambda: None,
+        lambda: land(0, served=at(0, 50), clicks=at(0, 40)),
+        lambda: None,
+        lambda: land(1, served=at(0, 50), clicks=at(0, 41)),
+        lambda: publish(1),
+        lambda: pipelines("ads").touch(),
+        lambda: publish(2),
+    ):
+        change()
+        assert looks.look("ads", INTERVAL) == look("ads", INTERVAL)
+    assert looks.look("ads", INTERVAL).published["number"] == 2
 
 
 def test_the_log_names_the_partition_that_holds_the_clock_and_how_far_it_is_behind(land):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -31,6 +32,7 @@ from windrow.places import PROJECT, Folders, folders_of
 from windrow.text import short
 
 _SUFFIXES = (".yaml", ".yml")
+_NAME_LINE = re.compile(r"^name:[ \t]+([a-z][a-z0-9_]*)[ \t]*$", re.MULTILINE)
 
 
 def load(path: Path | str, expectations: Folders | None = None) -> Pipeline:
@@ -157,9 +159,16 @@ def _files(folders: Iterable[Path | str]) -> Iterator[Path]:
 
 
 def _name_in(path: Path) -> tuple[str, int]:
-    """The pipeline's name in a file and its line; the file's own name if it cannot be read."""
+    """The pipeline's name in a file and its line; the file's own name if it cannot be read.
+
+    A file that is called what it says in a line of its own is not parsed. Every job looks at all files, so a hundred
+    pipelines would otherwise parse a hundred files for each task of each.
+    """
     try:
-        document = read_document(read_text(path), path)
+        text = read_text(path)
+        if (line := _NAME_LINE.search(text)) and line[1] == path.stem:
+            return path.stem, text.count("\n", 0, line.start()) + 1
+        document = read_document(text, path)
     except PipelineInvalid:
         return path.stem, 1
     name = document.tree.get("name")
