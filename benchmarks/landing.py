@@ -120,7 +120,9 @@ def work(options: object, variant: str, kafka: str) -> None:
     rows, out = options.rows, Path(options.out)  # type: ignore[attr-defined]
     shutil.rmtree(out, ignore_errors=True)
     known = replace(Places.from_env({**os.environ, "WINDROW_HOME": str(out)}), kafka=kafka)
-    os.environ |= jars.environment(known, large=rows >= LARGE)  # as a pipeline of that size would have it
+    os.environ |= jars.environment(
+        known, options=jars.FOR_LARGE if rows >= LARGE else None
+    )  # as a pipeline of that size would have it
     spark, tables = spark_for(f"benchmark landing {variant}", known), []
     one: Callable[[SparkSession, Places, str], str] = globals()[variant]
     work_twice(lambda number: tables.append(one(spark, replace(known, home=out / str(number)), _name(rows))))

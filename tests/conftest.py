@@ -23,12 +23,15 @@ os.environ["TZ"] = "America/New_York"  # nothing may depend on the zone of the p
 time.tzset()
 
 from windrow.places import Places  # noqa: E402 - after the zone is set
-from windrow.platform import jars  # noqa: E402
+from windrow.platform import jars, jobs_side  # noqa: E402
 from windrow.platform.processes import free_port  # noqa: E402
+from windrow.platform.servers.engine import Engine  # noqa: E402
 from windrow.platform.servers.store import Store  # noqa: E402
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from support.world import World
 
 LONGEST = (
     "tests/airflow",
@@ -119,6 +122,26 @@ def spark(session_places: Places, local_store: Store) -> Iterator[SparkSession]:
         started.conf.set(name, value)
     yield started
     started.stop()
+
+
+@pytest.fixture(scope="session")
+def engine_places(session_places: Places, local_store: Store) -> Iterator[Places]:
+    """Places of an engine that takes jobs of every home."""
+    jars.ensure(session_places, also=["s3"])
+    places = replace(session_places, spark_master="local[2]")
+    started = Engine(places)
+    started.start(
+        jobs_side.here(places), {**os.environ, **jars.environment(places), "WINDROW_SPARK_MASTER": "local[2]"}
+    )
+    started.wait()
+    yield places
+    started.stop()
+
+
+@pytest.fixture
+def warm_engine(world: World, engine_places: Places) -> World:
+    """The world, with an engine for its jobs."""
+    return replace(world, engine=engine_places)
 
 
 SMALL = {

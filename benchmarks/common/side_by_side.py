@@ -92,13 +92,30 @@ class Steps:
         self.costs[name], self._last = now - self._last, now
 
 
-def work_twice(work: Callable[[int], Steps | None]) -> None:
-    """In a worker: the cold pass and the warm one; the last line printed tells both to `compare`."""
+def work_twice(
+    work: Callable[[int], Steps | None],
+    before: Callable[[], None] | None = None,
+    between: Callable[[], None] | None = None,
+) -> None:
+    """In a worker: the cold pass and the warm one; the last line printed tells both to `compare`.
+
+    Args:
+        before: is done before the cold pass and not counted; without it the pass begins with the process.
+        between: is done between the passes and not counted.
+    """
+    began = _spent_after(before) if before else Cost(0, 0)
     first = work(0)
-    cold, most = spent(), peak()
+    cold, most = spent() - began, peak()
+    began = _spent_after(between)
     second = work(1)
-    warm = spent() - cold
+    warm = spent() - began
     _report(most, cold=(cold, first), warm=(warm, second))
+
+
+def _spent_after(work: Callable[[], None] | None) -> Cost:
+    if work:
+        work()
+    return spent()
 
 
 def work_once(work: Callable[[], Steps | None]) -> None:

@@ -1,6 +1,7 @@
-"""Run one of the project's jobs: with spark-submit if it needs Spark, otherwise as plain Python.
+"""Run one of the project's jobs: in the warm engine, or with spark-submit if it needs Spark, else as plain Python.
 
-A job that rarely needs Spark is run as plain Python first, and again with spark-submit if it asks for that.
+Where an engine runs (`windrow.platform.engine`) it takes any job. Otherwise a job that rarely needs Spark is run as
+plain Python first, and again with spark-submit if it asks for that.
 
 Both operators read the job's result line, translate its exit code by one table (`job_outcome`) and end the whole
 process tree when the task is killed or times out. A job whose table is locked is retried later, deferred: another
@@ -29,7 +30,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 
 from windrow.outcomes import ExitCode
 from windrow.places import Places
-from windrow.platform import PlatformNotReady, jobs_side
+from windrow.platform import PlatformNotReady, engine, jobs_side
 from windrow.platform.jars import FOR_LARGE
 from windrow.platform.jobs_side import JobsSide
 from windrow.semantics.judgement import with_reason
@@ -59,8 +60,10 @@ class _Job:
     run_key: str | None
     arguments: list[str]
     result: dict[str, Any]
+    _in_engine: engine.Job | None
 
     def _describe(self, job: str, pipeline: str, run_key: str | None, arguments: Sequence[str]) -> None:
+        self._in_engine = None
         self.job = job
         self.pipeline = pipeline
         self.run_key = run_key
@@ -71,6 +74,33 @@ class _Job:
         """Arguments of run_job.py."""
         run = ["--run", self.run_key] if self.run_key else []
         return [self.job, self.pipeline, *run, *filter(None, self.arguments)]
+
+    def _run_in_engine(self, places: Places, side: JobsSide, reader: ResultReader, master: str | None) -> int | None:
+        """Run the job in the warm engine, and return its exit code; None where no engine takes it.
+
+        Args:
+            master: the Spark that the job is meant to use; None where it needs none.
+        """
+        environ = {**os.environ, **_environment(places, side), **side.spark_environment}
+        try:
+            self._in_engine = engine.start(places, self._words(), environ, master)
+        except engine.NotTaken as why:
+            self.log.info("Not in the engine: %s", why)  # type: ignore[attr-defined]
+            return None
+        except PlatformNotReady as missing:
+            raise AirflowException(str(missing)) from None
+        self.log.info("In the engine, process %s: %s", self._in_engine.pid, " ".join(self._words()))  # type: ignore[attr-defined]
+        for line in reader.lines(self._in_engine.output):
+            self.log.info(line.rstrip())  # type: ignore[attr-defined]
+        return self._in_engine.wait()
+
+    def _end(self, *processes: subprocess.Popen[str] | None) -> None:
+        """End what runs of the job."""
+        if self._in_engine is not None:
+            self._in_engine.end()
+        for process in processes:
+            if process is not None:
+                end_tree(process)
 
     def _start(self, places: Places, side: JobsSide, **more: str) -> subprocess.Popen[str]:
         """Start the job as plain Python, in its own session."""
@@ -166,9 +196,12 @@ class SparkJobOperator(_Job, SparkSubmitOperator):
         self._reader = ResultReader()
 
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
-        _require_connection()
+        master = _require_connection()
         places = Places.from_env(os.environ)
         side = _jobs_side(places)
+        warm = self._run_in_engine(places, side, self._reader, master)
+        if warm is not None:
+            return self._settle(warm, self._reader.result, self.outlets, context)
         if self._without_first:
             self._plain = self._start(places, side, WINDROW_WITHOUT_SPARK="1")
             code = self._wait(self._plain, self._reader)
@@ -176,11 +209,7 @@ class SparkJobOperator(_Job, SparkSubmitOperator):
                 return self._settle(code, self._reader.result, self.outlets, context)
             self.log.info("Going on with Spark: %s", self._reader.result.get("message"))
         self._spark_binary = str(Path(side.spark_home) / "bin" / "spark-submit")
-        self.env_vars = {
-            **_environment(places, side),
-            "SPARK_HOME": side.spark_home,
-            "SPARK_CONF_DIR": side.no_conf,
-        }
+        self.env_vars = {**_environment(places, side), **side.spark_environment}
         self.properties_file = side.properties
         if places.large(self.pipeline).exists():
             self.conf = {**(self.conf or {}), "spark.driver.extraJavaOptions": FOR_LARGE}
@@ -195,9 +224,7 @@ class SparkJobOperator(_Job, SparkSubmitOperator):
         return self._settle(code, self._reader.result, self.outlets, context)
 
     def on_kill(self) -> None:
-        for process in (self._plain, self._submitted):
-            if process is not None:
-                end_tree(process)
+        self._end(self._plain, self._submitted)
         super().on_kill()
 
     def _get_hook(self) -> SparkSubmitHook:
@@ -215,7 +242,7 @@ class SparkJobOperator(_Job, SparkSubmitOperator):
 
 
 class PythonJobOperator(_Job, BaseOperator):
-    """`python spark_jobs/run_job.py <job> …` in its own process, for a job that needs no Spark.
+    """`python spark_jobs/run_job.py <job> …` in its own process or in the engine, for a job that needs no Spark.
 
     Arguments and result are those of `SparkJobOperator`.
     """
@@ -239,12 +266,15 @@ class PythonJobOperator(_Job, BaseOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         reader = ResultReader()
         places = Places.from_env(os.environ)
-        self._process = self._start(places, _jobs_side(places))
-        return self._settle(self._wait(self._process, reader), reader.result, self.outlets, context)
+        side = _jobs_side(places)
+        code = self._run_in_engine(places, side, reader, None)
+        if code is None:
+            self._process = self._start(places, side)
+            code = self._wait(self._process, reader)
+        return self._settle(code, reader.result, self.outlets, context)
 
     def on_kill(self) -> None:
-        if self._process is not None:
-            end_tree(self._process)
+        self._end(self._process)
 
 
 class CheckOperator(PythonJobOperator):
@@ -310,23 +340,11 @@ def _jobs_side(places: Places) -> JobsSide:
 
 def _environment(places: Places, side: JobsSide) -> dict[str, str]:
     """Environment variables of every job, in addition to those of Airflow's processes."""
-    return {
-        "WINDROW_HOME": str(places.home),
-        "WINDROW_TASK_PID": str(os.getpid()),
-        "PYSPARK_PYTHON": side.python,
-        "PYSPARK_DRIVER_PYTHON": side.python,
-        "PYTHONPATH": os.pathsep.join([str(Path(side.script).parent), *_present("PYTHONPATH")]),
-        "PYTHONUNBUFFERED": "1",
-    }
+    return {**side.environment(places, os.environ), "WINDROW_TASK_PID": str(os.getpid())}
 
 
-def _present(name: str) -> list[str]:
-    value = os.environ.get(name)
-    return [value] if value else []
-
-
-def _require_connection() -> None:
-    """Refuse to run without the connection: the Spark provider would silently submit to YARN.
+def _require_connection() -> str:
+    """Return the Spark master, and refuse to run without the connection: the provider would silently submit to YARN.
 
     Refuse deploy mode `cluster` too: a driver elsewhere would end at once, because it watches the task that started it,
     and its result and its exit code would not come back.
@@ -343,3 +361,4 @@ def _require_connection() -> None:
             f'the connection {SPARK_CONNECTION!r} says "deploy-mode": "cluster", but drivers run where the task runs: '
             'set "client" (docs/DEPLOYMENT.md); executors are on the cluster all the same'
         )
+    return f"{found.host or ''}{f':{found.port}' if found.port else ''}"

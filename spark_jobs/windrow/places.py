@@ -24,6 +24,8 @@ The meaning of rows is in the pipeline file, and what a run does is in its argum
                           read by each driver itself, so that nothing of it is in an argument or an environment
     WINDROW_DECODE_CAREFULLY  set to anything: every JSON record is read the careful way, which gives the same rows more
                           slowly (`transforms.plain`)                    default: none
+    WINDROW_ENGINE        `auto`, `off` or `only`: whether tasks run their jobs in the home's warm engine
+                          (`platform.engine`)                            default: auto, where one runs
     WINDROW_PIPELINES     further folders of pipeline files, separated by ':', in addition to
                           dags/pipelines (of a checkout) and <home>/pipelines
     WINDROW_EXPECTATIONS  further folders of expectation suites, separated by ':'; they come before the project's, so

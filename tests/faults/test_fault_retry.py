@@ -10,9 +10,8 @@ from __future__ import annotations
 import signal
 
 import pytest
-from pyspark.sql import SparkSession
 
-from support.broken.faults import FIRST, LANDED_AT, joining, landed_history, prepared
+from support.broken.faults import FIRST, LANDED_AT, landed_history, prepared
 from support.generated import START, history
 from support.oracle import expected, expected_rows, found_rows, sent
 from support.world import World
@@ -23,14 +22,13 @@ from windrow.outcomes import ExitCode
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
 
-def test_a_retry_makes_the_rows_of_its_recorded_pins_whatever_has_landed_since(
-    world: World, spark: SparkSession
-) -> None:
+def test_a_retry_makes_the_rows_of_its_recorded_pins_whatever_has_landed_since(warm_engine: World) -> None:
+    world = warm_engine
     ctx, _ = prepared(world, seed=20)
     world.land(ctx)
     job = (ctx.pipeline.name, "--run", "tried twice")
-    join, warm = ("join", *job, "--interval", FIRST, "--along", "1"), joining(spark)
-    killed = world.script(*join, CRASH_AT="join.planned", **warm)
+    join = ("join", *job, "--interval", FIRST, "--along", "1")
+    killed = world.warm(*join, CRASH_AT="join.planned")
     assert killed.returncode == -signal.SIGKILL, killed.stderr[-2000:]
     at_the_pins = expected(landed_history(world, ctx), LANDED_AT, clocks.observe(ctx.home).frontier(ctx.pipeline))
     wanted = expected_rows({START: at_the_pins[START]})
@@ -38,7 +36,7 @@ def test_a_retry_makes_the_rows_of_its_recorded_pins_whatever_has_landed_since(
     world.produce(sent(history(21)[:60]))
     world.land(ctx)
     for attempt in (join, ("check", *job), ("publish", *job)):
-        done = world.script(*attempt, **warm)
+        done = world.warm(*attempt)
         assert done.returncode == ExitCode.DONE, done.stderr[-2000:]
     assert found_rows(world.training(ctx), world) == wanted
 

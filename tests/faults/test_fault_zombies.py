@@ -14,9 +14,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import psutil
 import pytest
-from pyspark.sql import SparkSession
 
-from support.broken.faults import LANDED_AT, asleep, joining, landed_history, prepared, until
+from support.broken.faults import LANDED_AT, asleep, landed_history, prepared, until
 from support.generated import INTERVAL, START
 from support.oracle import expected, expected_rows, found_rows
 from support.world import World
@@ -52,18 +51,18 @@ def stands(ctx: Context) -> tuple[int, str]:
 
 @pytest.mark.both_roots(long=True)
 def test_a_zombie_cannot_commit_and_one_inside_the_lock_is_waited_for(
-    world: World, spark: SparkSession, capfd: pytest.CaptureFixture[str]
+    warm_engine: World, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    world = warm_engine
     ctx, _ = prepared(world, seed=15)
     world.land(ctx)
     train_one(ctx, "zeroth", START, "publish")
     planned = {run: checked(ctx, run) for run in ("first", "second", "third")}
-    warm = joining(spark)
     with ThreadPoolExecutor(3) as pool:
 
         def publishing(run: str, point: str) -> Future[subprocess.CompletedProcess[str]]:
             job = ("publish", ctx.pipeline.name, "--run", run)
-            return pool.submit(world.script, *job, PAUSE_AT=point, **warm)
+            return pool.submit(world.warm, *job, PAUSE_AT=point)
 
         first = publishing("first", "publish.before_lock")
         with asleep() as zombie:

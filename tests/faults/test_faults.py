@@ -7,9 +7,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from pyspark.sql import SparkSession
 
-from support.broken.faults import FIRST, Reader, check_against_oracle, joining, prepared
+from support.broken.faults import FIRST, Reader, check_against_oracle, prepared
 from support.generated import START
 from support.oracle import sent
 from support.world import World, content
@@ -27,11 +26,13 @@ pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(1500)]
 
 
 @pytest.mark.both_roots(long=True)
-def test_a_kill_at_every_named_point_changes_nothing(world: World, spark: SparkSession) -> None:
+def test_a_kill_at_every_named_point_changes_nothing(warm_engine: World) -> None:
     """Each step is killed at each of its points in turn and started again; the result is that of a run without kills.
 
-    The last start of each step is in this process, which has Spark already.
+    Killed in the engine, where Spark may go on with what another thread has asked for. The last start of each step is
+    in this process, which has Spark already.
     """
+    world = warm_engine
     ctx, _ = prepared(world, seed=11)
     name, run = ctx.pipeline.name, ("--run", "killed")
     steps: dict[str, tuple[tuple[str, ...], Callable[[], object]]] = {
@@ -48,8 +49,7 @@ def test_a_kill_at_every_named_point_changes_nothing(world: World, spark: SparkS
     with reader.reading():
         for job, (arguments, finish) in steps.items():
             for point in (p for p in crash_points.POINTS if p.startswith(f"{job}.")):
-                warm = {} if job == "land" else joining(spark)  # topics land in threads: one may be within Spark
-                done = world.script(job, name, *arguments, CRASH_AT=point, **warm)
+                done = world.warm(job, name, *arguments, CRASH_AT=point)
                 assert done.returncode == -signal.SIGKILL, (point, done.stdout[-500:], done.stderr[-2000:])
                 killed.append(point)
                 if point == "join.planned":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -21,7 +21,7 @@ from windrow.io.registers import publications
 from windrow.jobs import land, train
 from windrow.jobs.run import Context
 from windrow.places import PROJECT, Places
-from windrow.platform import jars
+from windrow.platform import engine, jars
 
 Sent = tuple[str, int, bytes | None, datetime | None]
 """topic, partition, value, timestamp"""
@@ -33,6 +33,8 @@ class World:
 
     places: Places
     name: str
+    engine: Places | None = None
+    """places of the engine that takes jobs, where a test has asked for one"""
 
     def pipeline(self, text: str, now: datetime | None = None) -> Context:
         """Write a pipeline file (`{t}` stands for the topics' prefix) and return a run's context."""
@@ -95,17 +97,32 @@ class World:
         self, job: str, *args: str, code: Path = Path(PROJECT), **environ: str
     ) -> subprocess.CompletedProcess[str]:
         """A job in a process of its own, as an operator starts it (without spark-submit), of the code in a folder."""
-        env = {
+        script = code / "spark_jobs" / "run_job.py"
+        return subprocess.run(
+            [sys.executable, str(script), job, *args],
+            env=self.environment(environ),
+            capture_output=True,
+            text=True,
+            timeout=1200,
+        )
+
+    def warm(self, job: str, *args: str, **environ: str) -> subprocess.CompletedProcess[str]:
+        """A job in the engine, for tests that ask for `warm_engine`; with WINDROW_COLD set, as `script` starts it."""
+        if os.environ.get("WINDROW_COLD"):
+            return self.script(job, *args, **environ)
+        assert self.engine
+        started = engine.start(self.engine, (job, *args), self.environment(environ), "local[2]")
+        output = started.output.read()
+        return subprocess.CompletedProcess((job, *args), started.wait(), output, output)
+
+    def environment(self, more: Mapping[str, str]) -> dict[str, str]:
+        return {
             **os.environ,
             **jars.environment(self.places),
             **environ_of(self.places),
             "WINDROW_SPARK_MASTER": "local[2]",
-            **environ,
+            **more,
         }
-        script = code / "spark_jobs" / "run_job.py"
-        return subprocess.run(
-            [sys.executable, str(script), job, *args], env=env, capture_output=True, text=True, timeout=1200
-        )
 
 
 ORDER = ("_event_time", "_topic", "_epoch", "_partition", "_offset")

@@ -155,8 +155,7 @@ def leave(code: int) -> NoReturn:
 
     The interpreter is not shut down: native threads of the table readers can abort that, which loses the exit code.
     """
-    sql = sys.modules.get("pyspark.sql")
-    session = sql.SparkSession.getActiveSession() if sql else None
+    session = sys.modules.get("windrow.io.delta.session")
     if session is not None:
         session.stop()
     sys.stdout.flush()

@@ -1,7 +1,7 @@
-"""Spark session of a job, under spark-submit or in a process of its own.
+"""Spark session of a job, under spark-submit, in an engine, or in a process of its own.
 
-Every session has the one configuration of `platform.jars`. Under spark-submit the driver ends with the task that
-started it; where Spark is switched off, the job ends with NeedsSpark before anything is read.
+Every session has the one configuration of `platform.jars`. Under spark-submit and in an engine a job ends with the task
+that started it; where Spark is switched off, the job ends with NeedsSpark before anything is read.
 """
 
 from __future__ import annotations
@@ -48,12 +48,13 @@ def spark_for(name: str, places: Places, pipeline: Pipeline | None = None) -> Sp
     """
     if os.environ.get("WINDROW_WITHOUT_SPARK"):
         raise NeedsSpark(f"{name}: rows must be read or written; run it with Spark")
-    if "PYSPARK_GATEWAY_PORT" in os.environ:  # under spark-submit: the driver must not outlive the task that started it
+    if "PYSPARK_GATEWAY_PORT" in os.environ:  # the driver must not outlive the task that started it
         task = os.environ.get("WINDROW_TASK_PID")
         leave_with_parent(int(task) if task else None)
     else:
         jars.ensure(places)
         is_large = pipeline is not None and places.large(pipeline.name).exists()
-        for variable, value in jars.environment(places, large=is_large).items():
+        options = jars.FOR_LARGE if is_large else None
+        for variable, value in jars.environment(places, options=options).items():
             os.environ.setdefault(variable, value)
     return session(f"windrow {name}", places.spark_master, places.spark_secrets)

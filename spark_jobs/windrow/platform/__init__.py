@@ -1,4 +1,4 @@
-"""The local platform: a real Kafka, a real Airflow and, on request, an object store or a whole cluster (`cluster`).
+"""The local platform: a real Kafka, a real Airflow, a warm engine and, on request, an object store or a whole cluster.
 
 It needs Java and Python.
 
@@ -9,13 +9,14 @@ under `<home>/platform`, so that two homes with different ports do not interfere
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+import sys
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any
 
 from windrow.places import Places
-from windrow.platform import jars
+from windrow.platform import engine, jars, jobs_side
 from windrow.platform.conditions import (
     DidNotStart,
     JarsMissing,
@@ -32,6 +33,7 @@ from windrow.platform.servers import cluster
 from windrow.platform.servers.airflow import Airflow, Login
 from windrow.platform.servers.airflow_api import AirflowApi, AirflowDoesNotAnswer, AirflowRefused
 from windrow.platform.servers.broker import Broker
+from windrow.platform.servers.engine import Engine
 from windrow.platform.servers.postgres import Postgres
 from windrow.platform.servers.registry import Registry
 from windrow.platform.servers.spark_cluster import SparkCluster
@@ -46,6 +48,7 @@ __all__ = [
     "AirflowRefused",
     "Broker",
     "DidNotStart",
+    "Engine",
     "JarsMissing",
     "JavaMissing",
     "Login",
@@ -66,7 +69,7 @@ __all__ = [
     "up",
 ]
 
-PARTS = ("kafka", "airflow")
+PARTS = ("kafka", "engine", "airflow")
 """Parts that every local platform has; `store` and `registry` are further ones."""
 CLUSTER_PARTS = ("store", "postgres", "kafka", "spark", "airflow")
 """Parts of a cluster, in the order in which they start."""
@@ -147,6 +150,8 @@ def up(places: Places, report: jars.Progress = print, only: Collection[str] = PA
             report(f"Starting Spark's master and workers on {spark.address} …")
         spark.start()
         report(f"Spark answers on {places.spark_master}, its page on http://{spark.page('spark-master')}")
+    if "engine" in only and _has_engine(places):
+        Engine(places).start(jobs_side.of(places), engine_environment(places))
     if "airflow" in only:
         airflow = Airflow(places)
         if not airflow.is_up():
@@ -155,10 +160,24 @@ def up(places: Places, report: jars.Progress = print, only: Collection[str] = PA
         report(f"Airflow answers on {airflow.url} (user admin, password in {airflow.login.password_file})")
 
 
+def _has_engine(places: Places) -> bool:
+    """Whether this home is to have an engine: on Linux, with Spark in one process, unless WINDROW_ENGINE says `off`."""
+    is_possible = sys.platform == "linux" and places.spark_master.startswith("local")
+    return is_possible and engine.wanted(os.environ) is not engine.Wanted.OFF
+
+
+def engine_environment(places: Places, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Environment of the engine: what tasks of an Airflow with this environment give their jobs."""
+    inherited, side = Airflow(places, environ).environment(), jobs_side.of(places)
+    return {**inherited, **side.environment(places, inherited), **side.spark_environment}
+
+
 def down(places: Places, report: jars.Progress = print, only: Collection[str] = PARTS) -> None:
     """Stop every process of this home's platform; records, tables, runs and logs are kept."""
     if "airflow" in only:
         report("Airflow stopped" if Airflow(places).stop() else "Airflow was not running")
+    if "engine" in only and Engine(places).stop():
+        report("The engine stopped")
     if "spark" in only:
         report("Spark stopped" if SparkCluster(places, {}).stop() else "Spark was not running")
     if "kafka" in only:
@@ -193,6 +212,9 @@ def status(places: Places) -> list[Part]:
         parts.append(_part("registry", registry.process, str(registry.address), registry.is_up()))
     if cluster.is_in(places.home):
         parts += _cluster_parts(places)
+    warm = Engine(places)
+    if warm.process.process() or warm.process.pid_file.exists():
+        parts.append(_part("engine", warm.process, "", warm.is_up()))
     for name, process in airflow.processes.items():
         answers = "api-server" not in unhealthy and name not in unhealthy
         address = airflow.url if name == "api-server" else ""

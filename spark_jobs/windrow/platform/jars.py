@@ -64,6 +64,10 @@ FOR_LARGE = "-XX:+UseG1GC"
 """JVM options of a driver with large intervals, instead of `spark.driver.extraJavaOptions` of spark-defaults.conf.
 Those switch the optimising JIT compiler off: that helps a short driver, but two million rows take far longer."""
 
+FOR_ENGINE = f"{FOR_LARGE} -XX:G1PeriodicGCInterval=60000 -XX:+ExitOnOutOfMemoryError"
+"""JVM options of an engine: it gives unused memory back, and where one job took all of it, no other job goes on with
+half a Spark."""
+
 Progress = Callable[[str], None]
 """Gets lines for people."""
 
@@ -126,19 +130,19 @@ def warm_up(places: Places, report: Progress = print) -> None:
             archive.make(target, environment(places), report)
 
 
-def environment(places: Places, *, large: bool = False) -> dict[str, str]:
+def environment(places: Places, *, options: str | None = None) -> dict[str, str]:
     """Variables of every Spark process of this project, to be merged over os.environ.
 
     Args:
-        large: whether the intervals are large (`FOR_LARGE`).
+        options: JVM options of the driver instead of those of spark-defaults.conf: `FOR_LARGE` or `FOR_ENGINE`.
     """
     home = spark_home()
-    options = ["--driver-java-options", FOR_LARGE] if large else []
+    others = ["--driver-java-options", options] if options else []
     variables = {
         "SPARK_HOME": str(home),
         "SPARK_CONF_DIR": str(places.spark_no_conf),  # see `archive`
         "PYSPARK_SUBMIT_ARGS": shlex.join(
-            ["--properties-file", str(places.spark_properties), *options, "pyspark-shell"]
+            ["--properties-file", str(places.spark_properties), *others, "pyspark-shell"]
         ),
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,

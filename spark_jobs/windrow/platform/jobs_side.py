@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from windrow.places import Places
 from windrow.platform import jars
@@ -32,6 +33,22 @@ class JobsSide:
     """the spark-defaults.conf that every Spark start reads"""
     no_conf: str
     """an empty folder for SPARK_CONF_DIR"""
+
+    def environment(self, places: Places, environ: Mapping[str, str]) -> dict[str, str]:
+        """Variables of every job, and of an engine that jobs run in, to be merged over `environ`."""
+        paths = [str(Path(self.script).parent), *filter(None, [environ.get("PYTHONPATH")])]
+        return {
+            "WINDROW_HOME": str(places.home),
+            "PYSPARK_PYTHON": self.python,
+            "PYSPARK_DRIVER_PYTHON": self.python,
+            "PYTHONPATH": os.pathsep.join(paths),
+            "PYTHONUNBUFFERED": "1",
+        }
+
+    @property
+    def spark_environment(self) -> dict[str, str]:
+        """Further variables of jobs with Spark."""
+        return {"SPARK_HOME": self.spark_home, "SPARK_CONF_DIR": self.no_conf}
 
     def to_json(self) -> str:
         """As a line of JSON, which `of` reads."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -68,14 +67,9 @@ def landed_history(world: World, ctx: Context) -> list[object]:
 
 
 def joining(spark: SparkSession) -> dict[str, str]:
-    """Environment variables with which a job's process uses this session's JVM (see tests/warm)."""
+    """Environment variables with which a process has a session in the Spark of this one."""
     gateway = spark.sparkContext._gateway.gateway_parameters
-    warm = Path(__file__).parents[2] / "warm"
-    return {
-        "PYTHONPATH": str(warm),
-        "PYSPARK_GATEWAY_PORT": str(gateway.port),
-        "PYSPARK_GATEWAY_SECRET": gateway.auth_token,
-    }
+    return {"PYSPARK_GATEWAY_PORT": str(gateway.port), "PYSPARK_GATEWAY_SECRET": gateway.auth_token}
 
 
 def closing(at: datetime, partitions: dict[str, Iterable[int]]) -> list[Any]:
@@ -99,21 +93,22 @@ def until(condition: Callable[[], Any], what: str, seconds: float = 300) -> Any:
 
 @contextmanager
 def asleep(besides: psutil.Process | None = None) -> Iterator[psutil.Process]:
-    """Yield the child of this process that has stopped itself at a named point; afterwards it continues.
+    """Yield the descendant of this process that has stopped itself at a named point; afterwards it continues.
 
     Args:
-        besides: a child that is not meant.
+        besides: one that is not meant.
     """
 
     def look() -> psutil.Process | None:
-        children = (p for p in psutil.Process().children() if p != besides)
+        children = (p for p in psutil.Process().children(recursive=True) if p != besides)
         return next((p for p in children if p.status() == psutil.STATUS_STOPPED), None)
 
     found: psutil.Process = until(look, "a job to stop at its point")
     try:
         yield found
     finally:
-        found.resume()
+        with suppress(psutil.NoSuchProcess):  # it was killed
+            found.resume()
 
 
 class Reader:

@@ -25,14 +25,14 @@ class FigureOff(NeedsPerson):
 def demo(json: AsJson = False) -> None:
     """Run the main job on real data through Airflow, and check every figure. Takes about five minutes.
 
-    It starts Kafka and Airflow where they do not run. An interrupted demo is continued.
+    It starts Kafka, an engine and Airflow where they do not run. An interrupted demo is continued.
     """
     places = Places.from_env(os.environ)
     console.print(open_bandit.NOTE, style="dim")
     wheel = open_bandit.fetch(places.cache)
     platform.up(places, console.print, only=("kafka",))
     prepared = prepare(places, wheel)
-    platform.up(places, console.print, only=("airflow",))
+    platform.up(places, console.print, only=("engine", "airflow"))
     watch(prepared)
     wrong = list(differences(prepared))
     print_results(prepared)

@@ -1,7 +1,8 @@
 """The Spark session: it runs in UTC with Delta, or does not start, and it ends with the process that waits for it.
 
 Jars, the Delta extension and JVM options are in one spark-defaults.conf, which spark-submit and an in-process
-session both use. Only the name, and the master of an in-process session, are set here.
+session both use. Only the name, and the master of an in-process session, are set here. Behind a gateway where Spark
+runs already, as in an engine (`windrow.engine`), a process has a session of its own in that Spark, and never stops it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 import psutil
 import pyarrow as pa
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
@@ -43,12 +45,7 @@ def session(app: str, master: str, secrets: Path | None = None) -> SparkSession:
         BadInput: there is no such file, or others than its owner may read it.
         RuntimeError: the session does not run in UTC.
     """
-    builder = SparkSession.builder.appName(app)
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:
-        builder = builder.master(master)
-    for name, value in _properties(secrets).items() if secrets else ():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
+    spark = _shared() or _own(app, master, secrets)
     zone = spark.conf.get("spark.sql.session.timeZone")
     if zone != "UTC":
         raise RuntimeError(
@@ -58,6 +55,53 @@ def session(app: str, master: str, secrets: Path | None = None) -> SparkSession:
     for name, value in NO_ERROR_OF_DATA.items():
         spark.conf.set(name, value)
     return spark
+
+
+def _own(app: str, master: str, secrets: Path | None) -> SparkSession:
+    builder = SparkSession.builder.appName(app)
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        builder = builder.master(master)
+    for name, value in _properties(secrets).items() if secrets else ():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+when_shared: list[Callable[[str], None]] = []
+"""Called with the id of the session that this process gets in a running Spark."""
+_is_shared = False
+
+
+def _shared() -> SparkSession | None:
+    """A session in the Spark that runs behind this process's gateway; None where it has no gateway, or no Spark runs.
+
+    It begins with the settings of that Spark's first session, and with nothing of what other sessions have read of
+    tables.
+    """
+    global _is_shared
+    if "PYSPARK_GATEWAY_PORT" not in os.environ or SparkContext._active_spark_context is not None:
+        return None
+    SparkContext._ensure_initialized()
+    jvm: Any = SparkContext._jvm
+    found = jvm.org.apache.spark.sql.classic.SparkSession.getDefaultSession()
+    if not found.isDefined() or found.get().sparkContext().isStopped():
+        return None
+    first = found.get()
+    java = jvm.JavaSparkContext.fromSparkContext(first.sparkContext())
+    context = SparkContext(gateway=SparkContext._gateway, jsc=java, conf=SparkConf(_jconf=java.getConf()))
+    context.setLocalProperty("spark.scheduler.pool", f"job-{os.getpid() % 32}")
+    own = first.cloneSession()
+    for tell in when_shared:
+        tell(own.sessionUUID())
+    _is_shared = True
+    jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    return SparkSession(context, own)
+
+
+def stop() -> None:
+    """Stop this process's Spark, if it has one of its own."""
+    spark = SparkSession.getActiveSession()
+    if spark is not None and not _is_shared:
+        spark.stop()
 
 
 def _properties(file: Path) -> dict[str, str]:
@@ -92,8 +136,11 @@ def schema_of(ddl: str) -> StructType:
     return schema
 
 
+_WATCH = "leave-with-parent"
+
+
 def leave_with_parent(submitter: int | None = None, leave: Callable[[int], None] = os._exit) -> None:
-    """Start a thread that exits when the process that started this one, or the task that submitted it, is gone.
+    """Start a thread, once, that exits when the process that started this one, or the task that submitted it, is gone.
 
     When spark-submit is killed, the JVM dies and the Python driver lives on; when the task is killed, both live on.
     Without this thread they would go on working, and nobody would see the result.
@@ -109,4 +156,5 @@ def leave_with_parent(submitter: int | None = None, leave: Callable[[int], None]
             time.sleep(1.0)
         leave(137)
 
-    threading.Thread(target=watch, name="leave-with-parent", daemon=True).start()
+    if not any(thread.name == _WATCH for thread in threading.enumerate()):
+        threading.Thread(target=watch, name=_WATCH, daemon=True).start()

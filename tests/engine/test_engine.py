@@ -1,0 +1,174 @@
+"""The warm engine: it takes jobs that are like it, tells their output and end, and leaves nothing of them behind.
+
+That jobs in it make the rows that they make elsewhere, killed at any point, is in tests/faults.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from pyspark.sql import SparkSession
+
+from support.broken.faults import FIRST, asleep, prepared, until
+from support.world import World
+from windrow.engine.likeness import Likeness
+from windrow.engine.spark import Java
+from windrow.home import Table
+from windrow.io.delta.locks import held
+from windrow.outcomes import ExitCode
+from windrow.places import Places
+from windrow.platform import PlatformNotReady, engine, jars
+from windrow.platform.servers.engine import Engine
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+ENVIRON = {"PATH": os.defpath, "AWS_REGION": "here", "WINDROW_HOME": "/one", "AWS_SECRET_ACCESS_KEY": "planted"}
+
+
+def asked(places: Places, *words: str, **environ: str) -> engine.Job:
+    own = {
+        **os.environ,
+        **jars.environment(places),
+        "WINDROW_SPARK_MASTER": "local[2]",
+        "WINDROW_HOME": str(places.home),
+    }
+    return engine.start(places, words, {**own, **environ}, "local[2]")
+
+
+def ended(job: engine.Job) -> tuple[int, str]:
+    output = job.output.read()
+    return job.wait(), output
+
+
+def test_a_job_tells_its_output_and_its_exit_code(engine_places: Places) -> None:
+    code, output = ended(asked(engine_places, "join", "--help"))
+    assert code == 0
+    assert "Usage: run_job.py JOB" in output
+    assert ended(asked(engine_places, "join", "feed", "--mode", "nonsense"))[0] == ExitCode.BAD_INPUT
+    assert ended(asked(engine_places, "nonsense"))[0] == ExitCode.BAD_INPUT
+    code, output = ended(asked(engine_places, "join", "no_such_pipeline", "--run", "one"))
+    assert code == ExitCode.BAD_INPUT
+    assert "no_such_pipeline" in output
+
+
+def test_what_java_read_at_its_start_must_be_equal_and_the_reason_shows_no_value() -> None:
+    one = Likeness.of("local[2]", ENVIRON)
+    job = {"master": "local[2]", "environ": ENVIRON}
+    assert one.refusal(job) is None
+    assert one.refusal({**job, "master": None}) is None
+    assert one.refusal({**job, "environ": {**ENVIRON, "WINDROW_HOME": "/two", "CRASH_AT": "x"}}) is None
+    assert "local[2], not yarn" in str(one.refusal({**job, "master": "yarn"}))
+    why = one.refusal({**job, "environ": {**ENVIRON, "AWS_SECRET_ACCESS_KEY": "other", "SPARK_LOCAL_DIRS": "/tmp"}})
+    assert why == "the engine was started with another AWS_SECRET_ACCESS_KEY, SPARK_LOCAL_DIRS"
+    assert not one.is_outdated
+    assert replace(one, code=one.code[1:]).is_outdated
+
+
+def test_a_job_that_no_engine_takes_is_told_why(engine_places: Places, tmp_path: Path, monkeypatch: Any) -> None:
+    with pytest.raises(engine.NotTaken, match="another AWS_REGION"):
+        asked(engine_places, "join", "--help", AWS_REGION="elsewhere")
+    with pytest.raises(engine.NotTaken, match="no engine runs"):
+        asked(replace(engine_places, home=tmp_path), "join", "--help")
+    with pytest.raises(engine.NotTaken, match="WINDROW_ENGINE=off"):
+        asked(engine_places, "join", "--help", WINDROW_ENGINE="off")
+    with pytest.raises(PlatformNotReady, match="no engine runs"):
+        asked(replace(engine_places, home=tmp_path), "join", "--help", WINDROW_ENGINE="only")
+    with pytest.raises(PlatformNotReady, match="choose one of auto, off, only"):
+        asked(engine_places, "join", "--help", WINDROW_ENGINE="perhaps")
+
+
+@pytest.mark.kafka
+def test_a_job_whose_asker_goes_away_is_killed_and_its_lock_is_free(warm_engine: World) -> None:
+    world = warm_engine
+    ctx, _ = prepared(world, seed=31)
+    world.land(ctx)
+    words = ("join", ctx.pipeline.name, "--run", "gone", "--interval", FIRST, "--along", "1")
+    assert world.engine
+    environ = world.environment({"PAUSE_AT": "join.before_commit"})
+    job = engine.start(world.engine, words, environ, "local[2]")
+    with asleep() as stopped:
+        assert stopped.pid == job.pid
+        job.end()
+        assert job.wait() == -signal.SIGKILL
+        until(lambda: not psutil.pid_exists(job.pid), "the job to be gone")
+    with held(ctx.home.lock(Table.CANDIDATES), wait_seconds=0.1):
+        pass
+    assert world.warm(*words).returncode == ExitCode.DONE
+
+
+def test_spark_is_told_to_stop_what_a_killed_job_has_left_running(spark: SparkSession) -> None:
+    """As the keeper says it behind a job, to the Spark of these tests."""
+    gateway = spark.sparkContext._gateway.gateway_parameters
+    first: Any = spark._jsparkSession
+    own = SparkSession(spark.sparkContext, first.cloneSession())
+    failed: list[str] = []
+
+    def endless() -> None:
+        try:
+            own.range(10**13).selectExpr("sum(id % 7)").collect()
+        except Exception as error:
+            failed.append(str(error))
+
+    def clean_up() -> bool:
+        java = Java(None, gateway.port, gateway.auth_token)  # type: ignore[arg-type]
+        java.clean_up({"session": own._jsparkSession.sessionUUID()})
+        return bool(failed)
+
+    running = threading.Thread(target=endless)
+    running.start()
+    until(clean_up, "the query to be cancelled", seconds=60)
+    running.join(30)
+    assert "cancelled" in failed[0]
+
+
+@pytest.fixture
+def own_engine(engine_places: Places, tmp_path: Path) -> Iterator[Callable[[str], Engine]]:
+    """Starts an engine that the test may break, with lines of a program before its `main`."""
+    places = replace(engine_places, home=tmp_path)
+    started = Engine(places)
+
+    def start(lines: str = "") -> Engine:
+        program = f"from windrow.engine import keeper\n{lines}\nkeeper.main()"
+        environ = {**os.environ, **jars.environment(places), "WINDROW_SPARK_MASTER": "local[2]"}
+        environ |= {"WINDROW_HOME": str(tmp_path)}
+        started.process.start([sys.executable, "-c", program], environ, started.folder)
+        started.wait()
+        return started
+
+    yield start
+    started.stop()
+
+
+def test_an_engine_that_is_killed_takes_java_and_its_jobs_along(own_engine: Callable[[str], Engine]) -> None:
+    running = own_engine("")
+    leader = running.process.process()
+    assert leader
+    own = leader.children(recursive=True)
+    job = asked(running.places, "land", "no_such_pipeline", "--for", "1h")
+    assert ended(job)[0] == ExitCode.BAD_INPUT
+    leader.kill()
+    until(lambda: not any(one.is_running() for one in own), "Java to be gone")
+    with pytest.raises(engine.NotTaken, match="no engine runs"):
+        asked(running.places, "join", "--help")
+
+
+def test_an_old_engine_replaces_itself(own_engine: Callable[[str], Engine]) -> None:
+    running = own_engine("keeper.MOST = 1")
+    leader = running.process.process()
+    assert leader
+    java = leader.children()
+    assert ended(asked(running.places, "join", "--help"))[0] == 0
+    until(lambda: not any(one.is_running() for one in java), "the old Java to be gone")
+    running.wait()
+    assert running.process.process() == leader
+    assert ended(asked(running.places, "join", "--help"))[0] == 0
+    assert ended(asked(running.places, "join", "--help"))[0] == 0
