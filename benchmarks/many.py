@@ -1,12 +1,13 @@
-"""Many pipelines on one Airflow: what scheduling costs by itself, with jobs that do next to nothing.
+"""Many pipelines on one broker, one Airflow and one engine: what one installation on one machine carries.
 
-    .venv/bin/python benchmarks/many.py                                  100 pipelines, a quarter of an hour
-    .venv/bin/python benchmarks/many.py --pipelines 10 --minutes 5       small
+    .venv/bin/python benchmarks/many.py                                  100 pipelines, half an hour
+    .venv/bin/python benchmarks/many.py --pipelines 10 --minutes 12      small
 
-A real Airflow with the project's DAGs runs `land` and `training` of every pipeline. Instead of a job a small script
-runs (`many_job.py`): landing moves the pipeline's clock to the present, so that windows close; the other jobs say that
-they are done. So what is measured is Airflow's own: parsing, scheduling, starting tasks, waiting sensors, memory. The
-cost of the jobs is in the other benchmarks, and has to be added.
+All parts are real: Kafka with two topics for each pipeline, the project's DAGs in a real Airflow, its jobs in the warm
+engine. Only the traffic is small, --rate rows a minute for each pipeline and a click for every second one, so what is
+measured is what a pipeline costs by existing: scheduling, starting tasks, waiting sensors, planning, commits. What rows
+cost is in the other benchmarks, and has to be added. At the end the rows of every published interval are compared with
+what was sent.
 """
 
 from __future__ import annotations
@@ -19,72 +20,96 @@ import sqlite3
 import statistics
 import subprocess
 import sys
+import threading
 import time
-from contextlib import closing
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import psutil
 from common.pipelines import pipeline_text
-from common.side_by_side import RESULTS, commit, machine
+from common.side_by_side import commit, keep, machine
+from confluent_kafka import Producer
 
+from windrow import platform
+from windrow.config import find
+from windrow.home import Home
+from windrow.io.registers import publications
 from windrow.places import PROJECT, Places
+from windrow.platform import Airflow, Broker, Engine, jobs_side
 from windrow.platform.processes import free_port
-from windrow.platform.servers.airflow import Airflow
 from windrow.platform.servers.airflow_api import AirflowDoesNotAnswer, AirflowRefused
 from windrow.semantics.intervals import grid_around
-from windrow.text import parse_duration
+from windrow.simulate.producer import create_topics
+from windrow.text import instant_text, parse_duration
 
 OURS = "p___"
 """Pattern of the pipelines' names; those of the project itself stay paused."""
-SUBMIT = """#!/bin/sh
-while [ "${{1#--}}" != "$1" ]; do shift 2; done
-exec {python} "$@"
-"""
-PYTHON = """#!/bin/sh
-if [ "$*" = "-m windrow.platform where" ]; then cat {side}; else exec {python} "$@"; fi
-"""
+TASKS = ("land", "wait", "join", "check", "publish")
+
+
+@dataclass
+class Traffic:
+    """A row for every pipeline, again and again, and a click for every second row."""
+
+    kafka: str
+    names: list[str]
+    rate: float
+    """rows a minute of a pipeline"""
+    sent: Counter[datetime] = field(default_factory=Counter)
+    """rows of each pipeline, by whole minute"""
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        stop = threading.Event()
+        thread = threading.Thread(target=self._send, args=(stop,))
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+
+    def _send(self, stop: threading.Event) -> None:
+        producer, number = Producer({"bootstrap.servers": self.kafka}), 0
+        while not stop.wait(60 / self.rate):
+            now, number = datetime.now(UTC), number + 1
+            for name in self.names:
+                key = {"user_id": number, "item_id": 1}
+                served = {"request_id": f"r{number}", **key, "served_at": instant_text(now)}
+                producer.produce(f"{name}.served", json.dumps(served))
+                if number % 2:
+                    click = {"event_id": f"c{number}", **key, "engaged_at": instant_text(now)}
+                    producer.produce(f"{name}.clicks", json.dumps(click))
+            producer.flush(30)
+            self.sent[now.replace(second=0, microsecond=0)] += 1
 
 
 def home_of(options: argparse.Namespace) -> Path:
-    """A fresh home with the pipeline files, and with stand-ins for the jobs' Python and spark-submit."""
+    """A fresh home with the pipeline files."""
     home = Path(options.home).absolute() / "many"
     shutil.rmtree(home, ignore_errors=True)
     (home / "pipelines").mkdir(parents=True)
-    start, _ = grid_around(datetime.now(UTC), parse_duration(options.interval))  # no interval waits already
+    _, start = grid_around(datetime.now(UTC), parse_duration(options.interval))  # the first interval is a whole one
     for number in range(options.pipelines):
         name = f"p{number:03}"
         text = pipeline_text(
             name,
-            f"{start:%Y-%m-%dT%H:%M:%SZ}",
+            instant_text(start),
             options.interval,
             "1m",
             topics=f"{name}.",
             served_disorder="10s",
             clicks_disorder="10s",
             grace="0s",
-            more=f"land_every: {options.land_every}\n",
+            more=f"land_every: {options.land_every}\nidle: {{mode: caught_up, after: 30s}}\n",
         )
         (home / "pipelines" / f"{name}.yaml").write_text(text)
-    side = {
-        "python": sys.executable,
-        "script": str(Path(__file__).with_name("many_job.py")),
-        "spark_home": str(home / "spark"),
-        "properties": str(home / "spark" / "none.conf"),
-        "no_conf": str(home / "spark"),
-    }
-    _executable(home / "spark" / "bin" / "spark-submit", SUBMIT.format(python=sys.executable))
-    (home / "side.json").write_text(json.dumps(side) + "\n")
-    _executable(home / "python", PYTHON.format(side=home / "side.json", python=sys.executable))
     return home
-
-
-def _executable(file: Path, text: str) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text)
-    file.chmod(0o755)
 
 
 def parsing(airflow: Airflow) -> dict[str, float]:
@@ -95,50 +120,38 @@ def parsing(airflow: Airflow) -> dict[str, float]:
         program = program.replace("F", repr(str(PROJECT / "dags" / "factory.py")))
         subprocess.run([sys.executable, "-c", program], env=airflow.environment(), check=True, capture_output=True)
         after = os.times()
-        found[f"{name} wall"] = time.monotonic() - began
-        found[f"{name} cpu"] = sum(after[2:4]) - sum(before[2:4])
+        found[f"{name} wall"] = round(time.monotonic() - began, 2)
+        found[f"{name} cpu"] = round(sum(after[2:4]) - sum(before[2:4]), 2)
     return found
 
 
-def unpause(airflow: Airflow, kinds: tuple[str, ...], expected: int) -> float:
-    """Wait until every DAG is there, and unpause the kinds; returns the seconds that it took."""
-    began = time.monotonic()
+def unpause(airflow: Airflow, kinds: tuple[str, ...], expected: int) -> None:
+    """Wait until every DAG is there, and unpause the kinds."""
     while True:
         try:
-            total = airflow.api.get("/api/v2/dags", limit=1)["total_entries"]
+            if airflow.api.get("/api/v2/dags", limit=1)["total_entries"] >= expected:
+                break
         except (AirflowDoesNotAnswer, AirflowRefused):
-            total = 0
-        if total >= expected:
-            break
+            pass
         time.sleep(1)
-    seconds = time.monotonic() - began
     for kind in kinds:
         airflow.api.call("PATCH", f"/api/v2/dags?limit=100&dag_id_pattern={OURS}.{kind}", {"is_paused": False})
-    return seconds
 
 
-def use(airflow: Airflow) -> dict[str, tuple[float, float]]:
-    """CPU seconds so far and MiB of memory of each component, its tasks' processes left out."""
+def use(parts: dict[str, psutil.Process]) -> dict[str, tuple[float, float]]:
+    """CPU seconds so far, ended children included, and MiB of memory that is not shared, of each part."""
     found = {}
-    for name, process in airflow.processes.items():
-        leader = process.process()
-        if leader is not None:
-            family = [
-                leader,
-                *[one for one in leader.children(recursive=True) if "run_job" not in " ".join(_words(one))],
-            ]
-            times = [one.cpu_times() for one in family if one.is_running()]
-            memory = sum(one.memory_info().rss for one in family if one.is_running())
-            cpu = sum(one.user + one.system + one.children_user + one.children_system for one in times)
-            found[name] = (cpu, memory / 2**20)
+    for name, leader in parts.items():
+        cpu = memory = 0.0
+        for one in (leader, *leader.children(recursive=True)):
+            try:
+                times = one.cpu_times()
+                cpu += times.user + times.system + times.children_user + times.children_system
+                memory += one.memory_full_info().uss
+            except psutil.Error:
+                continue
+        found[name] = (cpu, memory / 2**20)
     return found
-
-
-def _words(process: psutil.Process) -> list[str]:
-    try:
-        return process.cmdline()
-    except psutil.Error:
-        return []
 
 
 def tasks(database: Path, since: datetime) -> list[dict[str, Any]]:
@@ -169,59 +182,107 @@ def _spread(values: list[float]) -> dict[str, float]:
     }
 
 
+def compared(places: Places, traffic: Traffic) -> dict[str, int]:
+    """How many intervals are published, of how many pipelines, and how many of them have other rows than were sent."""
+    rows = [
+        (name, row)
+        for name in traffic.names
+        for row in publications.registered(Home(find(name, places.pipelines, places.expectations), places))
+    ]
+    wrong = sum(
+        row["rows"] != sum(n for at, n in traffic.sent.items() if row["interval"] <= at < row["interval_end"])
+        for _, row in rows
+    )
+    of = len({name for name, _ in rows})
+    return {"intervals published": len(rows), "of pipelines": of, "with other rows than sent": wrong}
+
+
 def measured(options: argparse.Namespace) -> dict[str, Any]:
     """Run, and return the figures."""
     home = home_of(options)
-    environ = {**os.environ, "WINDROW_AIRFLOW_PORT": str(free_port()), "WINDROW_PYTHON": str(home / "python")}
-    places = replace(Places.from_env(environ), home=home, pipelines=(home / "pipelines",), tables=None)
-    airflow = Airflow(places, environ)
+    environ = {**os.environ, "WINDROW_HOME": str(home), "WINDROW_TABLES": "", "WINDROW_KAFKA_CLIENT": ""}
+    environ |= {"WINDROW_AIRFLOW_PORT": str(free_port()), "WINDROW_KAFKA": f"127.0.0.1:{free_port()}"}
+    os.environ.update(environ)
+    places = replace(Places.from_env(environ), pipelines=(home / "pipelines",))
+    names = [f"p{number:03}" for number in range(options.pipelines)]
+    traffic = Traffic(places.kafka, names, options.rate)
+    airflow, broker, warm = Airflow(places, environ), Broker(places), Engine(places)
     try:
+        broker.start()
+        create_topics(places.brokers, {f"{name}.{topic}": 1 for name in names for topic in ("served", "clicks")})
+        warm.start(jobs_side.here(places), platform.engine_environment(places))
         airflow.start()
-        found: dict[str, Any] = {"seconds to make all DAGs": {k: round(v, 2) for k, v in parsing(airflow).items()}}
-        found["seconds until all DAGs are known"] = round(
-            unpause(airflow, ("land", "training"), 7 * options.pipelines), 1
-        )
-        began, before = datetime.now(UTC), use(airflow)
-        time.sleep(options.minutes * 60)
-        after, rows = use(airflow), tasks(airflow.folder / "airflow.db", began)
+        warm.wait()
+        found: dict[str, Any] = {"seconds to make all DAGs": parsing(airflow)}
+        with traffic.running():
+            unpause(airflow, ("land", "training"), 7 * options.pipelines)
+            known = {**airflow.processes, "engine": warm.process, "kafka": broker.nodes[0].process}
+            parts = {name: process for name, part in known.items() if (process := part.process())}
+            began, before = datetime.now(UTC), use(parts)
+            time.sleep(options.minutes * 60)
+            after, rows = use(parts), tasks(airflow.folder / "airflow.db", began)
     finally:
         airflow.stop()
-    span = options.minutes * 60
-    due = [row for row in rows if row["task_id"] == "land"]
-    found["land: due, and ended"] = [len(due), sum(row["state"] == "success" for row in due)]
-    done = [row for row in rows if row["task_id"] == "publish" and row["state"] == "success"]
-    found["intervals published"] = len(done)
-    found["tasks ended a minute"] = round(sum(row["state"] == "success" for row in rows) / options.minutes, 1)
-    found["seconds from due to started, by task"] = {
-        name: _spread(_seconds([row for row in rows if row["task_id"] == name], "scheduled_dttm", "start_date"))
-        for name in ("land", "wait", "join", "check", "publish")
-    }
-    found["seconds from the window's close to published"] = _spread(_seconds(done, "run_after", "end_date"))
-    found["deferred sensors at the end"] = sum(row["state"] == "deferred" for row in rows)
-    found["cores and MiB, by process"] = {
-        name: [round((after[name][0] - before[name][0]) / span, 3), round(after[name][1])] for name in after
-    }
+        warm.stop()
+        broker.stop()
+    return {**found, **figures(options, rows, before, after), **compared(places, traffic), **runs_of(warm)}
+
+
+def figures(
+    options: argparse.Namespace,
+    rows: list[dict[str, Any]],
+    before: dict[str, tuple[float, float]],
+    after: dict[str, tuple[float, float]],
+) -> dict[str, Any]:
+    """What the task instances and the use of the parts say."""
+    done = [row for row in rows if row["state"] == "success"]
+    published = [row for row in done if row["task_id"] == "publish"]
     return {
-        "name": "many",
-        "about": {"pipelines": options.pipelines, "interval": options.interval, "land_every": options.land_every,
-                  "minutes": options.minutes, **found},
-        "machine": machine(),
-        "commit": commit(),
-    }  # fmt: skip
+        "tasks ended a minute": round(len(done) / options.minutes, 1),
+        "tasks failed": sum(row["state"] in ("failed", "up_for_retry") for row in rows),
+        "land: due, and ended": [sum(row["task_id"] == "land" for row in group) for group in (rows, done)],
+        "seconds from due to started": {
+            name: _spread(_seconds([row for row in done if row["task_id"] == name], "scheduled_dttm", "start_date"))
+            for name in TASKS
+            if name != "wait"  # its start is the one before it was deferred
+        },
+        "seconds that a task takes": {
+            name: _spread(_seconds([row for row in done if row["task_id"] == name], "start_date", "end_date"))
+            for name in TASKS
+            if name != "wait"
+        },
+        "seconds from a window's close to published": _spread(_seconds(published, "run_after", "end_date")),
+        "deferred sensors at the end": sum(row["state"] == "deferred" for row in rows),
+        "cores and MiB, by process": {
+            name: [round((after[name][0] - before[name][0]) / (60 * options.minutes), 3), round(after[name][1])]
+            for name in after
+        },
+    }
+
+
+def runs_of(warm: Engine) -> dict[str, int]:
+    """How many jobs the engine has run, and how often Java was started."""
+    lines = warm.process.log.read_text().splitlines()
+    return {
+        "jobs in the engine": sum(" ended with " in line for line in lines),
+        "starts of Java": sum(line == "the engine takes jobs" for line in lines),
+    }
 
 
 def main() -> None:
     """Read the options, run, print, store."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pipelines", type=int, default=100, help="how many (default 100)")
-    parser.add_argument("--minutes", type=float, default=15, help="length of the measurement (default 15)")
+    parser.add_argument("--minutes", type=float, default=30, help="length of the measurement (default 30)")
     parser.add_argument("--interval", default="10m", help="length of an interval (default 10m)")
     parser.add_argument("--land-every", default="10m", help="how often each pipeline lands (default 10m)")
+    parser.add_argument("--rate", type=float, default=6, help="rows a minute of a pipeline (default 6)")
     parser.add_argument("--home", default=".windrow/benchmarks", help="folder for data")
     options = parser.parse_args()
-    result = measured(options)
-    (RESULTS / "many.json").write_text(json.dumps(result, indent=1) + "\n")
-    for name, value in result["about"].items():
+    about = {name: value for name, value in vars(options).items() if name != "home"}
+    found = measured(options)
+    keep({"name": "many", "about": {**about, **found}, "machine": machine(), "commit": commit()})
+    for name, value in {**about, **found}.items():
         print(f"{name:44} {value}")
 
 
