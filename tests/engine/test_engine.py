@@ -18,7 +18,7 @@ import psutil
 import pytest
 from pyspark.sql import SparkSession
 
-from support.broken.faults import FIRST, asleep, prepared, until
+from support.broken.faults import FIRST, asleep, check_against_oracle, prepared, until
 from support.world import World
 from windrow.engine.likeness import Likeness
 from windrow.engine.spark import Java
@@ -91,7 +91,8 @@ def test_a_job_whose_asker_goes_away_is_killed_and_its_lock_is_free(warm_engine:
     world = warm_engine
     ctx, _ = prepared(world, seed=31)
     world.land(ctx)
-    words = ("join", ctx.pipeline.name, "--run", "gone", "--interval", FIRST, "--along", "1")
+    run = (ctx.pipeline.name, "--run", "gone")
+    words = ("join", *run, "--interval", FIRST, "--along", "24")
     assert world.engine
     environ = world.environment({"PAUSE_AT": "join.before_commit"})
     job = engine.start(world.engine, words, environ, "local[2]")
@@ -102,7 +103,10 @@ def test_a_job_whose_asker_goes_away_is_killed_and_its_lock_is_free(warm_engine:
         until(lambda: not psutil.pid_exists(job.pid), "the job to be gone")
     with held(ctx.home.lock(Table.CANDIDATES), wait_seconds=0.1):
         pass
-    assert world.warm(*words).returncode == ExitCode.DONE
+    for step in (words, ("check", *run), ("publish", *run)):
+        done = world.warm(*step, WINDROW_PAYLOAD="files")
+        assert done.returncode == ExitCode.DONE, done.stdout[-3000:]
+    check_against_oracle(world, ctx)
 
 
 def test_spark_is_told_to_stop_what_a_killed_job_has_left_running(spark: SparkSession) -> None:

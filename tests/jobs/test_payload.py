@@ -23,7 +23,7 @@ from windrow.io.delta.files import DataFile
 from windrow.io.landing import batches
 from windrow.io.registers import clocks, erasures, publications
 from windrow.io.training import candidates, maintenance, payload
-from windrow.io.training.ways import VARIABLE, by_files, wants_files
+from windrow.io.training.ways import MANY, VARIABLE, by_files, wants_files
 from windrow.jobs.causes import known_cause
 from windrow.jobs.join import make_candidates
 from windrow.jobs.plan.planning import record
@@ -420,25 +420,32 @@ def test_a_damaged_landing_file_is_named(ctx: Context, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
-    ("wanted", "columns", "is_by_files"),
+    ("wanted", "rows", "is_warm", "wants"),
     [
-        ("", ["k", "_file"], False),
-        ("spark", ["k", "_file"], False),
-        ("files", ["k", "_file"], True),
-        ("files", ["k"], False),
+        ("", MANY, True, True),
+        ("auto", MANY, True, True),
+        ("auto", MANY - 1, True, False),
+        ("auto", MANY, False, False),
+        ("spark", MANY, True, False),
+        ("files", 1, False, True),
     ],
 )
-def test_payload_comes_from_files_where_it_is_wanted_and_they_can_be_named(
-    monkeypatch: pytest.MonkeyPatch, wanted: str, columns: list[str], *, is_by_files: bool
+def test_payload_comes_from_files_where_it_is_wanted_or_a_warm_spark_has_many_rows(
+    monkeypatch: pytest.MonkeyPatch, wanted: str, rows: int, *, is_warm: bool, wants: bool
 ) -> None:
     monkeypatch.setenv(VARIABLE, wanted)
-    assert by_files(columns) == is_by_files
+    assert wants_files(rows, is_warm=is_warm) == wants
+
+
+def test_payload_comes_from_files_only_where_they_can_be_named() -> None:
+    assert by_files(["k", "_file"])
+    assert not by_files(["k"])
 
 
 def test_an_unknown_way_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "fast")
-    with pytest.raises(BadInput, match="neither files nor spark"):
-        wants_files()
+    with pytest.raises(BadInput, match="neither auto, files nor spark"):
+        wants_files(1, is_warm=False)
 
 
 # ---- the worker alone, without Spark

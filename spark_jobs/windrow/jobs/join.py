@@ -24,6 +24,7 @@ from windrow.home import Table
 from windrow.io.column_changes import require_fitting, require_unchanged
 from windrow.io.delta import crash_points
 from windrow.io.delta.locks import held
+from windrow.io.delta.session import is_shared
 from windrow.io.expressions import require_sound
 from windrow.io.registers import canaries, erasures, measures, publications
 from windrow.io.registers.clocks import Observation
@@ -88,7 +89,8 @@ def _join(ctx: Context, plans: tuple[Plan, ...], clock: Observation, numbers: Ma
     with held(home.lock(Table.CANDIDATES)):
         erasures.require_covered(home)
         # read
-        read = inputs.read(spark, home, plans, clock, with_place=ways.wants_files())
+        wants_files = ways.wants_files(rows_expected, is_warm=is_shared())
+        read = inputs.read(spark, home, plans, clock, with_place=wants_files)
         if not candidates.are_written(home, plans):
             crash_points.point("join.before_commit")
             write_candidates(ctx, plans, read, numbers, rows_expected, home.table(Table.CANDIDATES))

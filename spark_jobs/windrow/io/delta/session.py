@@ -97,6 +97,11 @@ def _shared() -> SparkSession | None:
     return SparkSession(context, own)
 
 
+def is_shared() -> bool:
+    """Whether this process's session is in a Spark that ran before, as in an engine."""
+    return _is_shared
+
+
 def stop() -> None:
     """Stop this process's Spark, if it has one of its own."""
     spark = SparkSession.getActiveSession()

@@ -6,7 +6,8 @@
 
 The second way spares the JVM the decoding, sorting and encoding of every value, and Spark's planner every column. It
 costs the start of Python workers, which need pyarrow and this package, and memory for row groups. Both write the same
-rows. A warm driver does with half the CPU, a fresh one with as much as before, so somebody has to ask for it.
+rows. In a Spark that has run for a while it takes half the CPU, in one that has just started as much as the first. So
+by itself a join takes it in a warm engine, for many rows; WINDROW_PAYLOAD forces either.
 """
 
 from __future__ import annotations
@@ -18,25 +19,30 @@ from windrow.columns import FILE
 from windrow.outcomes import BadInput
 
 VARIABLE = "WINDROW_PAYLOAD"
-"""In the environment of the driver: `files` or `spark`, which is the default."""
+"""In the environment of the job: `files`, `spark`, or `auto`, which is the default."""
+MANY = 200_000
+"""Left rows of a join from which on a warm engine takes payload from files, if nobody says otherwise."""
 
 
-def wants_files() -> bool:
-    """Return whether the environment asks for payload from files.
+def wants_files(rows: int, *, is_warm: bool) -> bool:
+    """Return whether a join is to take payload from files.
 
+    Args:
+        rows: about how many left rows it has.
+        is_warm: whether its Spark has run jobs before.
     Raises:
-        BadInput: it asks for a way that is none.
+        BadInput: the environment asks for a way that is none.
     """
-    wanted = os.environ.get(VARIABLE) or "spark"
-    if wanted not in ("files", "spark"):
-        raise BadInput(f"{VARIABLE}={wanted!r} is neither files nor spark; remove it, or write one of these")
-    return wanted == "files"
+    wanted = os.environ.get(VARIABLE) or "auto"
+    if wanted not in ("auto", "files", "spark"):
+        raise BadInput(f"{VARIABLE}={wanted!r} is neither auto, files nor spark; remove it, or write one of these")
+    return wanted == "files" or (wanted == "auto" and is_warm and rows >= MANY)
 
 
 def by_files(columns: Collection[str]) -> bool:
-    """Return whether a join takes payload from files: it is wanted and possible.
+    """Return whether a join takes payload from files: it wants to, and all files of the landing tables are named.
 
     Args:
-        columns: of the left rows as they were read; with the place where all files of the landing tables are named.
+        columns: of the left rows as they were read; with their place only where that is both so.
     """
-    return wants_files() and FILE in columns
+    return FILE in columns
