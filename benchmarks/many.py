@@ -94,7 +94,7 @@ def home_of(options: argparse.Namespace) -> Path:
     home = Path(options.home).absolute() / "many"
     shutil.rmtree(home, ignore_errors=True)
     (home / "pipelines").mkdir(parents=True)
-    _, start = grid_around(datetime.now(UTC), parse_duration(options.interval))  # the first interval is a whole one
+    start, _ = grid_around(datetime.now(UTC), parse_duration(options.interval))  # no interval waits already
     for number in range(options.pipelines):
         name = f"p{number:03}"
         text = pipeline_text(

@@ -1,9 +1,10 @@
 """What maintenance may do: which files are compacted, which candidates are outdated, how long unused files stay.
 
-    landing    batches ──[ hour ]──[ hour ]──[ open hour      only hours that are over: nothing is added to them any
-    training   ──[ day of UTC ]──[ open day                   more, so each is compacted once
+    landing    ──[ day ]── … ──[ hour ]──[ hour ]──[ open hour   only hours that are over: nothing is added to them any
+    training   ──[ day of UTC ]──[ open day                      more; after a month the hours of a day become one piece
 
-A piece is compacted only if that makes fewer files. Its condition names exactly the rows of its files.
+A piece is compacted only if that makes fewer files, and the hours of a day only if it makes half as many: a log names
+every file, and every job reads it. A piece's condition names exactly the rows of its files.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ ROWS_PER_FILE = 500_000
 HOUR = timedelta(hours=1)
 RETENTION = timedelta(days=30)
 """How long files of past table versions are kept, unless maintenance is told otherwise."""
+SETTLED = timedelta(days=30)
+"""After this time landed rows are rarely read: the files of their hours are merged by days."""
 SHORTEST_RETENTION = timedelta(days=7)
 """Longer than any job may run; also the shortest retention that Delta itself considers safe."""
 
@@ -81,18 +84,26 @@ def require_safe(retention: timedelta) -> None:
 
 
 def landing_pieces(files: Iterable[LandingFile], before: datetime) -> list[Piece]:
-    """Hours of arrival that ended by `before` and have more files than they need, oldest first.
+    """Hours of arrival that ended by `before`, and days that ended `SETTLED` before that, oldest first.
 
-    Batches are landed in order and each within one hour, so an hour is a range of batches and no batch is cut.
+    Only those with more files than they need, a day with twice as many. Batches are landed in order and each within one
+    hour, so an hour or a day is a range of batches and no batch is cut.
     """
+
+    def span(file: LandingFile) -> tuple[datetime, timedelta]:
+        day = file.arrived_at.replace(hour=0, minute=0, second=0, microsecond=0)
+        return (day, DAY) if day + DAY <= before - SETTLED else (_hour(file.arrived_at), HOUR)
+
     pieces = []
     ordered = sorted(files, key=lambda file: file.first_batch)
-    for hour, group in groupby(ordered, key=lambda file: _hour(file.arrived_at)):
+    for (begins, length), group in groupby(ordered, key=span):
         members = list(group)
         batches = min(file.first_batch for file in members), max(file.last_batch for file in members)
-        if hour + HOUR <= before:
-            pieces.append(_piece(hour, members, batches=batches))
-    return [piece for piece in pieces if len(piece.paths) > piece.wanted]
+        piece = _piece(begins, members, batches=batches)
+        enough = piece.wanted if length == HOUR else 2 * piece.wanted - 1
+        if begins + length <= before and len(piece.paths) > enough:
+            pieces.append(piece)
+    return pieces
 
 
 def training_pieces(files: Iterable[TrainingFile], before: datetime) -> list[Piece]:
