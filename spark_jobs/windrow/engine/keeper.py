@@ -6,8 +6,8 @@
 What it guarantees: a job whose asker goes away is killed, with all its processes; a job ends with the keeper; one job
 leaves nothing to the next (environment, Spark settings, views, Delta's cached snapshots). It takes at most `AT_ONCE`
 jobs. Once it is old, has run many jobs, or its code was changed, it takes no more, lets those that it has end, and
-replaces itself. All modules that jobs need are imported before the first fork, and only imported: this process has no
-threads and no connections.
+replaces itself. All modules that jobs need are imported before the first fork, and only imported: this process opens
+nothing, connects to nothing and starts no thread (what allocators start for themselves survives a fork).
 """
 
 from __future__ import annotations
@@ -22,17 +22,18 @@ import struct
 import sys
 import time
 import traceback
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NoReturn
 
 from filelock import FileLock
 
 from windrow.engine import spark
 from windrow.engine.likeness import Likeness
-from windrow.engine.spark import Java
+from windrow.engine.spark import Java, JavaEnded
 from windrow.io.delta.session import leave_with_parent
 from windrow.jobs import MODULES, main_of
 from windrow.jobs.run import keep_to_owner, leave
@@ -47,6 +48,8 @@ OLDEST = 12 * 3600.0
 """Seconds after which an engine is replaced."""
 MOST = 10_000
 """Jobs after which it is replaced."""
+SHORTEST = 60.0
+"""Seconds that a Java lives at least, if it is worth being replaced."""
 PRELOADED = (
     *(f"windrow.jobs.{module}" for module in MODULES.values()),
     "windrow.quality.gate",
@@ -99,18 +102,28 @@ class Keeper:
         self._selector.register(self._ended, selectors.EVENT_READ, self._forget_signals)
 
     def serve(self) -> None:
-        """Take jobs until the engine has to be replaced and none is left."""
+        """Take jobs until the engine has to be replaced and none is left.
+
+        Raises:
+            JavaEnded: Java ended less than `SHORTEST` after the start, so that another one would too.
+        """
         while self._jobs or not self._why_no_more():
             for key, _ in self._selector.select(timeout=5.0):
                 key.data()
             self._reap()
             if self._java.process.poll() is not None:
                 self._end_jobs("Java ended")
+                if self._age < SHORTEST:
+                    raise JavaEnded(f"Java ended after {self._age:.0f} s; its own words are above")
                 return
+
+    @property
+    def _age(self) -> float:
+        return time.monotonic() - self._began
 
     def _why_no_more(self) -> str | None:
         """Why this engine takes no more jobs, or None."""
-        if self._taken >= MOST or time.monotonic() - self._began > OLDEST:
+        if self._taken >= MOST or self._age > OLDEST:
             return "the engine is old and will be replaced"
         return "the engine has older code and will be replaced" if self._likeness.is_outdated else None
 
@@ -130,7 +143,7 @@ class Keeper:
                 asker.close()
             else:
                 self._fork(asker, request, descriptors[0])
-        except (OSError, ValueError, KeyError, IndexError):  # the asker has gone, or is none of ours
+        except (OSError, ValueError, LookupError, TypeError):  # the asker has gone, or is none of ours
             asker.close()
         finally:
             for descriptor in descriptors:
@@ -156,7 +169,7 @@ class Keeper:
         self._jobs[pid] = Job(pid, asker, tells)
         self._selector.register(asker, selectors.EVENT_READ, lambda: self._kill(pid))
         _say(asker, pid=pid)
-        print(f"job {pid}: {' '.join(request['words'])}", flush=True)
+        _log(f"job {pid}: {' '.join(request['words'])}")
 
     def _become_a_fork(self, keep: socket.socket | None = None) -> None:
         """Give up, in a fork, what is the keeper's: signals, sockets, Java's standard input."""
@@ -195,13 +208,13 @@ class Keeper:
         with suppress(BlockingIOError):
             told |= dict(line.split() for line in os.read(job.tells, 4096).decode().splitlines())
         os.close(job.tells)
-        print(f"job {job.pid} ended with {code} after {time.monotonic() - job.began:.1f} s", flush=True)
+        _log(f"job {job.pid} ended with {code} after {time.monotonic() - job.began:.1f} s")
         if told and os.fork() == 0:
             self._become_a_fork()
             _exit_after(lambda: self._java.clean_up(told, is_idle=not self._jobs))
 
     def _end_jobs(self, why: str) -> None:
-        print(f"{why}: {len(self._jobs)} jobs end with it", flush=True)
+        _log(f"{why}: {len(self._jobs)} jobs end with it")
         for pid in self._jobs:
             _end_session(pid)
         while self._jobs:
@@ -258,6 +271,11 @@ def _exit_after(work: Callable[[], None]) -> NoReturn:
     os._exit(0)
 
 
+def _log(line: str) -> None:
+    with suppress(OSError):  # a full disk is no reason to end
+        print(line, flush=True)
+
+
 def _say(asker: socket.socket, **answer: Any) -> None:
     with suppress(OSError):  # it is gone: its connection says so too
         asker.sendall(json.dumps(answer).encode() + b"\n")
@@ -299,15 +317,25 @@ def main() -> None:
             _exit_after(lambda: java.start_spark(places))
         if os.waitpid(pid, 0)[1]:
             raise SystemExit("Spark did not start")
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-            (folder / engine.SOCKET).unlink(missing_ok=True)
-            with engine.address(folder) as where:
-                listener.bind(where)
-            listener.listen()
-            print("the engine takes jobs", flush=True)
+        with _listening(folder) as listener:
+            _log("the engine takes jobs")
             try:
                 Keeper(listener, java, likeness).serve()
             finally:
-                (folder / engine.SOCKET).unlink(missing_ok=True)
                 java.process.kill()
     os.execv(sys.executable, [sys.executable, "-m", "windrow.engine"])
+
+
+@contextmanager
+def _listening(folder: Path) -> Iterator[socket.socket]:
+    """The socket on which jobs are taken; it is there for as long as they are."""
+    there = folder / engine.SOCKET
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        there.unlink(missing_ok=True)
+        with engine.address(folder) as where:
+            listener.bind(where)
+        listener.listen()
+        try:
+            yield listener
+        finally:
+            there.unlink(missing_ok=True)
