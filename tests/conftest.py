@@ -129,10 +129,9 @@ def engine_places(session_places: Places, local_store: Store) -> Iterator[Places
     """Places of an engine that takes jobs of every home."""
     jars.ensure(session_places, also=["s3"])
     places = replace(session_places, spark_master="local[2]")
-    started = Engine(places)
-    started.start(
-        jobs_side.here(places), {**os.environ, **jars.environment(places), "WINDROW_SPARK_MASTER": "local[2]"}
-    )
+    started, side = Engine(places), jobs_side.here(places)
+    environ = {**os.environ, **jars.environment(places), **side.environment(places, os.environ)}
+    started.start(side, {**environ, "WINDROW_SPARK_MASTER": "local[2]"})
     started.wait()
     yield places
     started.stop()

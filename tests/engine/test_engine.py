@@ -26,7 +26,7 @@ from windrow.home import Table
 from windrow.io.delta.locks import held
 from windrow.outcomes import ExitCode
 from windrow.places import Places
-from windrow.platform import PlatformNotReady, engine, jars
+from windrow.platform import PlatformNotReady, engine, jars, jobs_side
 from windrow.platform.servers.engine import Engine
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
@@ -34,14 +34,13 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 ENVIRON = {"PATH": os.defpath, "AWS_REGION": "here", "WINDROW_HOME": "/one", "AWS_SECRET_ACCESS_KEY": "planted"}
 
 
+def environment_of(places: Places) -> dict[str, str]:
+    side = jobs_side.here(places).environment(places, os.environ)
+    return {**os.environ, **jars.environment(places), **side, "WINDROW_SPARK_MASTER": "local[2]"}
+
+
 def asked(places: Places, *words: str, **environ: str) -> engine.Job:
-    own = {
-        **os.environ,
-        **jars.environment(places),
-        "WINDROW_SPARK_MASTER": "local[2]",
-        "WINDROW_HOME": str(places.home),
-    }
-    return engine.start(places, words, {**own, **environ}, "local[2]")
+    return engine.start(places, words, {**environment_of(places), **environ}, "local[2]")
 
 
 def ended(job: engine.Job) -> tuple[int, str]:
@@ -142,9 +141,7 @@ def own_engine(engine_places: Places, tmp_path: Path) -> Iterator[Callable[[str]
 
     def start(lines: str = "") -> Engine:
         program = f"from windrow.engine import keeper\n{lines}\nkeeper.main()"
-        environ = {**os.environ, **jars.environment(places), "WINDROW_SPARK_MASTER": "local[2]"}
-        environ |= {"WINDROW_HOME": str(tmp_path)}
-        started.process.start([sys.executable, "-c", program], environ, started.folder)
+        started.process.start([sys.executable, "-c", program], environment_of(places), started.folder)
         started.wait()
         return started
 

@@ -21,7 +21,7 @@ from windrow.io.registers import publications
 from windrow.jobs import land, train
 from windrow.jobs.run import Context
 from windrow.places import PROJECT, Places
-from windrow.platform import engine, jars
+from windrow.platform import engine, jars, jobs_side
 
 Sent = tuple[str, int, bytes | None, datetime | None]
 """topic, partition, value, timestamp"""
@@ -119,6 +119,7 @@ class World:
         return {
             **os.environ,
             **jars.environment(self.places),
+            **jobs_side.here(self.places).environment(self.places, os.environ),
             **environ_of(self.places),
             "WINDROW_SPARK_MASTER": "local[2]",
             **more,
