@@ -103,7 +103,7 @@ def training_dag(pipeline: Pipeline) -> DAG:
         start_date=pipeline.start,
         catchup=True,
         allowed_run_types=["scheduled", "backfill", "manual"],
-        default_args={**DEFAULTS, "weight_rule": "upstream"},
+        default_args={"weight_rule": "upstream"},
     ) as dag:
         own = ["--interval", "{{ instant(data_interval_start) }}"]
         wait = WindowCloseSensor(task_id="wait", pipeline=pipeline.name, every=poke_every(pipeline))
@@ -308,11 +308,12 @@ def _dag(pipeline: Pipeline, kind: str, description: str, manual: str, **more: A
         "start_date": LONG_AGO,
         "catchup": False,
         "max_active_runs": 1,
-        "default_args": DEFAULTS,
         "allowed_run_types": ["scheduled", "manual"] if "schedule" in more else ["manual"],
     }
+    defaults = {**DEFAULTS, "pool": pipeline.pool, **more.pop("default_args", {})}
     return DAG(
         f"{pipeline.name}.{kind}",
+        default_args=defaults,
         description=description,
         doc_md=manual,
         user_defined_macros=MACROS,

@@ -96,6 +96,17 @@ def test_landing_more_often_than_a_jvm_starts_keeps_one_warm(bag, pipelines):
     assert dags["fast.land"].task_dict["land"].arguments == ["--for", "10m", "--every", "15s"]
 
 
+def test_every_task_of_a_pipeline_takes_its_slots_from_the_pool_of_its_file(bag, pipelines):
+    pipelines("usual")
+    own = pipelines("own")
+    own.write_text(own.read_text() + "pool: ranking\n")
+    pools = {
+        name: {task.pool for dag in bag().dags.values() if dag.dag_id.startswith(f"{name}.") for task in dag.tasks}
+        for name in ("usual", "own")
+    }
+    assert pools == {"usual": {"default_pool"}, "own": {"ranking"}}
+
+
 def test_join_and_publish_are_single_in_the_whole_dag(bag, pipelines):
     pipelines("ads")
     training = bag().dags["ads.training"]

@@ -55,6 +55,7 @@ def test_a_field_that_gives_rows_their_meaning_is_called_so() -> None:
     called = {name for name, last in re.findall(r"^\| `(\w+)` \|.*\| (yes)? *\|$", text, re.M) if last}
     pipeline = load(FEED)
     changed = {"expectations": "other", "land_every": timedelta(hours=1), "catch_up": 2, "max_labels_per_key": 3}
+    changed["pool"] = "other"
     changed |= {"describe": None, "license": "MIT", "owner": "somebody else", "erase": None, "drift": None}
     changed |= {"waiting": Waiting(max_rows=1, policy="force")}
     without = {

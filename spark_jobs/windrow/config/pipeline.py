@@ -23,7 +23,7 @@ from windrow.semantics.intervals import micros
 from windrow.semantics.match import Mark
 
 _WITHOUT_MEANING = {
-    *("land_every", "catch_up", "max_labels_per_key"),
+    *("land_every", "catch_up", "pool", "max_labels_per_key"),
     *("expectations", "describe", "license", "owner", "canary", "erase", "drift", "waiting"),
 }
 
@@ -108,12 +108,13 @@ class Pipeline(PipelineFields):
     def config_hash(self) -> str:
         """SHA-256 (hex) over the fields that give rows their meaning: two files with one hash make the same rows.
 
-        These make no difference: how often and how much at once a run works (`land_every`, `catch_up`), what a join
-        refuses (`max_labels_per_key`), the suite that judges (`expectations`), words for people (`describe`, `license`,
-        `owner`), which columns are compared with earlier intervals (`drift`), by what rows can be erased (`erase`: the
-        keys that were are in a table), how much may wait (`waiting`: a plan's clock says whether it was forced), when
-        canaries are sent (all of `canary` but its `keys`), whether a compacted topic is accepted (`compacted`: landing
-        records the gaps), the order in which streams, columns and topics are written, and spellings (`90s`, `1m30s`).
+        These make no difference: how often, how much and beside what a run works (`land_every`, `catch_up`, `pool`),
+        what a join refuses (`max_labels_per_key`), the suite that judges (`expectations`), words for people
+        (`describe`, `license`, `owner`), which columns are compared with earlier intervals (`drift`), by what rows can
+        be erased (`erase`: the keys that were are in a table), how much may wait (`waiting`: a plan's clock says
+        whether it was forced), when canaries are sent (all of `canary` but its `keys`), whether a compacted topic is
+        accepted (`compacted`: landing records the gaps), the order in which streams, columns and topics are written,
+        and spellings (`90s`, `1m30s`).
         """
         meaning = self.model_dump(exclude=_WITHOUT_MEANING)
         if self.canary:

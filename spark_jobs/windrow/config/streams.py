@@ -221,6 +221,7 @@ class PipelineFields(Frozen):
     expectations: Name = "training_rows"
     land_every: Schedule = timedelta(minutes=2)
     catch_up: Annotated[int, Field(ge=1, le=1_000)] = 24
+    pool: Name = "default_pool"
     max_labels_per_key: Annotated[int, Field(ge=1, le=1_000_000_000)] = 1_000_000
     max_record_bytes: Annotated[int, Field(ge=1_024, le=256 * 1024 * 1024)] = 8 * 1024 * 1024
 
