@@ -61,9 +61,12 @@ class _Job:
     arguments: list[str]
     result: dict[str, Any]
     _in_engine: engine.Job | None
+    _is_ended: bool
+    """whether Airflow has ended the task"""
 
     def _describe(self, job: str, pipeline: str, run_key: str | None, arguments: Sequence[str]) -> None:
         self._in_engine = None
+        self._is_ended = False
         self.job = job
         self.pipeline = pipeline
         self.run_key = run_key
@@ -76,7 +79,9 @@ class _Job:
         return [self.job, self.pipeline, *run, *filter(None, self.arguments)]
 
     def _run_in_engine(self, places: Places, side: JobsSide, reader: ResultReader, master: str | None) -> int | None:
-        """Run the job in the warm engine, and return its exit code; None where no engine takes it.
+        """Run the job in the warm engine, and return its exit code; None where it has to start its own Spark.
+
+        That is where no engine takes it, and where the engine ended under it: other jobs may have taken the memory.
 
         Args:
             master: the Spark that the job is meant to use; None where it needs none.
@@ -92,10 +97,16 @@ class _Job:
         self.log.info("In the engine, process %s: %s", self._in_engine.pid, " ".join(self._words()))  # type: ignore[attr-defined]
         for line in reader.lines(self._in_engine.output):
             self.log.info(line.rstrip())  # type: ignore[attr-defined]
-        return self._in_engine.wait()
+        code = self._in_engine.wait()
+        if code >= 0 or self._is_ended or engine.wanted(environ) is engine.Wanted.ONLY:
+            return code
+        self.log.warning("It was killed in the engine; it starts again, with its own Spark.")  # type: ignore[attr-defined]
+        reader.result = {}
+        return None
 
     def _end(self, *processes: subprocess.Popen[str] | None) -> None:
         """End what runs of the job."""
+        self._is_ended = True
         if self._in_engine is not None:
             self._in_engine.end()
         for process in processes:

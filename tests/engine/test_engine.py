@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +20,7 @@ import psutil
 import pytest
 from pyspark.sql import SparkSession
 
-from support.broken.faults import FIRST, asleep, check_against_oracle, prepared, until
+from support.broken.faults import FIRST, asleep, check_against_oracle, joining, prepared, until
 from support.world import World
 from windrow.engine.likeness import Likeness
 from windrow.engine.spark import Java
@@ -108,11 +110,45 @@ def test_a_job_whose_asker_goes_away_is_killed_and_its_lock_is_free(warm_engine:
     check_against_oracle(world, ctx)
 
 
+def test_askers_that_go_away_at_any_moment_harm_nobody_else(engine_places: Places) -> None:
+    for pause in (0, 0.005, 0.02, 0.05) * 5:
+        job = asked(engine_places, "join", "--help")
+        time.sleep(pause)  # the moment is what varies; nothing is waited for
+        job.output.close()
+        job.end()
+        assert ended(asked(engine_places, "join", "--help"))[0] == 0
+
+
+SETS = """
+from windrow.io.delta.session import session
+spark = session("one", "local[2]")
+spark.conf.set("windrow.seen", "1")
+spark.range(1).createTempView("seen")
+print(spark.conf.get("windrow.seen"), spark.catalog.tableExists("seen"))
+"""
+LOOKS = """
+from windrow.io.delta.session import session
+spark = session("two", "local[2]")
+print(spark.conf.get("windrow.seen", None), spark.catalog.tableExists("seen"))
+"""
+
+
+def test_sessions_in_one_spark_have_nothing_of_each_other(spark: SparkSession) -> None:
+    def printed(program: str) -> str:
+        environ = {**os.environ, **joining(spark)}
+        done = subprocess.run([sys.executable, "-c", program], env=environ, capture_output=True, text=True, check=True)
+        return done.stdout.splitlines()[-1]
+
+    assert printed(SETS) == "1 True"
+    assert printed(LOOKS) == "None False"
+    assert spark.conf.get("windrow.seen", None) is None
+
+
 def test_spark_is_told_to_stop_what_a_killed_job_has_left_running(spark: SparkSession) -> None:
     """As the keeper says it behind a job, to the Spark of these tests."""
     gateway = spark.sparkContext._gateway.gateway_parameters
     first: Any = spark._jsparkSession
-    own = SparkSession(spark.sparkContext, first.cloneSession())
+    own = SparkSession(spark.sparkContext, first.newSession())
     failed: list[str] = []
 
     def endless() -> None:

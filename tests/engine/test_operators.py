@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
+from support.broken.faults import FIRST, asleep, prepared
+from support.world import World
 from windrow.places import Places
 from windrow.platform import jars
 from windrow_airflow import job_operators
@@ -47,6 +50,32 @@ def test_a_job_for_another_spark_starts_its_own(task: Any) -> None:
     with pytest.raises(AirflowFailException, match="no_such_pipeline"):
         made.execute({})
     assert "Not in the engine: the engine's Spark is local[2], not local[1]" in lines
+
+
+@pytest.mark.kafka
+def test_a_job_that_is_killed_in_the_engine_goes_on_in_a_process_of_its_own(
+    warm_engine: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = warm_engine
+    ctx, _ = prepared(world, seed=32)
+    world.land(ctx)
+    joined = world.warm("join", ctx.pipeline.name, "--run", "one", "--interval", FIRST, "--along", "1")
+    assert joined.returncode == 0, joined.stdout[-2000:]
+    assert world.engine
+    (world.places.home / "platform").symlink_to(world.engine.home / "platform")
+    monkeypatch.setattr(job_operators.Places, "from_env", lambda environ: world.places)
+    for name, value in world.environment({"PAUSE_AT": "check.before_verdict"}).items():
+        if name != "PYTHONPATH":  # the operator adds to it
+            monkeypatch.setenv(name, value)
+    made = PythonJobOperator(task_id="check", job="check", pipeline=ctx.pipeline.name, run_key="one")
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(made.execute, {})
+        with asleep() as stopped:
+            monkeypatch.delenv("PAUSE_AT")
+            stopped.kill()
+            result = running.result(120)
+    assert made._process is not None, "it has started a process"
+    assert (result["outcome"], result["run"]) == ("done", "one")
 
 
 def test_a_task_that_may_run_in_an_engine_only_says_what_to_start(

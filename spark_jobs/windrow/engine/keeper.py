@@ -90,6 +90,7 @@ class Keeper:
         self._likeness = likeness
         self._jobs: dict[int, Job] = {}
         self._taken = 0
+        self._is_to_stop = False
         self._began = time.monotonic()
         self._selector = selectors.DefaultSelector()
         self._ended, self._wakes = socket.socketpair()
@@ -97,13 +98,15 @@ class Keeper:
             one.setblocking(False)
         signal.set_wakeup_fd(self._wakes.fileno())
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.signal(signal.SIGTERM, lambda *_: self._stop())
+        signal.signal(signal.SIGTERM, self._ask_to_stop)
         self._selector.register(listener, selectors.EVENT_READ, self._take)
         self._selector.register(self._ended, selectors.EVENT_READ, self._forget_signals)
 
-    def serve(self) -> None:
-        """Take jobs until the engine has to be replaced and none is left.
+    def serve(self) -> bool:
+        """Take jobs until the engine has to be replaced and none is left, or it is told to stop.
 
+        Returns:
+            whether it has to be replaced.
         Raises:
             JavaEnded: Java ended less than `SHORTEST` after the start, so that another one would too.
         """
@@ -111,11 +114,15 @@ class Keeper:
             for key, _ in self._selector.select(timeout=5.0):
                 key.data()
             self._reap()
+            if self._is_to_stop:
+                self._end_jobs("the engine is stopped")
+                return False
             if self._java.process.poll() is not None:
                 self._end_jobs("Java ended")
                 if self._age < SHORTEST:
                     raise JavaEnded(f"Java ended after {self._age:.0f} s; its own words are above")
-                return
+                return True
+        return True
 
     @property
     def _age(self) -> float:
@@ -128,26 +135,24 @@ class Keeper:
         return "the engine has older code and will be replaced" if self._likeness.is_outdated else None
 
     def _take(self) -> None:
-        asker, _ = self._listener.accept()
-        asker.settimeout(engine.PATIENCE)
-        try:
-            _, descriptors, _, _ = socket.recv_fds(asker, 1, 1)
-        except OSError:
-            asker.close()
-            return
-        try:
-            request = json.loads(_line(asker))
-            refusal = self._refusal(asker, request)
-            if refusal:
-                _say(asker, refused=refusal)
+        with suppress(OSError):  # too many open files: whoever asks is told nothing, and starts its own Spark
+            asker, _ = self._listener.accept()
+            asker.settimeout(engine.PATIENCE)
+            descriptors: list[int] = []
+            try:
+                _, descriptors, _, _ = socket.recv_fds(asker, 1, 1)
+                request = json.loads(_line(asker))
+                refusal = self._refusal(asker, request)
+                if refusal:
+                    _say(asker, refused=refusal)
+                    asker.close()
+                else:
+                    self._start(asker, request, descriptors[0])
+            except (OSError, ValueError, LookupError, TypeError):  # the asker has gone, or is none of ours
                 asker.close()
-            else:
-                self._fork(asker, request, descriptors[0])
-        except (OSError, ValueError, LookupError, TypeError):  # the asker has gone, or is none of ours
-            asker.close()
-        finally:
-            for descriptor in descriptors:
-                os.close(descriptor)
+            finally:
+                for descriptor in descriptors:
+                    os.close(descriptor)
 
     def _refusal(self, asker: socket.socket, request: dict[str, Any]) -> str | None:
         if _user_of(asker) != os.getuid():
@@ -156,15 +161,23 @@ class Keeper:
             return f"the engine has {AT_ONCE} jobs"
         return self._why_no_more() or self._likeness.refusal(request)
 
-    def _fork(self, asker: socket.socket, request: dict[str, Any], output: int) -> None:
+    def _start(self, asker: socket.socket, request: dict[str, Any], output: int) -> None:
+        keeper = os.getpid()
         tells, telling = os.pipe()
         os.set_blocking(tells, False)
-        pid = os.fork()
-        if pid == 0:
+
+        def be_a_job() -> None:
             self._become_a_fork(asker)
             os.close(tells)
-            _run(self._java, request, output, telling)
-        os.close(telling)
+            _run(self._java, request, output, telling, keeper)
+
+        try:
+            pid = _fork(be_a_job)
+        except OSError:
+            os.close(tells)
+            raise
+        finally:
+            os.close(telling)
         self._taken += 1
         self._jobs[pid] = Job(pid, asker, tells)
         self._selector.register(asker, selectors.EVENT_READ, lambda: self._kill(pid))
@@ -209,9 +222,14 @@ class Keeper:
             told |= dict(line.split() for line in os.read(job.tells, 4096).decode().splitlines())
         os.close(job.tells)
         _log(f"job {job.pid} ended with {code} after {time.monotonic() - job.began:.1f} s")
-        if told and os.fork() == 0:
-            self._become_a_fork()
-            _exit_after(lambda: self._java.clean_up(told, is_idle=not self._jobs))
+        if told:
+            with suppress(OSError):  # no room for a process: what the job has left stays until Java is replaced
+                _fork(lambda: self._clean_up(told))
+
+    def _clean_up(self, told: dict[str, str]) -> None:
+        """Clean up behind a job, in a fork."""
+        self._become_a_fork()
+        self._java.clean_up(told, is_idle=not self._jobs)
 
     def _end_jobs(self, why: str) -> None:
         _log(f"{why}: {len(self._jobs)} jobs end with it")
@@ -221,16 +239,40 @@ class Keeper:
             time.sleep(0.01)
             self._reap()
 
-    def _stop(self) -> NoReturn:
-        self._end_jobs("the engine is stopped")
-        raise SystemExit(0)
+    def _ask_to_stop(self, *_: object) -> None:
+        self._is_to_stop = True  # the signal wakes the loop
 
     def _forget_signals(self) -> None:
         self._ended.recv(4096)
 
 
-def _run(java: Java, request: dict[str, Any], output: int, telling: int) -> NoReturn:
-    """Be the process of a job."""
+def _fork(body: Callable[[], object]) -> int:
+    """Fork a process that does `body` and nothing else, whatever happens in it; return its pid.
+
+    An exception that got out of it would go on in a copy of the keeper, which would end the jobs of the real one.
+    """
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 1
+    try:
+        body()
+        code = 0
+    except BaseException:
+        with suppress(BaseException):
+            traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def _run(java: Java, request: dict[str, Any], output: int, telling: int, keeper: int) -> NoReturn:
+    """Be the process of a job, and end with its exit code.
+
+    Args:
+        output: where it writes.
+        telling: where it tells what has to be cleaned up.
+        keeper: pid of the keeper, with which it ends.
+    """
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.close(output)
@@ -248,27 +290,15 @@ def _run(java: Java, request: dict[str, Any], output: int, telling: int) -> NoRe
     try:
         os.chdir(request["cwd"])
         keep_to_owner()
-        leave_with_parent()
-        gateway = java.open_gateway(tell)
+        leave_with_parent(keeper)
+        java.open_gateway(tell)
         code = main_of(words[0] if words else "")(words[1:])
-        del gateway
     except BadInput as wrong:
         print(wrong, file=sys.stderr)
         code = wrong.code
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else 1
-    except BaseException:
-        traceback.print_exc()
     leave(code)
-
-
-def _exit_after(work: Callable[[], None]) -> NoReturn:
-    try:
-        work()
-    except BaseException:
-        traceback.print_exc()
-        os._exit(1)
-    os._exit(0)
 
 
 def _log(line: str) -> None:
@@ -312,17 +342,16 @@ def main() -> None:
             import_module(module)
         gc.freeze()  # a fork that collects garbage would otherwise copy all pages
         java = spark.start(places)
-        pid = os.fork()
-        if pid == 0:
-            _exit_after(lambda: java.start_spark(places))
-        if os.waitpid(pid, 0)[1]:
-            raise SystemExit("Spark did not start")
-        with _listening(folder) as listener:
-            _log("the engine takes jobs")
-            try:
-                Keeper(listener, java, likeness).serve()
-            finally:
-                java.process.kill()
+        try:
+            if os.waitpid(_fork(lambda: java.start_spark(places)), 0)[1]:
+                raise SystemExit("Spark did not start")
+            with _listening(folder) as listener:
+                _log("the engine takes jobs")
+                if not Keeper(listener, java, likeness).serve():
+                    raise SystemExit(0)
+        finally:
+            java.end()
+    likeness.wait_until_settled()
     os.execv(sys.executable, [sys.executable, "-m", "windrow.engine"])
 
 

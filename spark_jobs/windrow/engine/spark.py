@@ -38,6 +38,10 @@ class JavaEnded(RuntimeError):
     """Java did not start; its words are in the log."""
 
 
+_kept: list[Any] = []
+"""Java objects that this process must not let go of: its own gateway."""
+
+
 @dataclass(frozen=True)
 class Java:
     """A Java process with a gateway for Spark."""
@@ -55,14 +59,11 @@ class Java:
         os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"] = str(self.port), self.secret
         session.session("windrow engine", places.spark_master, places.spark_secrets)
 
-    def open_gateway(self, tell: Callable[[str, str], None]) -> Any:
+    def open_gateway(self, tell: Callable[[str, str], None]) -> None:
         """Give this process, a fork for one job, a gateway of its own; PySpark finds it by its environment.
 
         Args:
             tell: gets what `clean_up` needs, `gateway` or `session` with an id, as soon as there is one.
-
-        Returns:
-            The gateway as an object of Java, to be kept until the process ends.
         """
         main = self._connect()
         gateway = main.jvm.org.apache.spark.api.python.Py4JServer(main.jvm.org.apache.spark.SparkConf())
@@ -71,7 +72,7 @@ class Java:
         os.environ["PYSPARK_GATEWAY_PORT"] = str(gateway.getListeningPort())
         os.environ["PYSPARK_GATEWAY_SECRET"] = gateway.secret()
         session.when_shared.append(lambda id_: tell("session", id_))
-        return gateway
+        _kept.append(gateway)
 
     def clean_up(self, told: dict[str, str], *, is_idle: bool = False) -> None:
         """Cancel what a job has left running, and let Java forget its objects. Call it in a fork.
@@ -82,14 +83,36 @@ class Java:
         """
         main = self._connect()
         if "session" in told:
-            spark = main.jvm.org.apache.spark.sql.classic.SparkSession.getDefaultSession().get()
-            spark.sparkContext().cancelJobsWithTag(f"spark-session-{told['session']}")
+            spark = main.jvm.org.apache.spark.SparkContext.getOrCreate()
+            if spark.isStopped():
+                self.process.kill()  # an engine without Spark: the keeper sees that Java ended, and starts another
+            spark.cancelJobsWithTag(f"spark-session-{told['session']}")
             if is_idle:
-                spark.sharedState().cacheManager().clearCache()
+                self._forget_cached(main)
         if "gateway" in told:
             gateway = JavaObject(told["gateway"], main._gateway_client)
             gateway.shutdown()
             main.detach(gateway)
+
+    def end(self) -> None:
+        """End it in its own way, so that it removes its files, and kill it if that takes long."""
+        if self.process.stdin:
+            self.process.stdin.close()
+        try:
+            self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+
+    @staticmethod
+    def _forget_cached(main: ClientServer) -> None:
+        """Let Spark forget cached rows. What is fetched for that is let go of: it would keep a session for ever."""
+        last = main.jvm.org.apache.spark.sql.classic.SparkSession.getDefaultSession()
+        session_ = last.get()
+        state = session_.sharedState()
+        cache = state.cacheManager()
+        cache.clearCache()
+        for one in (cache, state, session_, last):
+            main.detach(one)
 
     def _connect(self) -> ClientServer:
         return ClientServer(

@@ -155,12 +155,14 @@ def leave(code: int) -> NoReturn:
 
     The interpreter is not shut down: native threads of the table readers can abort that, which loses the exit code.
     """
-    session = sys.modules.get("windrow.io.delta.session")
-    if session is not None:
-        session.stop()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+    try:
+        session = sys.modules.get("windrow.io.delta.session")
+        if session is not None:
+            session.stop()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:  # whatever happens to Spark or to who reads the output, the exit code is that of the job
+        os._exit(code)
 
 
 def instant(text: str) -> datetime:

@@ -50,7 +50,7 @@ def spark_for(name: str, places: Places, pipeline: Pipeline | None = None) -> Sp
         raise NeedsSpark(f"{name}: rows must be read or written; run it with Spark")
     if "PYSPARK_GATEWAY_PORT" in os.environ:  # the driver must not outlive the task that started it
         task = os.environ.get("WINDROW_TASK_PID")
-        leave_with_parent(int(task) if task else None)
+        leave_with_parent(submitter=int(task) if task else None)
     else:
         jars.ensure(places)
         is_large = pipeline is not None and places.large(pipeline.name).exists()

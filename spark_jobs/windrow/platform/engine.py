@@ -108,9 +108,7 @@ def start(places: Places, words: Sequence[str], environ: Mapping[str, str], mast
     try:
         if want is Wanted.OFF:
             raise NotTaken(f"{VARIABLE}=off")
-        return _start(
-            places, {"words": list(words), "environ": dict(environ), "cwd": str(Path.cwd()), "master": master}
-        )
+        return _start(places, {"words": list(words), "environ": dict(environ), "master": master})
     except NotTaken as why:
         if want is Wanted.ONLY:
             raise PlatformNotReady(f"{VARIABLE}=only, but {why}.", "start an engine: `windrow up`.") from None
@@ -118,16 +116,17 @@ def start(places: Places, words: Sequence[str], environ: Mapping[str, str], mast
 
 
 def _start(places: Places, request: Mapping[str, Any]) -> Job:
+    """Start a job; whatever goes wrong before the engine has taken it is `NotTaken`."""
     connection = connect(places)
     reading, writing = os.pipe()
     output = open(reading, encoding="utf-8", errors="replace")  # noqa: SIM115 - the job's reader closes it
     try:
         socket.send_fds(connection, [b"\n"], [writing])
-        connection.sendall(json.dumps(request).encode() + b"\n")
+        connection.sendall(json.dumps({**request, "cwd": os.getcwd()}).encode() + b"\n")
         answer = _answer(connection)
         if "pid" not in answer:
             raise NotTaken(str(answer.get("refused", "the engine ended")))
-    except (OSError, NotTaken) as why:
+    except (OSError, ValueError, NotTaken) as why:
         output.close()
         connection.close()
         raise why if isinstance(why, NotTaken) else NotTaken(f"the engine does not answer: {why}") from None

@@ -74,8 +74,10 @@ _is_shared = False
 def _shared() -> SparkSession | None:
     """A session in the Spark that runs behind this process's gateway; None where it has no gateway, or no Spark runs.
 
-    It begins with the settings of that Spark's first session, and with nothing of what other sessions have read of
-    tables.
+    It has nothing of other sessions: no setting, no view, and nothing of what they have read of tables.
+
+    Raises:
+        RuntimeError: the Spark has stopped.
     """
     global _is_shared
     if "PYSPARK_GATEWAY_PORT" not in os.environ or SparkContext._active_spark_context is not None:
@@ -83,18 +85,22 @@ def _shared() -> SparkSession | None:
     SparkContext._ensure_initialized()
     jvm: Any = SparkContext._jvm
     found = jvm.org.apache.spark.sql.classic.SparkSession.getDefaultSession()
-    if not found.isDefined() or found.get().sparkContext().isStopped():
+    if not found.isDefined():
         return None
     first = found.get()
+    if first.sparkContext().isStopped():
+        raise RuntimeError("the Spark behind this process's gateway has stopped; run it again")
     java = jvm.JavaSparkContext.fromSparkContext(first.sparkContext())
     context = SparkContext(gateway=SparkContext._gateway, jsc=java, conf=SparkConf(_jconf=java.getConf()))
     context.setLocalProperty("spark.scheduler.pool", f"job-{os.getpid() % 32}")
-    own = first.cloneSession()
+    own = first.newSession()
     for tell in when_shared:
         tell(own.sessionUUID())
     _is_shared = True
     jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
-    return SparkSession(context, own)
+    shared = SparkSession(context, own)
+    jvm.org.apache.spark.sql.classic.SparkSession.setDefaultSession(first)  # PySpark has made it this process's
+    return shared
 
 
 def is_shared() -> bool:
@@ -104,8 +110,7 @@ def is_shared() -> bool:
 
 def stop() -> None:
     """Stop this process's Spark, if it has one of its own."""
-    spark = SparkSession.getActiveSession()
-    if spark is not None and not _is_shared:
+    if not _is_shared and (spark := SparkSession.getActiveSession()) is not None:
         spark.stop()
 
 
@@ -144,20 +149,23 @@ def schema_of(ddl: str) -> StructType:
 _WATCH = "leave-with-parent"
 
 
-def leave_with_parent(submitter: int | None = None, leave: Callable[[int], None] = os._exit) -> None:
+def leave_with_parent(
+    parent: int | None = None, submitter: int | None = None, leave: Callable[[int], None] = os._exit
+) -> None:
     """Start a thread, once, that exits when the process that started this one, or the task that submitted it, is gone.
 
     When spark-submit is killed, the JVM dies and the Python driver lives on; when the task is killed, both live on.
     Without this thread they would go on working, and nobody would see the result.
 
     Args:
+        parent: process id of the process that started this one, where it is known; it may be gone already.
         submitter: process id of the task, where it is known.
         leave: how to exit, with an exit code; tests replace it.
     """
-    parent = os.getppid()
+    started_by = parent or os.getppid()
 
     def watch() -> None:
-        while os.getppid() == parent and (submitter is None or psutil.pid_exists(submitter)):
+        while os.getppid() == started_by and (submitter is None or psutil.pid_exists(submitter)):
             time.sleep(1.0)
         leave(137)
 
