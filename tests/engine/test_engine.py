@@ -122,14 +122,14 @@ def test_askers_that_go_away_at_any_moment_harm_nobody_else(engine_places: Place
 SETS = """
 from windrow.io.delta.session import session
 spark = session("one", "local[2]")
-spark.conf.set("windrow.seen", "1")
+spark.conf.set("a.setting", "1")
 spark.range(1).createTempView("seen")
-print(spark.conf.get("windrow.seen"), spark.catalog.tableExists("seen"))
+print(spark.conf.get("a.setting"), spark.catalog.tableExists("seen"))
 """
 LOOKS = """
 from windrow.io.delta.session import session
 spark = session("two", "local[2]")
-print(spark.conf.get("windrow.seen", None), spark.catalog.tableExists("seen"))
+print(spark.conf.get("a.setting", None), spark.catalog.tableExists("seen"))
 """
 
 
@@ -141,7 +141,7 @@ def test_sessions_in_one_spark_have_nothing_of_each_other(spark: SparkSession) -
 
     assert printed(SETS) == "1 True"
     assert printed(LOOKS) == "None False"
-    assert spark.conf.get("windrow.seen", None) is None
+    assert spark.conf.get("a.setting", None) is None
 
 
 def test_spark_is_told_to_stop_what_a_killed_job_has_left_running(spark: SparkSession) -> None:
