@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import subprocess
 import tempfile
 import time
@@ -83,12 +84,16 @@ class Java:
         """
         main = self._connect()
         if "session" in told:
-            spark = main.jvm.org.apache.spark.SparkContext.getOrCreate()
-            if spark.isStopped():
-                self.process.kill()  # an engine without Spark: the keeper sees that Java ended, and starts another
-            spark.cancelJobsWithTag(f"spark-session-{told['session']}")
+            default = main.jvm.org.apache.spark.sql.classic.SparkSession.getDefaultSession()
+            if not default.isDefined():  # Spark has stopped: the keeper sees that Java ends, and starts another
+                os.kill(self.process.pid, signal.SIGKILL)
+                return
+            first = default.get()
+            first.sparkContext().cancelJobsWithTag(f"spark-session-{told['session']}")
             if is_idle:
-                self._forget_cached(main)
+                first.sharedState().cacheManager().clearCache()
+            for one in (first, default):  # or Java would keep what it has lent for ever
+                main.detach(one)
         if "gateway" in told:
             gateway = JavaObject(told["gateway"], main._gateway_client)
             gateway.shutdown()
@@ -102,17 +107,6 @@ class Java:
             self.process.wait(5)
         except subprocess.TimeoutExpired:
             self.process.kill()
-
-    @staticmethod
-    def _forget_cached(main: ClientServer) -> None:
-        """Let Spark forget cached rows. What is fetched for that is let go of: it would keep a session for ever."""
-        last = main.jvm.org.apache.spark.sql.classic.SparkSession.getDefaultSession()
-        session_ = last.get()
-        state = session_.sharedState()
-        cache = state.cacheManager()
-        cache.clearCache()
-        for one in (cache, state, session_, last):
-            main.detach(one)
 
     def _connect(self) -> ClientServer:
         return ClientServer(
