@@ -1,10 +1,17 @@
-"""Which files of a landing table are merged: hours that are over, and after a month the days of these hours."""
+"""Which files are merged: hours and days that are over, and after a month the hours of a day to one file."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from windrow.semantics.maintenance import ROWS_PER_FILE, SETTLED, LandingFile, landing_pieces
+from windrow.semantics.maintenance import (
+    ROWS_PER_FILE,
+    SETTLED,
+    LandingFile,
+    TrainingFile,
+    landing_pieces,
+    training_pieces,
+)
 
 MIDNIGHT = datetime(2026, 11, 1, tzinfo=UTC)
 MINUTES, DAY = timedelta(minutes=10), timedelta(days=1)
@@ -36,3 +43,24 @@ def test_rows_of_a_month_ago_are_not_written_again_where_that_would_save_few_fil
     assert found(large, before) == []
     assert found([one._replace(rows=ROWS_PER_FILE // 2) for one in large], before) == [(MIDNIGHT, 24, 12, (1, 24))]
     assert found(files(1, MINUTES), before) == []
+
+
+def published(number: int, apart: timedelta, rows: int = 10) -> list[TrainingFile]:
+    """Files of one interval each; the first one begins at midnight."""
+    starts = [MIDNIGHT + n * apart for n in range(number)]
+    return [TrainingFile(f"f{n}", rows, at.date(), at) for n, at in enumerate(starts)]
+
+
+def training(files: list[TrainingFile], before: datetime) -> list[tuple[datetime, int, int]]:
+    return [(one.begins, len(one.paths), one.wanted) for one in training_pieces(files, before)]
+
+
+def test_a_day_of_training_rows_keeps_a_file_for_each_hour_until_it_is_a_month_old() -> None:
+    intervals, hours = published(150, MINUTES), published(30, timedelta(hours=1))
+    assert training(intervals, MIDNIGHT + DAY) == [(MIDNIGHT, 144, 24)]
+    assert training(intervals, MIDNIGHT + DAY + SETTLED) == [(MIDNIGHT, 144, 1), (MIDNIGHT + DAY, 6, 1)]
+    assert training(hours, MIDNIGHT + DAY + SETTLED - timedelta(microseconds=1)) == []
+    assert training(hours, MIDNIGHT + DAY + SETTLED) == [(MIDNIGHT, 24, 1)]
+    large = published(24, timedelta(hours=1), rows=ROWS_PER_FILE // 2 + 1)
+    assert training(large, MIDNIGHT + DAY + SETTLED) == []
+    assert training(published(1, MINUTES), MIDNIGHT + DAY + SETTLED) == []

@@ -43,7 +43,8 @@ class Distributions:
             self._pinned = _of_publication(ctx, ctx.pipeline.drift.reference)
             return
         starts = {at for plan in waiting for at in (*recent_before(plan.interval), *same_hour_before(plan.interval))}
-        standing = publications.standing(publications.of_intervals(ctx.home, sorted(starts))) if starts else {}
+        rows = publications.of_intervals(ctx.home, sorted(starts), ("number", "interval", "plan_id", "verdict"))
+        standing = publications.standing(rows)
         trusted = {row["plan_id"]: at for at, row in standing.items() if row["verdict"] != "overridden"}
         found = distributions.of_plans(ctx.home, trusted, standing)
         self._earlier = {trusted[plan]: histograms for plan, histograms in found.items()}

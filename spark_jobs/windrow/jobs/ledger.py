@@ -221,18 +221,21 @@ def require_published(ctx: Context, at: datetime) -> None:
 
 
 def totals(ctx: Context, starts: Sequence[datetime] | None = None) -> list[dict[str, Any]]:
-    """Return what came late, one row per published interval, oldest first (columns: `transforms.ledger.reading.total`).
+    """Return what came late, one row per published interval, oldest first (`transforms.ledger.reading.totals`).
 
     Args:
         starts: starts of the wanted intervals; None for all.
     """
-    rows = publications.registered(ctx.home) if starts is None else publications.of_intervals(ctx.home, starts)
+    columns = tuple({*publications.IDENTITY, *reading.PUBLISHED})
+    home = ctx.home
+    rows = (
+        publications.registered(home, columns) if starts is None else publications.of_intervals(home, starts, columns)
+    )
     standing = publications.standing(rows)
     chosen = sorted(standing)
-    found = ledger_table.lines(ctx.home, chosen, columns=reading.TOTALLED, standing=standing)
-    by_start = {key[0]: rows for key, rows in found.partition_by("interval", as_dict=True).items()}
+    found = ledger_table.lines(home, chosen, columns=reading.TOTALLED, standing=standing)
     labels = [stream.name for stream in ctx.pipeline.label_streams]
-    return [reading.total(by_start.get(start, found.clear()), standing[start], labels) for start in chosen]
+    return reading.totals(found, [standing[start] for start in chosen], labels)
 
 
 def shown(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -53,10 +53,12 @@ def comparable(home: Home, plans: Sequence[tuple[str, datetime]]) -> dict[str, d
     """
     found: dict[str, dict[str, float | None]] = {plan_id: {} for plan_id, _ in plans}
     of_them: list[tables.Filter] = [("interval", "in", sorted({start for _, start in plans}))]
-    for names in _COMPARABLE:
-        for row in tables.read(home.table(Table.MEASURES), ["plan", "name", "value"], [*of_them, *names]):
-            if row["plan"] in found:
-                found[row["plan"]][row["name"]] = row["value"]
+    alternatives: Any = [[*of_them, *names] for names in _COMPARABLE]
+    if not plans:
+        return found
+    for row in tables.read(home.table(Table.MEASURES), ["plan", "name", "value"], alternatives):
+        if row["plan"] in found:
+            found[row["plan"]][row["name"]] = row["value"]
     return found
 
 

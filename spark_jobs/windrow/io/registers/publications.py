@@ -167,13 +167,15 @@ def complete_of_interval(home: Home, interval: datetime) -> list[dict[str, Any]]
     ]
 
 
-def of_intervals(home: Home, starts: Sequence[datetime]) -> list[dict[str, Any]]:
+def of_intervals(home: Home, starts: Sequence[datetime], columns: Sequence[str] = ()) -> list[dict[str, Any]]:
     """Return every publication of the intervals with these starts.
 
+    Args:
+        columns: only these; empty for all.
     Returns:
         Register rows in no order, superseded ones too; one that a killed run did not register is missing.
     """
-    return _read(home, [("interval", "in", list(starts))])
+    return _read(home, [("interval", "in", list(starts))], columns)
 
 
 def since(home: Home, first: datetime, columns: Sequence[str] = ()) -> list[dict[str, Any]]:

@@ -25,7 +25,24 @@ STATES = ("state_before", "state_after")
 LATE_ROW = ("appeared_topic", "appeared_epoch", "appeared_partition", "appeared_offset")
 """Row id of an added match."""
 TOTALLED = ("interval", "kind", "stream", "missed_by_us", "cause", *STATES, *LATE_ROW)
-"""Columns that `total` needs."""
+"""Columns of lines that `totals` needs."""
+PUBLISHED = ("number", "interval", "rows", "balance")
+"""Columns of the register that `totals` needs."""
+_MISSED_BY = {"missed_by_p50": 0.5, "missed_by_p90": 0.9, "missed_by_max": 1.0}
+"""Name of a total → quantile."""
+_COUNTS = (
+    pl.len().alias("lines"),
+    pl.col("kind").value_counts(sort=True).alias("kinds"),
+    # one label can be late for several rows: lines would count it once per row
+    pl.struct("stream", *LATE_ROW).filter(pl.col("kind") == "late_label").n_unique().alias("late_labels"),
+    (pl.col(STATES[0]).is_not_null() & (pl.col(STATES[0]) != pl.col(STATES[1]))).sum().alias("flips"),
+    pl.col("cause").drop_nulls().value_counts(sort=True).alias("causes"),
+    *(pl.col("missed_by_us").quantile(q, "higher").alias(name) for name, q in _MISSED_BY.items()),
+)
+"""What is counted of the lines of each interval."""
+_NO_LINES: Mapping[str, Any] = {
+    "lines": 0, "kinds": (), "late_labels": 0, "flips": 0, "causes": (), **dict.fromkeys(_MISSED_BY),
+}  # fmt: skip
 
 
 def counting(lines: pl.DataFrame, comparable: Collection[int], incomparable: Collection[int]) -> pl.DataFrame:
@@ -86,44 +103,46 @@ def kinds(lines: pl.DataFrame) -> dict[datetime, dict[str, int]]:
     return {start: dict(counts) for start, counts in sorted(found.items())}
 
 
-def total(lines: pl.DataFrame, publication: Mapping[str, Any], label_streams: Sequence[str]) -> dict[str, Any]:
-    """Totals of one publication: what landed late, what it changes, by how much it missed the closing, and why.
+def totals(
+    lines: pl.DataFrame, published: Sequence[Mapping[str, Any]], label_streams: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Totals of publications: what landed late, what it changes, by how much it missed the closing, and why.
 
     Args:
-        lines: the lines that count of its interval, with the columns `TOTALLED`.
-        publication: its register row.
+        lines: the lines that count of their intervals, with the columns `TOTALLED`.
+        published: their register rows, of the columns `PUBLISHED`.
     Returns:
-        `labels`: label rows that were matched; `late_labels`: others that match by now, each counted once, however many
-        rows it matches; `other`: lines of every kind but late_label and late_left; `recall` = labels / (labels +
-        late_labels); `flip_rate` = flips / rows, None where there are none; `missed_by_…`: durations.
+        One per publication, in their order. `labels`: label rows that were matched; `late_labels`: others that match by
+        now, each counted once, however many rows it matches; `other`: lines of every kind but late_label and late_left;
+        `recall` = labels / (labels + late_labels); `flip_rate` = flips / rows, None where there are none;
+        `missed_by_…`: durations.
     """
-    by_kind = Counter(lines["kind"].to_list())
+    found = {row.pop("interval"): row for row in lines.group_by("interval").agg(_COUNTS).iter_rows(named=True)}
+    return [_total(row, found.get(row["interval"], _NO_LINES), label_streams) for row in published]
+
+
+def _total(publication: Mapping[str, Any], found: Mapping[str, Any], label_streams: Sequence[str]) -> dict[str, Any]:
     balance = json.loads(publication["balance"]) if publication["balance"] else {}
     labels = sum(int(balance.get(f"{stream}.matched", 0)) for stream in label_streams)
-    # one label can be late for several rows: lines would count it once per row
-    late_labels = lines.filter(pl.col("kind") == "late_label").select("stream", *LATE_ROW).unique().height
-    before, after = (pl.col(name) for name in STATES)
-    flips = lines.filter(before.is_not_null() & (before != after)).height
-    missed = lines["missed_by_us"].drop_nulls()
+    kinds, causes = ({one[name]: one["count"] for one in found[f"{name}s"]} for name in ("kind", "cause"))
+    by_kind = Counter(kinds)
     return {
         "interval": publication["interval"],
         "publication": publication["number"],
         "rows": publication["rows"],
         "labels": labels,
-        "lines": lines.height,
-        "late_labels": late_labels,
+        "lines": found["lines"],
+        "late_labels": found["late_labels"],
         "late_lefts": by_kind["late_left"],
-        "other": lines.height - by_kind["late_label"] - by_kind["late_left"],
-        "kinds": dict(by_kind),
-        "flips": flips,
-        "recall": rate(labels, labels + late_labels),
-        "flip_rate": rate(flips, publication["rows"]),
-        **{f"missed_by_p{p}": _quantile(missed, p / 100) for p in (50, 90)},
-        "missed_by_max": _quantile(missed, 1.0),
-        "causes": dict(Counter(lines["cause"].drop_nulls().to_list())),
+        "other": found["lines"] - by_kind["late_label"] - by_kind["late_left"],
+        "kinds": kinds,
+        "flips": found["flips"],
+        "recall": rate(labels, labels + found["late_labels"]),
+        "flip_rate": rate(found["flips"], publication["rows"]),
+        **{name: _duration(found[name]) for name in _MISSED_BY},
+        "causes": causes,
     }
 
 
-def _quantile(micros: pl.Series, q: float) -> timedelta | None:
-    value = micros.quantile(q, interpolation="higher")
-    return None if value is None else timedelta(microseconds=int(value))
+def _duration(micros: float | None) -> timedelta | None:
+    return None if micros is None else timedelta(microseconds=int(micros))
