@@ -236,7 +236,7 @@ def addresses() -> dict[str, str]:
     chosen = {
         "WINDROW_KAFKA": ",".join(f"127.0.0.1:{free_port()}" for _ in range(3)),
         "WINDROW_STORE": f"127.0.0.1:{free_port()}",
-        "WINDROW_SPARK_MASTER": f"spark://127.0.0.1:{free_port()}",
+        "WINDROW_SPARK_MASTER": f"spark://127.0.0.1:{free_port(2)}",
         "WINDROW_POSTGRES": f"127.0.0.1:{free_port()}",
         "WINDROW_AIRFLOW_PORT": str(free_port()),
     }

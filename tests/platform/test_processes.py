@@ -138,6 +138,12 @@ def test_free_ports_are_none_of_those_of_outgoing_connections_and_none_is_given_
     assert len({port + own for port in ports for own in (0, 1)}) == 80
 
 
+def test_four_neighbouring_ports_are_given_to_nobody_else() -> None:
+    before, four, after = free_port(), free_port(2), free_port(2)
+    assert four >= before + 2
+    assert after >= four + 4
+
+
 def test_a_port_with_a_taken_successor_is_not_free() -> None:
     expected = free_port() + 2
     with socket.socket() as listener:

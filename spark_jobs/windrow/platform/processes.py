@@ -16,7 +16,7 @@ import pwd
 import socket
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -225,21 +225,21 @@ def require_port(address: Address, part: str, variable: str) -> None:
             ) from None
 
 
-def free_port() -> int:
-    """A free port of this machine whose successor is free too: broker and Airflow use two ports each.
+def free_port(pairs: int = 1) -> int:
+    """The first of free neighbouring ports of this machine: broker and Airflow use a pair each, Spark's cluster two.
 
     Never one of the ports that kernels give to outgoing connections (32768 and above by default): such a port can be
     taken between this answer and the server's start. Processes begin at different places, by their pid, and a process
     gets no port twice.
     """
     for _ in range(_PORTS // 2):
-        port = _FIRST_PORT + (os.getpid() * 64 + 2 * next(_given)) % _PORTS
-        with socket.socket() as one, socket.socket() as after, suppress(OSError):
-            one.bind(("127.0.0.1", port))
-            after.bind(("127.0.0.1", port + 1))
-            return port
+        first, *_ = [_FIRST_PORT + (os.getpid() * 64 + 2 * next(_given)) % _PORTS for _ in range(pairs)]
+        with ExitStack() as held, suppress(OSError):
+            for port in range(first, first + 2 * pairs):
+                held.enter_context(socket.socket()).bind(("127.0.0.1", port))
+            return first
     raise PortTaken(
-        f"No two neighbouring ports from {_FIRST_PORT} to {_FIRST_PORT + _PORTS} are free.",
+        f"No {2 * pairs} neighbouring ports from {_FIRST_PORT} to {_FIRST_PORT + _PORTS} are free.",
         "stop servers that are not needed.",
     )
 
