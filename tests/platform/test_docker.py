@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -77,3 +80,25 @@ def test_containers_write_for_their_owner_only(variable: str, mask: str) -> None
     entry = yaml.safe_load(f"[{line}]")
     command = f"{variable}{shlex.join([*entry, 'sh', '-c', 'umask'])}"
     assert subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True).stdout.strip() == mask
+
+
+def test_the_stage_of_the_jars_has_every_module_that_setting_up_imports(tmp_path: Path) -> None:
+    before, _, _ = (PROJECT / "docker" / "Dockerfile").read_text().partition("-m windrow.platform setup")
+    copied = re.findall(r"(?m)^COPY (spark_jobs/\S+) (spark_jobs/\S+)$", before)
+    assert copied
+    for pattern, target in copied:
+        for source in PROJECT.glob(pattern):
+            if source.is_dir():
+                shutil.copytree(source, tmp_path / target)
+            else:
+                (tmp_path / target).mkdir(parents=True, exist_ok=True)
+                shutil.copy(source, tmp_path / target)
+    # what is fetched is in the cache already
+    done = subprocess.run(
+        [sys.executable, "-m", "windrow.platform", "setup"],
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}/spark_jobs"},
+        cwd=tmp_path,
+        text=True,
+        capture_output=True,
+    )
+    assert done.returncode == 0, done.stderr
