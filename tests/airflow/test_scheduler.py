@@ -11,6 +11,7 @@ import pytest
 
 from support.running_airflow import INTERVAL, PERSON, Running, ordered, until
 from support.servers.web_server import WebServer, web_server
+from windrow.platform.processes import MARK
 from windrow.platform.servers.airflow_api import AirflowRefused
 
 pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(2700)]
@@ -239,3 +240,12 @@ def test_keys_are_erased_by_the_form_under_the_name_of_who_sent_it(running: Runn
     report = api.page(urlsplit(api.links("bad.erase", run, "erase")["Report"] or "").path)
     assert "Erasure" in report
     assert PERSON not in report
+
+
+def test_workers_that_a_killed_scheduler_would_leave_behind_are_known(running: Running) -> None:
+    scheduler = running.airflow.processes["scheduler"]
+    leader = scheduler.process()
+    assert leader is not None
+    workers = [one for one in leader.children() if "LocalExecutor" in " ".join(one.cmdline())]
+    assert workers
+    assert {worker.environ().get(MARK) for worker in workers} == {scheduler.mark}

@@ -247,6 +247,7 @@ class Airflow:
                 + [path for path in (self._inherited.get("PYTHONPATH") or "").split(os.pathsep) if path]
             ),
             "PYTHONUNBUFFERED": "1",
+            "SPT_NOENV": "1",  # a process that shows another title keeps its environment, by which orphans are known
             "no_proxy": ",".join(filter(None, [self._inherited.get("no_proxy"), "127.0.0.1,localhost"])),
             "NO_PROXY": ",".join(filter(None, [self._inherited.get("NO_PROXY"), "127.0.0.1,localhost"])),
         }
