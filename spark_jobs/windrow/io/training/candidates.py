@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -36,6 +37,11 @@ from windrow.transforms.training import ColumnTypes, types_of
 
 ROWS_PER_TASK = 100_000
 """About how many rows one task joins and writes, into one file; maintenance merges the files later."""
+
+
+FEW_LABELS = 25
+"""Up to so many labels a row, a batch of rows without payload is small whatever its rows are."""
+_BYTES_OF_BATCH = "spark.sql.execution.arrow.maxBytesPerBatch"
 
 
 class CandidatesGone(NeedsPerson):
@@ -69,7 +75,13 @@ def write(rows: DataFrame, path: str, plans: Sequence[Plan], rows_expected: int)
 
 
 def write_with_payload(
-    rows: DataFrame, schema: StructType, home: Home, path: str, plans: Sequence[Plan], rows_expected: int
+    rows: DataFrame,
+    schema: StructType,
+    home: Home,
+    path: str,
+    plans: Sequence[Plan],
+    rows_expected: int,
+    labels_a_row: int,
 ) -> None:
     """Write candidate rows as `write` does, from rows that were joined without payload: Python workers add it.
 
@@ -78,6 +90,7 @@ def write_with_payload(
         schema: columns of whole candidate rows (`transforms.payload.with_payload`).
         path: location of the candidates table; Spark creates it if it is missing, and adds columns that it lacks.
         rows_expected: about how many rows there are; it decides the number of files.
+        labels_a_row: how many labels a row has at most.
 
     Raises:
         WriteSkipped: another writer has made the commit.
@@ -100,9 +113,23 @@ def write_with_payload(
     if len(plans) == 1 and _is_shuffled(rows):  # otherwise a task would read every landing file
         rows = rows.repartition(_files(rows_expected), FILE)
     ordered = _in_order(rows, plans, rows_expected).select(*added, *PLACE_TYPES)
-    written = ordered.mapInArrow(partial(payload.write, work), payload.WRITTEN).collect()
+    with _unweighed(rows.sparkSession) if labels_a_row <= FEW_LABELS else nullcontext():
+        written = ordered.mapInArrow(partial(payload.write, work), payload.WRITTEN).collect()
     _commit(path, plans, {row["written"]: row[PLAN] for row in written})
     _require_written(path, plans)
+
+
+@contextmanager
+def _unweighed(spark: SparkSession) -> Iterator[None]:
+    """Let Spark hand batches to Python workers without a look at their bytes; rows bound them, 10 000 by default.
+
+    Spark computes the bytes anew for every row, of every vector in it, which takes longer than filling them.
+    """
+    spark.conf.set(_BYTES_OF_BATCH, str(2**31 - 1))
+    try:
+        yield
+    finally:
+        spark.conf.unset(_BYTES_OF_BATCH)
 
 
 def _in_order(rows: DataFrame, plans: Sequence[Plan], rows_expected: int) -> DataFrame:

@@ -142,10 +142,8 @@ def _refuse_too_many(
     begin, end = lo - stream.window.before, hi + stream.window.after
     if doubts is None and _most_rows(home, stream, pins, begin, end) <= most:
         return
-    rows = read.rights[stream.name].kept.select(*stream.key)
-    grouped = rows if doubts is None else rows.unionByName(doubts.select(*stream.key))  # they share a group in the join
-    (largest,) = grouped.groupBy(*stream.key).count().agg(F.max("count")).collect()[0]
-    if (largest or 0) <= most:
+    largest = largest_group(read, stream)
+    if largest <= most:
         return
     release(read)
     raise TooManyLabels(
@@ -155,6 +153,13 @@ def _refuse_too_many(
         "intervals at once (`catch_up: 1`, a shorter range); or shorten `interval` or `window`; or leave out with "
         "`where` what no model needs."
     )
+
+
+def largest_group(read: Inputs, stream: RightStream) -> int:
+    """Return how many rows of a stream the key with most of them has, unreadable labels included."""
+    rows, doubts = read.rights[stream.name].kept.select(*stream.key), read.doubtful.get(stream.name)
+    grouped = rows if doubts is None else rows.unionByName(doubts.select(*stream.key))  # they share a group in the join
+    return grouped.groupBy(*stream.key).count().agg(F.max("count")).collect()[0][0] or 0
 
 
 def _most_rows(home: Home, stream: RightStream, pins: Mapping[str, int], begin: datetime, end: datetime) -> int:
