@@ -119,12 +119,16 @@ def job(ctx: Context, seen: Seen, name: str, *words: str) -> None:
         RuntimeError: it failed.
     """
     began = time.time()
-    given = engine.start(ctx.places, (name, NAME, *words), environment(ctx), ctx.places.spark_master)
+    given = engine.start(ctx.places, (name, NAME, *words), _environment(ctx), ctx.places.spark_master)
     output = given.output.read()
     if code := given.wait():
         raise RuntimeError(f"{name} ended with {code}:\n{output[-4000:]}")
     now = time.time()
     seen.jobs.append({"job": name, "at": now, "seconds": now - began, "cpu": spent().cpu})
+
+
+def _environment(ctx: Context) -> dict[str, str]:
+    return {**environment(ctx), "WINDROW_KAFKA": ctx.places.kafka}
 
 
 def note(ctx: Context, seen: Seen) -> None:
@@ -188,7 +192,7 @@ def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
         ctx = Context(traffic.pipeline(places, NAME, datetime.fromtimestamp(begins, UTC)), places)
         warm = Engine(places)
         warm.stop()  # one that a killed run left
-        warm.start(jobs_side.here(places), environment(ctx))
+        warm.start(jobs_side.here(places), _environment(ctx))
         warm.wait()
         apart, seen = multiprocessing.get_context("spawn"), Seen()
         stop = apart.Event()
