@@ -65,8 +65,8 @@ def read(ctx: Context, start: datetime, end: datetime) -> Records:
         Publications that stand, lines of the ledger, null rates by plan id, and intervals that are blocked.
     """
     home = ctx.home
-    standing = publications.standing(publications.registered(home))
-    published = {at: row for at, row in sorted(standing.items()) if start <= at < end}
+    standing = publications.standing(publications.since(home, start))
+    published = {at: row for at, row in sorted(standing.items()) if at < end}
     first = max(start, ctx.pipeline.start)
     intervals = intervals_between(first, max(end, first), ctx.pipeline.interval)
     measured = tables.read(

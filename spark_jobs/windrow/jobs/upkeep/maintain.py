@@ -56,7 +56,8 @@ def maintain(ctx: Context, retention: timedelta) -> dict[str, Any]:
 def discard_outdated(ctx: Context) -> int:
     """Remove the candidates of outdated plans, which publishing would refuse; return the number of these plans."""
     waiting = maintenance.waiting_plans(ctx.home)
-    standing = publications.standing(publications.registered(ctx.home)) if waiting else {}
+    register = publications.registered(ctx.home, publications.IDENTITY) if waiting else []
+    standing = publications.standing(register)
     plan_ids = outdated(waiting, {start: row["number"] for start, row in standing.items()})
     if plan_ids:
         candidates.discard(ctx.home, plan_ids)
