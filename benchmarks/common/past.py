@@ -329,7 +329,8 @@ def _write_landing(story: Story, topic: PastTopic) -> None:
         info["commitInfo"]["operationMetrics"] = {"num_added_files": 1, "num_added_rows": topic.rows}
         return [info, {"add": added(n, 1, "")}, {"txn": {"appId": batches.APP_ID, "version": n + 1}}]
 
-    _write_compacted(story, path, logs.head_of(seed), added, commit, {batches.APP_ID: past.intervals})
+    settled = max(0, past.days - SETTLED // DAY - 1)
+    _write_compacted(story, path, logs.head_of(seed), added, commit, {batches.APP_ID: past.intervals}, settled)
 
 
 def _write_training(story: Story) -> None:
@@ -367,19 +368,18 @@ def _write_compacted(
     added: Callable[[int, int, str], Action],
     commit: Callable[[int], list[Action]],
     transactions: Mapping[str, int],
+    by_day: int = 0,
 ) -> None:
     """Write the log of a table with a commit for each interval, compacted to a file per hour at the end of each day.
 
-    Of a day that is over for a month the table has one file.
-
     Args:
+        by_day: so many days, the first ones, are a file each.
         head: protocol and metadata.
         added: entry of the file with the rows of so many intervals from a first one on.
         commit: commit of an interval.
         transactions: app id → version.
     """
     past = story.past
-    by_day = max(0, past.days - SETTLED // DAY - 1)
     live = [added(n * OF_DAY, OF_DAY, "days-") for n in range(by_day)]
     live += [added(first, OF_HOUR, "compact-") for first in range(by_day * OF_DAY, past.intervals, OF_HOUR)]
     logs.make_holes(path, live)

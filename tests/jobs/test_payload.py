@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from windrow.io.delta import store, tables
 from windrow.io.delta.files import DataFile
 from windrow.io.landing import batches
 from windrow.io.registers import clocks, erasures, publications
-from windrow.io.training import candidates, maintenance, payload
+from windrow.io.training import candidates, inputs, maintenance, payload
 from windrow.io.training.ways import MANY, VARIABLE, by_files, wants_files
 from windrow.jobs.causes import known_cause
 from windrow.jobs.join import make_candidates
@@ -379,6 +380,40 @@ def test_neither_the_kind_of_join_nor_the_size_of_a_chunk_changes_the_rows(
     assert rows_of(ctx, other[0]) == rows_of(ctx, one[0])
     groups = [file.footer.num_row_groups for file in files_of(ctx, other[0])]
     assert (max(groups) > 1) == (chunk < payload.CHUNK)
+
+
+def test_rows_are_small_where_right_rows_are_few_and_of_fixed_types(
+    ctx: Context, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned = joined(ctx, "small", intervals())
+    read = inputs.read(spark, ctx.home, planned, clocks.observe(ctx.home))
+    rights = tuple(
+        stream.model_copy(update={"columns": {name: kind for name, kind in stream.columns.items() if name != "price"}})
+        for stream in ctx.pipeline.right
+    )
+    home = replace(ctx.home, pipeline=ctx.pipeline.model_copy(update={"right": rights}))
+    assert inputs.has_few_label_values(home, planned, read, 10**6)
+    assert not inputs.has_few_label_values(ctx.home, planned, read, 10**6)  # decimals are of no fixed length
+    assert not inputs.has_few_label_values(home, planned, read, 0)  # more right rows than left ones
+    monkeypatch.setattr(inputs, "FEW_VALUES", 10)
+    assert not inputs.has_few_label_values(home, planned, read, 10**6)
+
+
+def test_batches_of_small_rows_are_not_weighed_and_the_settings_stay(spark: Any) -> None:
+    name, rows = candidates.BYTES_OF_BATCH, "spark.sql.execution.arrow.maxRecordsPerBatch"
+    before = {key: spark.conf.get(key) for key in (name, rows)}
+    try:
+        spark.conf.set(name, "16777216")
+        with candidates.unweighed(spark):
+            assert spark.conf.get(name) == str(2**31 - 1)
+        assert spark.conf.get(name) == "16777216"
+        for unbounded in ("0", str(candidates.MOST_ROWS_OF_BATCH + 1)):
+            spark.conf.set(rows, unbounded)
+            with candidates.unweighed(spark):
+                assert spark.conf.get(name) == "16777216"
+    finally:
+        for key, value in before.items():
+            spark.conf.set(key, value)
 
 
 @pytest.mark.parametrize("mode", ["null", "delete"])

@@ -1,4 +1,4 @@
-"""Which files are merged: hours and days that are over, and after a month the hours of a day to one file."""
+"""Which files are merged: hours and days that are over, and after a month the landed hours of a day to one file."""
 
 from __future__ import annotations
 
@@ -55,12 +55,10 @@ def training(files: list[TrainingFile], before: datetime) -> list[tuple[datetime
     return [(one.begins, len(one.paths), one.wanted) for one in training_pieces(files, before)]
 
 
-def test_a_day_of_training_rows_keeps_a_file_for_each_hour_until_it_is_a_month_old() -> None:
+def test_a_day_of_training_rows_keeps_a_file_for_each_hour_however_old_it_is() -> None:
     intervals, hours = published(150, MINUTES), published(30, timedelta(hours=1))
     assert training(intervals, MIDNIGHT + DAY) == [(MIDNIGHT, 144, 24)]
-    assert training(intervals, MIDNIGHT + DAY + SETTLED) == [(MIDNIGHT, 144, 1), (MIDNIGHT + DAY, 6, 1)]
-    assert training(hours, MIDNIGHT + DAY + SETTLED - timedelta(microseconds=1)) == []
-    assert training(hours, MIDNIGHT + DAY + SETTLED) == [(MIDNIGHT, 24, 1)]
-    large = published(24, timedelta(hours=1), rows=ROWS_PER_FILE // 2 + 1)
-    assert training(large, MIDNIGHT + DAY + SETTLED) == []
+    assert training(hours, MIDNIGHT + DAY + SETTLED) == []
+    large = published(24, timedelta(hours=1), rows=2 * ROWS_PER_FILE)
+    assert training([*large, *published(120, timedelta(minutes=12), rows=1)], MIDNIGHT + DAY) == [(MIDNIGHT, 120, 49)]
     assert training(published(1, MINUTES), MIDNIGHT + DAY + SETTLED) == []

@@ -136,8 +136,8 @@ def write_candidates(
     require_fitting(home, schema.jsonValue())
     # write
     if by_files:
-        labels_a_row = sum(inputs.largest_group(read, stream) for stream in pipeline.right)
-        candidates.write_with_payload(rows, schema, home, path, plans, rows_expected, labels_a_row)
+        are_small = inputs.has_few_label_values(home, plans, read, rows_expected)
+        candidates.write_with_payload(rows, schema, home, path, plans, rows_expected, are_small=are_small)
     else:
         candidates.write(rows, path, plans, rows_expected)
 

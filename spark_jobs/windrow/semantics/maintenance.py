@@ -1,7 +1,8 @@
 """What maintenance may do: which files are compacted, which candidates are outdated, how long unused files stay.
 
     landing    ──[ day ]── … ──[ hour ]──[ hour ]──[ open hour   only hours that are over: nothing is added to them any
-    training   ──[ day of UTC ]──[ open day                      more; after a month a day needs no file for each hour
+    training   ──[ day of UTC ]──[ open day                      more; after a month the landed hours of a day become
+                                                                 one piece
 
 A piece is compacted only if that makes fewer files, and the hours of a day only if it makes half as many: a log names
 every file, and every job reads it. A piece's condition names exactly the rows of its files.
@@ -25,7 +26,7 @@ HOUR = timedelta(hours=1)
 RETENTION = timedelta(days=30)
 """How long files of past table versions are kept, unless maintenance is told otherwise."""
 SETTLED = timedelta(days=30)
-"""After this time rows are rarely read and rarely made again: the files of their hours are merged by days."""
+"""After this time landed rows are rarely read: the files of their hours are merged by days."""
 SHORTEST_RETENTION = timedelta(days=7)
 """Longer than any job may run; also the shortest retention that Delta itself considers safe."""
 
@@ -107,21 +108,18 @@ def landing_pieces(files: Iterable[LandingFile], before: datetime) -> list[Piece
 
 
 def training_pieces(files: Iterable[TrainingFile], before: datetime) -> list[Piece]:
-    """Days that ended by `before` and have more files than they need, oldest first.
+    """Days that ended by `before` and have more than one file per hour with intervals, oldest first.
 
-    A day needs one file per hour with intervals, because a rebuild of an interval rewrites the files that hold it; one
-    that ended `SETTLED` before that needs none for each hour, and is a piece if it has twice as many as it needs.
+    One file per hour, and not per day, because a rebuild of an interval rewrites the files that hold it: a rebuild of
+    a day of ten-minute intervals would write the day 70 times.
     """
     pieces = []
     for day, group in groupby(sorted(files, key=lambda file: file.day), key=lambda file: file.day):
         members, begins = list(group), datetime(day.year, day.month, day.day, tzinfo=UTC)
-        is_settled = begins + DAY <= before - SETTLED
         hours = {_hour(file.interval) for file in members if file.interval}
-        piece = _piece(begins, members, least=1 if is_settled else len(hours), day=day)
-        enough = 2 * piece.wanted - 1 if is_settled else piece.wanted
-        if begins + DAY <= before and len(piece.paths) > enough:
-            pieces.append(piece)
-    return pieces
+        if begins + DAY <= before:
+            pieces.append(_piece(begins, members, least=len(hours), day=day))
+    return [piece for piece in pieces if len(piece.paths) > piece.wanted]
 
 
 def _piece(begins: datetime, files: Sequence[LandingFile | TrainingFile], least: int = 1, **where: Any) -> Piece:

@@ -39,9 +39,10 @@ ROWS_PER_TASK = 100_000
 """About how many rows one task joins and writes, into one file; maintenance merges the files later."""
 
 
-FEW_LABELS = 25
-"""Up to so many labels a row, a batch of rows without payload is small whatever its rows are."""
-_BYTES_OF_BATCH = "spark.sql.execution.arrow.maxBytesPerBatch"
+BYTES_OF_BATCH = "spark.sql.execution.arrow.maxBytesPerBatch"
+_ROWS_OF_BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
+MOST_ROWS_OF_BATCH = 10_000
+"""Spark's default; who has set it higher has batches weighed."""
 
 
 class CandidatesGone(NeedsPerson):
@@ -81,7 +82,8 @@ def write_with_payload(
     path: str,
     plans: Sequence[Plan],
     rows_expected: int,
-    labels_a_row: int,
+    *,
+    are_small: bool = False,
 ) -> None:
     """Write candidate rows as `write` does, from rows that were joined without payload: Python workers add it.
 
@@ -90,7 +92,7 @@ def write_with_payload(
         schema: columns of whole candidate rows (`transforms.payload.with_payload`).
         path: location of the candidates table; Spark creates it if it is missing, and adds columns that it lacks.
         rows_expected: about how many rows there are; it decides the number of files.
-        labels_a_row: how many labels a row has at most.
+        are_small: whether a row without payload has a few kilobytes at most, whatever row it is.
 
     Raises:
         WriteSkipped: another writer has made the commit.
@@ -113,23 +115,25 @@ def write_with_payload(
     if len(plans) == 1 and _is_shuffled(rows):  # otherwise a task would read every landing file
         rows = rows.repartition(_files(rows_expected), FILE)
     ordered = _in_order(rows, plans, rows_expected).select(*added, *PLACE_TYPES)
-    with _unweighed(rows.sparkSession) if labels_a_row <= FEW_LABELS else nullcontext():
+    with unweighed(rows.sparkSession) if are_small else nullcontext():
         written = ordered.mapInArrow(partial(payload.write, work), payload.WRITTEN).collect()
     _commit(path, plans, {row["written"]: row[PLAN] for row in written})
     _require_written(path, plans)
 
 
 @contextmanager
-def _unweighed(spark: SparkSession) -> Iterator[None]:
-    """Let Spark hand batches to Python workers without a look at their bytes; rows bound them, 10 000 by default.
+def unweighed(spark: SparkSession) -> Iterator[None]:
+    """Let Spark hand batches of small rows to Python workers without weighing them: their number alone bounds them.
 
-    Spark computes the bytes anew for every row, of every vector in it, which takes longer than filling them.
+    Spark computes the bytes of a batch anew for every row, of every vector in it, which takes longer than filling them.
     """
-    spark.conf.set(_BYTES_OF_BATCH, str(2**31 - 1))
+    before = spark.conf.get(BYTES_OF_BATCH)
+    if int(spark.conf.get(_ROWS_OF_BATCH) or 0) in range(1, MOST_ROWS_OF_BATCH + 1):
+        spark.conf.set(BYTES_OF_BATCH, str(2**31 - 1))
     try:
         yield
     finally:
-        spark.conf.unset(_BYTES_OF_BATCH)
+        spark.conf.set(BYTES_OF_BATCH, str(before))
 
 
 def _in_order(rows: DataFrame, plans: Sequence[Plan], rows_expected: int) -> DataFrame:

@@ -43,6 +43,10 @@ class TooManyLabels(BadInput):
     """One key has more right rows than a join may hold as one array. A retry needs another pipeline file."""
 
 
+FEW_VALUES = 500
+"""Values of right rows in a row up to which ten thousand rows are a few ten megabytes."""
+_FIXED = ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "date", "timestamp")
+"""Types whose values have 8 bytes at most."""
 _META_DDL = ", ".join(f"{name} {kind}" for name, kind in LANDING_TYPES.items())
 
 
@@ -153,6 +157,27 @@ def _refuse_too_many(
         "intervals at once (`catch_up: 1`, a shorter range); or shorten `interval` or `window`; or leave out with "
         "`where` what no model needs."
     )
+
+
+def has_few_label_values(home: Home, plans: Sequence[Plan], read: Inputs, rows_expected: int) -> bool:
+    """Return whether no row can hold more than `FEW_VALUES` values of right rows, each of a few bytes.
+
+    Texts, arrays and the like may be of any length, but for keys and ids. Keys are counted only where right rows are
+    fewer than left rows, so that counting costs little: else the answer is no.
+
+    Args:
+        read: what was read for the plans.
+        rows_expected: about how many left rows there are.
+    """
+    pins, held = plans[0].pins, 0
+    for stream in home.pipeline.right:
+        ids = {*stream.key, stream.event_id}
+        kinds = (kind.lower() for name, kind in stream.columns.items() if name not in ids)
+        begin, end = plans[0].interval.start - stream.window.before, plans[-1].interval.end + stream.window.after
+        if any(kind not in _FIXED for kind in kinds) or _most_rows(home, stream, pins, begin, end) > rows_expected:
+            return False
+        held += len({*stream.columns, *LANDING_TYPES}) * largest_group(read, stream)
+    return held <= FEW_VALUES
 
 
 def largest_group(read: Inputs, stream: RightStream) -> int:
