@@ -387,13 +387,12 @@ def test_rows_are_small_where_right_rows_are_few_and_of_fixed_types(
 ) -> None:
     planned = joined(ctx, "small", intervals())
     read = inputs.read(spark, ctx.home, planned, clocks.observe(ctx.home))
-    rights = tuple(
-        stream.model_copy(update={"columns": {name: kind for name, kind in stream.columns.items() if name != "price"}})
-        for stream in ctx.pipeline.right
-    )
+    fixed = {name: RIGHT[name] for name in ("user", "at")}
+    rights = tuple(stream.model_copy(update={"columns": fixed}) for stream in ctx.pipeline.right)
     home = replace(ctx.home, pipeline=ctx.pipeline.model_copy(update={"right": rights}))
+    monkeypatch.setattr(inputs, "FEW_VALUES", 10_000)
     assert inputs.has_few_label_values(home, planned, read, 10**6)
-    assert not inputs.has_few_label_values(ctx.home, planned, read, 10**6)  # decimals are of no fixed length
+    assert not inputs.has_few_label_values(ctx.home, planned, read, 10**6)  # with texts and decimals
     assert not inputs.has_few_label_values(home, planned, read, 0)  # more right rows than left ones
     monkeypatch.setattr(inputs, "FEW_VALUES", 10)
     assert not inputs.has_few_label_values(home, planned, read, 10**6)
