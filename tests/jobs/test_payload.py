@@ -382,20 +382,25 @@ def test_neither_the_kind_of_join_nor_the_size_of_a_chunk_changes_the_rows(
     assert (max(groups) > 1) == (chunk < payload.CHUNK)
 
 
-def test_rows_are_small_where_right_rows_are_few_and_of_fixed_types(
+def test_right_rows_are_small_where_they_are_few_and_plain(
     ctx: Context, spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     planned = joined(ctx, "small", intervals())
     read = inputs.read(spark, ctx.home, planned, clocks.observe(ctx.home))
-    fixed = {name: RIGHT[name] for name in ("user", "at")}
-    rights = tuple(stream.model_copy(update={"columns": fixed}) for stream in ctx.pipeline.right)
+    plain = {name: RIGHT[name] for name in ("user", "at", "id")}
+    rights = tuple(stream.model_copy(update={"columns": plain}) for stream in ctx.pipeline.right)
     home = replace(ctx.home, pipeline=ctx.pipeline.model_copy(update={"right": rights}))
-    monkeypatch.setattr(inputs, "FEW_VALUES", 10_000)
-    assert inputs.has_few_label_values(home, planned, read, 10**6)
-    assert not inputs.has_few_label_values(ctx.home, planned, read, 10**6)  # with texts and decimals
-    assert not inputs.has_few_label_values(home, planned, read, 0)  # more right rows than left ones
-    monkeypatch.setattr(inputs, "FEW_VALUES", 10)
-    assert not inputs.has_few_label_values(home, planned, read, 10**6)
+    keys = [read.rights[stream.name].kept.groupBy("user") for stream in rights]
+    most = sum(max(row["count"] for row in groups.count().collect()) for groups in keys)
+    longest = max(len(row["id"]) for row in read.rights["clicks"].kept.select("id").collect())
+    needed = most * (16 * len({*plain, *LANDING_TYPES}) + longest)
+
+    monkeypatch.setattr(inputs, "SMALL", needed)
+    assert inputs.are_right_rows_small(home, planned, read, 10**6)
+    assert not inputs.are_right_rows_small(home, planned, read, 0)  # more right rows than left ones
+    assert not inputs.are_right_rows_small(ctx.home, planned, read, 10**6)  # a decimal is not plain
+    monkeypatch.setattr(inputs, "SMALL", needed // 2)
+    assert not inputs.are_right_rows_small(home, planned, read, 10**6)
 
 
 def test_batches_of_small_rows_are_not_weighed_and_the_settings_stay(spark: Any) -> None:

@@ -43,10 +43,10 @@ class TooManyLabels(BadInput):
     """One key has more right rows than a join may hold as one array. A retry needs another pipeline file."""
 
 
-FEW_VALUES = 500
-"""Values of right rows in a row up to which ten thousand rows are a few ten megabytes."""
+SMALL = 6_000
+"""Bytes of a row up to which the ten thousand rows of a batch are within the 64 MB that Spark allows by default."""
 _FIXED = ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "date", "timestamp")
-"""Types whose values have 8 bytes at most."""
+_TEXTS = ("string", "binary")
 _META_DDL = ", ".join(f"{name} {kind}" for name, kind in LANDING_TYPES.items())
 
 
@@ -159,11 +159,11 @@ def _refuse_too_many(
     )
 
 
-def has_few_label_values(home: Home, plans: Sequence[Plan], read: Inputs, rows_expected: int) -> bool:
-    """Return whether no row can hold more than `FEW_VALUES` values of right rows, each of a few bytes.
+def are_right_rows_small(home: Home, plans: Sequence[Plan], read: Inputs, rows_expected: int) -> bool:
+    """Return whether no left row can hold right rows of more than `SMALL` bytes, as it is handed to a Python worker.
 
-    Texts, arrays and the like may be of any length, but for keys and ids. Keys are counted only where right rows are
-    fewer than left rows, so that counting costs little: else the answer is no.
+    They are weighed only where right rows are fewer than left ones, so that it costs little, and have plain columns:
+    else the answer is no.
 
     Args:
         read: what was read for the plans.
@@ -171,13 +171,22 @@ def has_few_label_values(home: Home, plans: Sequence[Plan], read: Inputs, rows_e
     """
     pins, held = plans[0].pins, 0
     for stream in home.pipeline.right:
-        ids = {*stream.key, stream.event_id}
-        kinds = (kind.lower() for name, kind in stream.columns.items() if name not in ids)
         begin, end = plans[0].interval.start - stream.window.before, plans[-1].interval.end + stream.window.after
-        if any(kind not in _FIXED for kind in kinds) or _most_rows(home, stream, pins, begin, end) > rows_expected:
+        is_plain = all(kind.lower() in (*_FIXED, *_TEXTS) for kind in stream.columns.values())
+        if not is_plain or _most_rows(home, stream, pins, begin, end) > rows_expected:
             return False
-        held += len({*stream.columns, *LANDING_TYPES}) * largest_group(read, stream)
-    return held <= FEW_VALUES
+        held += _heaviest_group(read.rights[stream.name].kept, stream)
+    return held <= SMALL
+
+
+def _heaviest_group(rows: DataFrame, stream: RightStream) -> int:
+    """Return at least how many bytes the rows of any key have, each with the longest texts of its column."""
+    texts = [name for name, kind in stream.columns.items() if kind.lower() in _TEXTS]
+    longest = {f"_{n}": F.max(F.octet_length(F.col(f"`{name}`"))) for n, name in enumerate(texts)}
+    groups = rows.groupBy(*stream.key).agg(F.count("*").alias("_rows"), *[x.alias(n) for n, x in longest.items()])
+    (most,) = groups.agg(F.max("_rows"), *[F.max(name) for name in longest]).collect()
+    count, *lengths = (value or 0 for value in most)
+    return count * (16 * len({*stream.columns, *LANDING_TYPES}) + sum(lengths))
 
 
 def largest_group(read: Inputs, stream: RightStream) -> int:
