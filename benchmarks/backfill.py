@@ -18,16 +18,11 @@ import sys
 
 from common.side_by_side import Steps, arguments, compare, work_once
 from common.tables import HOUR, Shape, forget, pipeline_of, rows_in, world
-from publish import close, require
+from publish import carry_out, close, require
 
 from windrow.home import Table
-from windrow.jobs.check import check
-from windrow.jobs.join import make_candidates
 from windrow.jobs.plan.survey import plan_range
-from windrow.jobs.publish import publish
 from windrow.jobs.run import Context, leave
-from windrow.jobs.spark import spark_for
-from windrow.quality.validation import preload
 
 DAY = 24 * HOUR
 MINUTES = {"day": 24 * 60, "backfill": 10}
@@ -35,7 +30,7 @@ MINUTES = {"day": 24 * 60, "backfill": 10}
 
 
 def shape_of(variant: str, rows: int, features: int) -> Shape:
-    """Four rows a key and hour."""
+    """Four rows per key and hour."""
     return Shape(rows, 4 * 24, features, span=DAY, minutes=MINUTES[variant])
 
 
@@ -44,17 +39,7 @@ def backfill(ctx: Context, steps: Steps) -> int:
     steps.done("imports")
     planned = plan_range(ctx, "benchmark", ctx.pipeline.start, ctx.pipeline.start + DAY)
     steps.done("plan")
-    spark_for(f"join {ctx.pipeline.name}", ctx.places, ctx.pipeline)
-    steps.done("session")
-    preload()
-    make_candidates(ctx, planned)
-    steps.done("join")
-    refused = check(ctx, planned)
-    require(not refused, f"refused: {refused}")
-    steps.done("check")
-    published = publish(ctx, planned)
-    steps.done("publish")
-    return len(published)
+    return len(carry_out(ctx, planned, steps))
 
 
 def day(ctx: Context, steps: Steps) -> int:

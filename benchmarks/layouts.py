@@ -11,7 +11,7 @@
     split     like `both`, floats by byte-stream split
 
 Steps of a pass: `write` (by pyarrow; not for `spark`), then every row and column by `polars`, `duckdb`, `delta-rs` and
-`spark`, and three columns by `polars`. Each reader counts the positive rows, and sums a feature where it can.
+`spark`, and three columns by `polars`. Each reader but Spark counts the positive rows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any
 
 import duckdb
 import polars as pl
-import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from common.side_by_side import Steps, arguments, compare, work_once
@@ -39,7 +39,6 @@ from windrow.jobs.run import Context, leave
 from windrow.jobs.spark import spark_for
 
 FLOATS = "features.list.element"
-DICTIONARIES = ("request_id", "_topic", "label_state")
 SETTINGS: dict[str, dict[str, Any]] = {
     "files": {"compression": "snappy"},
     "zstd": {"compression": "zstd", "compression_level": 1},
@@ -69,7 +68,7 @@ def published(ctx: Context) -> list[Path]:
         close(ctx, only(ctx.pipeline)[0], Steps(0))
     table = tables.opened(path)
     assert table is not None
-    return sorted(Path(path) / name for name in pa.table(table.get_add_actions())["path"].to_pylist())
+    return sorted(Path(path) / name for name in tables.data_files(table)["path"].to_pylist())
 
 
 def write(sources: list[Path], folder: Path, layout: str) -> None:
@@ -108,15 +107,14 @@ def some_by_polars(files: list[str]) -> int:
 def by_duckdb(files: list[str]) -> int:
     read = duckdb.connect().execute("select * from read_parquet(?)", [files])
     return sum(
-        pa.compute.sum(pa.compute.equal(batch["label_state"], "positive")).as_py() or 0
-        for batch in read.to_arrow_reader(100_000)
+        pc.sum(pc.equal(batch["label_state"], "positive")).as_py() or 0 for batch in read.to_arrow_reader(100_000)
     )
 
 
 def by_arrow(files: list[str]) -> int:
     """What delta-rs gives its users: an Arrow dataset of the table's files."""
     rows = ds.dataset(files).to_table()
-    return pa.compute.sum(pa.compute.equal(rows["label_state"], "positive")).as_py()
+    return pc.sum(pc.equal(rows["label_state"], "positive")).as_py()
 
 
 READERS = {"polars": by_polars, "polars, 3 columns": some_by_polars, "duckdb": by_duckdb, "delta-rs": by_arrow}

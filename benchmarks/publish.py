@@ -48,6 +48,7 @@ from windrow.outcomes import ExitCode
 from windrow.platform import engine, jars, jobs_side
 from windrow.platform.servers.engine import Engine
 from windrow.quality.validation import preload
+from windrow.semantics.plan import Plan
 from windrow.text import instant_text
 
 SIZES = {"large": ("copy", "ours", "by_files"), "small": ("session", "ours", "tasks", "engine")}
@@ -62,17 +63,24 @@ def close(ctx: Context, at: datetime, steps: Steps) -> dict[str, Any]:
     steps.done("imports")
     planned = plan_interval(ctx, f"benchmark-{uuid.uuid4()}", at, "publish", along=1)
     steps.done("plan")
+    rows = carry_out(ctx, planned, steps)
+    require(len(rows) == 1, "nothing was published")
+    return rows[0]
+
+
+def carry_out(ctx: Context, planned: tuple[Plan, ...], steps: Steps) -> list[dict[str, Any]]:
+    """Join, check and publish plans in this process; return the rows of the publications."""
     spark_for(f"join {ctx.pipeline.name}", ctx.places, ctx.pipeline)
     steps.done("session")
     preload()
     make_candidates(ctx, planned)
     steps.done("join")
     refused = check(ctx, planned)
+    require(not refused, f"refused: {refused}")
     steps.done("check")
     rows = publish(ctx, planned)
     steps.done("publish")
-    require(not refused and len(rows) == 1, f"nothing was published: {refused}")
-    return rows[0]
+    return rows
 
 
 def ours(ctx: Context, number: int, rows: int, _out: str) -> Steps:

@@ -408,12 +408,12 @@ def test_batches_of_small_rows_are_not_weighed_and_the_settings_stay(spark: Any)
     before = {key: spark.conf.get(key) for key in (name, rows)}
     try:
         spark.conf.set(name, "16777216")
-        with candidates.unweighed(spark):
+        with candidates.without_byte_limit(spark):
             assert spark.conf.get(name) == str(2**31 - 1)
         assert spark.conf.get(name) == "16777216"
         for unbounded in ("0", str(candidates.MOST_ROWS_OF_BATCH + 1)):
             spark.conf.set(rows, unbounded)
-            with candidates.unweighed(spark):
+            with candidates.without_byte_limit(spark):
                 assert spark.conf.get(name) == "16777216"
     finally:
         for key, value in before.items():

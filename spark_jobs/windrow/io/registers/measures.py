@@ -55,10 +55,10 @@ def comparable(home: Home, plans: Sequence[tuple[str, datetime]]) -> dict[str, d
         plans: id and interval start of each: files have narrow bounds of intervals, not of ids.
     """
     found: dict[str, dict[str, float | None]] = {plan_id: {} for plan_id, _ in plans}
-    of_them: list[tables.Filter] = [("interval", "in", sorted({start for _, start in plans}))]
-    alternatives: Any = [[*of_them, *names] for names in _COMPARABLE]
     if not plans:
         return found
+    of_them: list[tables.Filter] = [("interval", "in", sorted({start for _, start in plans}))]
+    alternatives: Any = [[*of_them, *names] for names in _COMPARABLE]
     for row in tables.read(home.table(Table.MEASURES), ["plan", "name", "value"], alternatives):
         if row["plan"] in found:
             found[row["plan"]][row["name"]] = row["value"]

@@ -115,14 +115,14 @@ def write_with_payload(
     if len(plans) == 1 and _is_shuffled(rows):  # otherwise a task would read every landing file
         rows = rows.repartition(_files(rows_expected), FILE)
     ordered = _in_order(rows, plans, rows_expected).select(*added, *PLACE_TYPES)
-    with unweighed(rows.sparkSession) if are_small else nullcontext():
+    with without_byte_limit(rows.sparkSession) if are_small else nullcontext():
         written = ordered.mapInArrow(partial(payload.write, work), payload.WRITTEN).collect()
     _commit(path, plans, {row["written"]: row[PLAN] for row in written})
     _require_written(path, plans)
 
 
 @contextmanager
-def unweighed(spark: SparkSession) -> Iterator[None]:
+def without_byte_limit(spark: SparkSession) -> Iterator[None]:
     """Let Spark hand batches of small rows to Python workers without weighing them: their number alone bounds them.
 
     Spark computes the bytes of a batch anew for every row, of every vector in it, which takes longer than filling them.
