@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from great_expectations.datasource.fluent.interfaces import Batch
 
-from windrow.quality import gate
+from windrow.quality import gate, validation
 from windrow.quality.expectations import SuiteInvalid
 from windrow.quality.gate import Gate
 from windrow.quality.suites import load, suites_for
@@ -385,6 +386,47 @@ def test_the_same_measures_get_the_same_judgement_from_a_new_gate(judged: Judge,
     again = Gate(suites_for(EXPECTATIONS, "training_rows"))
 
     assert judged(broken) == judged(broken, by=again)
+
+
+def test_a_number_is_given_to_great_expectations_once_and_every_judgement_is_that_of_a_new_gate(
+    judged: Judge, measures: Measures, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a condition turns, a measure is null or absent, a balance fails and what failed passes again."""
+    suites = suites_for(EXPECTATIONS, "training_rows")
+    absent = {name: value for name, value in measures.items() if name != "null_row_id"}
+    changes: list[Measures] = [
+        {}, {}, {"null_rate_max": 1.0}, {"null_rate_max": 1.0, "rows": 99.0}, {"null_rate_max": 1.0, "rows": None},
+        {"left_imbalance": 2.0}, {"left_imbalance": None}, {"left_imbalance": -0.0}, {}, {"label_rate_z": 30.0},
+        {"label_rate_z": None}, {"label_rate_z": float("inf")},
+    ]  # fmt: skip
+    series = [*({**measures, **change} for change in changes), absent, absent, measures]
+    asked: list[int] = []
+    validate = Batch.validate
+
+    def counted(self: Any, suite: Any, **more: Any) -> Any:
+        asked.append(len(suite.expectations))
+        return validate(self, suite, **more)
+
+    monkeypatch.setattr(Batch, "validate", counted)
+    together = Gate(suites)
+    found, counts = [], []
+    for one in series:
+        asked.clear()
+        found.append(judged(one, by=together))
+        counts.append(sum(asked))
+    assert found == [judged(one, by=Gate(suites)) for one in series]
+    assert counts[0] == len(found[0].results)
+    assert counts[1:] == [0, 2, 3, 3, 1, 1, 1, 0, 2, 2, 2, 1, 1, 0]
+
+
+def test_results_that_are_kept_are_bounded(judged: Judge, measures: Measures, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(validation, "REMEMBERED", 50)
+    gate = Gate(suites_for(EXPECTATIONS, "training_rows"))
+    for n in range(30):
+        assert judged({**measures, "rows": float(1000 + n), "left_imbalance": float(n == 20)}, by=gate).may_publish is (
+            n != 20
+        )
+        assert all(len(group._results) <= 100 for group in gate._validator._groups.values())
 
 
 def test_the_explanation_has_the_figures_the_interval_and_the_next_move(judged: Judge, measures: Measures) -> None:

@@ -103,14 +103,14 @@ def _judge(
     Returns:
         The judged measures and the refusals, by plan id.
     """
-    from windrow.quality import report  # Great Expectations takes seconds to import
+    from windrow.quality import pages, report  # Great Expectations takes seconds to import
     from windrow.quality.gate import Gate
     from windrow.quality.suites import suites_for
     from windrow.quality.verdicts import explain_failure
 
     # read
     earlier, distributions = earlier_intervals(ctx, waiting), Distributions(ctx, waiting)
-    # compute; the gate writes the page of each judgement as it makes it
+    # compute; the gate writes the pages of each judgement as it makes it
     gate = Gate(suites_for(ctx.places.expectations, ctx.pipeline.expectations))
     to_judge = {plan.id for plan in waiting}
     rows: dict[str, list[dict[str, Any]]] = {}
@@ -129,6 +129,7 @@ def _judge(
                 plan=plan.id,
                 report_folder=ctx.home.reports,
                 judged_at=ctx.now(),
+                is_listed=False,
             )
             rows[plan.id] = report.rows(judgement)
             if not judgement.may_publish:
@@ -138,6 +139,7 @@ def _judge(
         # what may be published is history for the next one, as if it were published already
         earlier[plan.interval.start] = as_earlier(plan, found)
         distributions.accept(plan)
+    pages.write_lists(ctx.pipeline.name, ctx.home.reports, (plan.interval.start.date() for plan in waiting))
     # write
     crash_points.point("check.before_verdict")
     distributions.record()

@@ -34,7 +34,7 @@ from windrow.semantics.judgement import worst
 MANY = 50
 """If a pattern matches more measures than this, one expectation judges them all, as rows of one column.
 
-One expectation per measure takes 15 ms each, and nobody reads a page of thousands.
+One expectation per measure takes some 10 ms each, and nobody reads a page of thousands.
 """
 
 
@@ -62,6 +62,7 @@ class Gate:
         plan: str,
         report_folder: Path,
         judged_at: datetime,
+        is_listed: bool = True,
     ) -> Judgement:
         """Judge one interval and write its report under `report_folder`/data_docs.
 
@@ -72,6 +73,8 @@ class Gate:
             plan: id of the plan under which its candidate was made.
             report_folder: the pipeline's reports.
             judged_at: aware UTC; stands in the report and in the register.
+            is_listed: whether the lists of reports are written too. Whoever judges many intervals calls
+                `pages.write_lists` after the last one instead: each list names every interval of a day.
 
         Returns:
             The verdict with the result of every expectation. None is raised: look at `may_publish`.
@@ -95,7 +98,9 @@ class Gate:
             pages.page_path(Path(report_folder), interval, plan),
             judged_at.astimezone(UTC),
         )
-        pages.write(judgement, data_docs, numbers, Path(report_folder))
+        pages.write(judgement, data_docs, numbers)
+        if is_listed:
+            pages.write_lists(pipeline, report_folder, [interval.start.astimezone(UTC).date()])
         return judgement
 
     def _validated(

@@ -5,10 +5,10 @@
     <reports>/data_docs/2026-11-01/001000Z/<plan>/index.html   an interval under a plan: verdict, reasons, next move
     <reports>/data_docs/2026-11-01/001000Z/<plan>/<suite>.html Great Expectations' page of a suite
 
-The folders are the truth: a day's list is made from its folder whenever an interval of that day is judged, so what two
-runs at once or a killed run leave wrong is right after a retry. A judgement reads the folder of its own day and one
-small file per other day; the index stays short, however long the history is. Old reports are deleted by whole days
-(`forget`). The pages show measures, never rows.
+The folders are the truth: a day's list is made from its folder whenever intervals of that day have been judged, so what
+two runs at once or a killed run leave wrong is right after a retry. A run writes the lists once, after its last
+judgement: it reads the folders of its own days and one small file per other day; the index stays short, however long
+the history is. Old reports are deleted by whole days (`forget`). The pages show measures, never rows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import json
 import re
 import shutil
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, date
 from pathlib import Path
 from typing import Any
@@ -51,10 +51,8 @@ def page_path(report_folder: Path, interval: Interval, plan: str) -> Path:
     return Path(report_folder) / "data_docs" / f"{at:%Y-%m-%d}" / time / plan / "index.html"
 
 
-def write(
-    judgement: Judgement, data_docs: Mapping[str, str], measures: Mapping[str, float | None], report_folder: Path
-) -> None:
-    """Write or overwrite the pages of a judgement, then the day's list and the index.
+def write(judgement: Judgement, data_docs: Mapping[str, str], measures: Mapping[str, float | None]) -> None:
+    """Write or overwrite the pages of a judgement; `write_lists` lists them.
 
     Args:
         data_docs: Great Expectations' pages by name.
@@ -65,10 +63,20 @@ def write(
         write_whole(folder / f"{name}.html", page)
     write_whole(folder / "judgement.json", json.dumps(_entry(judgement), indent=1))
     write_whole(judgement.report, _interval_page(judgement, data_docs, measures))
+
+
+def write_lists(pipeline: str, report_folder: Path, days: Iterable[date]) -> None:
+    """Write the lists of days whose intervals have been judged, and the index.
+
+    Args:
+        report_folder: reports of the pipeline.
+        days: UTC days.
+    """
     site = Path(report_folder) / "data_docs"
     with FileLock(site / ".index.lock"):
-        _list_day(judgement.pipeline, folder.parents[1])
-        write_whole(site / "index.html", _index_page(judgement.pipeline, site))
+        for day in sorted(set(days)):
+            _list_day(pipeline, site / day.isoformat())
+        write_whole(site / "index.html", _index_page(pipeline, site))
 
 
 def forget(pipeline: str, report_folder: Path, before: date) -> int:

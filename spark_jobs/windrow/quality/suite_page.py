@@ -45,7 +45,9 @@ def _renderer() -> tuple[Any, Any]:
     from great_expectations.render.renderer import ValidationResultsPageRenderer
     from great_expectations.render.view import DefaultJinjaPageView
 
-    return ValidationResultsPageRenderer(), DefaultJinjaPageView()
+    view = DefaultJinjaPageView()
+    view.env.auto_reload = False  # a page takes hundreds of templates, and each would be looked for on the disk
+    return ValidationResultsPageRenderer(), view
 
 
 def standing_alone(page: str, title: str) -> str:

@@ -3,9 +3,12 @@
     measures (name → number)         one pandas row, a column per measure
     many measures of one pattern     one pandas column, a row per measure
 
+Great Expectations alone decides what passes. It judges an expectation about one measure once per number: in a run of
+many intervals most measures are alike (nothing doubled, nothing missing), and an expectation takes it some 10 ms.
+
 The context lives in memory, belongs to one `Validator` and is never shared. Nothing leaves the machine. The import
-of Great Expectations takes seconds, a validation a fraction of one. A context keeps its results in memory, so a
-`Validator` serves one run.
+of Great Expectations takes seconds, a validation a fraction of one. A `Validator` keeps results in memory and serves
+one run.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import logging
 import operator
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -30,6 +33,17 @@ Measures = Mapping[str, float | None]
 _SUMMARY = {"result_format": "SUMMARY", "partial_unexpected_count": 1}
 _COMPLETE = {"result_format": "COMPLETE", "partial_unexpected_count": 20, "return_unexpected_index_query": False}
 """With the index of each failed row: of many measures in one column, it tells which of them failed."""
+
+REMEMBERED = 2_000
+"""Results that are kept for later intervals. Beyond it all of them are dropped, so that memory stays bounded."""
+
+_COMPARE: Mapping[str, Callable[[Any, Any], Any]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    "==": operator.eq,
+    ">": operator.gt,
+    "<": operator.lt,
+}
 
 
 @dataclass(frozen=True)
@@ -59,7 +73,7 @@ class Validator:
 
     def __init__(self, suites: tuple[Suite, ...]) -> None:
         self._context = _context()
-        self._definitions: dict[tuple[str, tuple[tuple[int, str], ...]], Any] = {}
+        self._groups: dict[tuple[str, tuple[tuple[int, str], ...]], _Group] = {}
         for suite in suites:
             _check_kwargs(suite)
 
@@ -72,41 +86,93 @@ class Validator:
             page: name of the Data Docs page that shows the result.
             numbers: the measures, without NaN.
         """
-        import pandas as pd
+        from great_expectations.constants import DATAFRAME_REPLACEMENT_STR
         from great_expectations.core.run_identifier import RunIdentifier
 
-        many = {
-            item.column: pd.Series([numbers[m] for m in item.measures]) for item in items.values() if not item.is_one
-        }
-        frame = pd.DataFrame(many or [dict(numbers)], dtype="float64")
         key = (page, tuple((position, item.column) for position, item in items.items()))
-        if key not in self._definitions:
-            self._definitions[key] = self._define(page, items)
-        return self._definitions[key].run(
-            batch_parameters={"dataframe": frame},
-            result_format=_COMPLETE if many else _SUMMARY,
-            run_id=RunIdentifier(run_name=short_instant_text(interval.start), run_time=judged_at),
-        )
+        if key not in self._groups:
+            self._groups[key] = self._group(page, items)
+        validated = self._groups[key].validate(items, numbers)
+        validated.meta |= {
+            "run_id": RunIdentifier(run_name=short_instant_text(interval.start), run_time=judged_at),
+            "validation_time": judged_at,
+            "batch_parameters": {"dataframe": DATAFRAME_REPLACEMENT_STR},
+        }
+        return validated
 
-    def _define(self, page: str, items: Mapping[int, Item]) -> Any:
-        """Add a suite about exactly these items to the context; results come shuffled, `meta` has the position."""
-        import great_expectations as gx
-
-        known = sum(1 for name, _ in self._definitions if name == page)
+    def _group(self, page: str, items: Mapping[int, Item]) -> _Group:
+        """Add a batch definition for exactly these items to the context; results have the position in `meta`."""
+        known = sum(1 for name, _ in self._groups if name == page)
         name = f"{page}-{known + 1}" if known else page
-        expectations = [_expectation(item.entry, item.column, n) for n, item in items.items()]
-        batch = (
-            self._context.data_sources.add_pandas(name)
-            .add_dataframe_asset("measures")
-            .add_batch_definition_whole_dataframe("interval")
-        )
-        added = self._context.suites.add(gx.ExpectationSuite(name=name, expectations=expectations))
-        return self._context.validation_definitions.add(gx.ValidationDefinition(name=name, data=batch, suite=added))
+        asset = self._context.data_sources.add_pandas(name).add_dataframe_asset("measures")
+        return _Group(name, asset.add_batch_definition_whole_dataframe("interval"), items)
+
+
+class _Group:
+    """Expectations that are judged together, and the results that Great Expectations has returned about them so far.
+
+    A result about one measure follows from its number and its condition, so it also holds for a later interval with the
+    same ones. An expectation that raised is judged again.
+    """
+
+    def __init__(self, name: str, batches: Any, items: Mapping[int, Item]) -> None:
+        self._name = name
+        self._batches = batches
+        self._expectations = {n: _expectation(item.entry, item.column, n) for n, item in items.items()}
+        self._results: dict[tuple[object, ...], Any] = {}
+
+    def validate(self, items: Mapping[int, Item], numbers: Measures) -> Any:
+        """Return Great Expectations' result for all items.
+
+        Args:
+            items: those of the group; of a pattern, the measures may be others.
+        """
+        from great_expectations.core import ExpectationSuite
+        from great_expectations.validator.validation_statistics import calc_validation_statistics
+
+        questions = {n: (n, *_question(item, numbers)) for n, item in items.items()}
+        results = {n: self._results[question] for n, question in questions.items() if question in self._results}
+        new = [n for n in items if n not in results]
+        suite = ExpectationSuite(name=self._name, expectations=[self._expectations[n] for n in new])
+        batch = self._batches.get_batch({"dataframe": _frame(items.values(), numbers)})
+        is_one = all(item.is_one for item in items.values())
+        validated = batch.validate(suite, result_format=_SUMMARY if is_one else _COMPLETE)
+        results |= by_position(validated)
+        if len(self._results) > REMEMBERED:
+            self._results.clear()
+        self._results |= {questions[n]: results[n] for n in new if items[n].is_one and not _has_raised(results[n])}
+        # what raised comes first, as Great Expectations lists it
+        validated.results = sorted(results.values(), key=lambda result: (not _has_raised(result), _position(result)))
+        statistics = calc_validation_statistics(validated.results)
+        validated.success = statistics.success
+        validated.statistics = {name: getattr(statistics, name) for name in validated.statistics}
+        return validated
+
+
+def _question(item: Item, numbers: Measures) -> tuple[object, ...]:
+    """Return all that the result about an item follows from: its number, and whether its condition holds."""
+    asked: list[object] = [repr(numbers.get(name, "absent")) for name in item.measures]
+    if where := item.entry.where:
+        other = numbers.get(where.measure, "absent")
+        asked.append(_COMPARE[where.operator](other, where.value) if isinstance(other, float) else other)
+    return tuple(asked)
+
+
+def _frame(items: Iterable[Item], numbers: Measures) -> Any:
+    """Return the batch of an interval: one row with all measures; for items about many, a column per item instead."""
+    import pandas as pd
+
+    many = {item.column: pd.Series([numbers[m] for m in item.measures]) for item in items if not item.is_one}
+    return pd.DataFrame(many or [dict(numbers)], dtype="float64")
 
 
 def by_position(validated: Any) -> dict[int, Any]:
     """Return the results of the single expectations by the position of their items."""
-    return {result.expectation_config.meta["position"]: result for result in validated.results}
+    return {_position(result): result for result in validated.results}
+
+
+def _position(result: Any) -> int:
+    return int(result.expectation_config.meta["position"])
 
 
 def raised(info: Mapping[str, Any] | None) -> str:
@@ -115,6 +181,10 @@ def raised(info: Mapping[str, Any] | None) -> str:
     if "raised_exception" in info:
         return first_line(info.get("exception_message") or "unknown") if info["raised_exception"] else ""
     return next((text for inner in info.values() if isinstance(inner, Mapping) and (text := raised(inner))), "")
+
+
+def _has_raised(result: Any) -> bool:
+    return bool(raised(result.exception_info))
 
 
 def first_line(text: object) -> str:
@@ -185,8 +255,7 @@ def _expectation(entry: Expectation, column: str, position: int) -> Any:
 def _condition(where: Where) -> Any:
     from great_expectations.expectations.row_conditions import Column
 
-    compare = {">=": operator.ge, "<=": operator.le, "==": operator.eq, ">": operator.gt, "<": operator.lt}
-    return compare[where.operator](Column(where.measure), where.value)
+    return _COMPARE[where.operator](Column(where.measure), where.value)
 
 
 def _check_kwargs(suite: Suite) -> None:
