@@ -166,6 +166,16 @@ def test_three_lines_give_the_dags(installed: Installed, tmp_path: Path) -> None
     assert line.endswith(" []"), f"Airflow's side has imported an engine: {line}"
 
 
+def test_the_command_in_airflows_environment_says_what_is_missing(installed: Installed, tmp_path: Path) -> None:
+    known = environ(tmp_path, WINDROW_CACHE=str(tmp_path))
+    for command in (["bin/windrow", "health"], ["bin/python", "-m", "windrow.platform", "where"]):
+        words = [str(installed.airflow.folder / command[0]), *command[1:]]
+        done = run(words, cwd=tmp_path, env=known, capture_output=True, text=True)
+        assert done.returncode != 0, done.stdout
+        assert "Traceback" not in done.stderr, done.stderr
+        assert "WINDROW_PYTHON" in done.stderr, done.stderr
+
+
 def test_scheduled_runs_publish_every_row(
     installed: Installed, cache: Path, session_places: Places, folder: Path
 ) -> None:
