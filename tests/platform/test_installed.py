@@ -5,7 +5,7 @@
     a folder                 AIRFLOW_HOME with one DAG file and one pipeline file; nothing of the repository
 
 All is real: pip, `airflow standalone`, a Spark master with a worker, a Kafka broker. Only on request, `make installed`,
-because it installs two gigabytes. WINDROW_CONSTRAINTS names the constraints file of Airflow (a path or a URL); without
+because it installs 2.5 GB. WINDROW_CONSTRAINTS names the constraints file of Airflow (a path or a URL); without
 one, the versions that pip chose for Airflow alone are the constraints of the wheel. With WINDROW_INSTALLED=fetch the
 set-up downloads its jars too; otherwise it finds copies of those that the tests use.
 """
@@ -38,7 +38,7 @@ from windrow.platform.servers.airflow_api import AirflowDoesNotAnswer
 
 ASKED = os.environ.get("WINDROW_INSTALLED", "")
 pytestmark = [
-    pytest.mark.skipif(not ASKED, reason="installs Airflow and Spark anew, minutes and 2 GB: make installed"),
+    pytest.mark.skipif(not ASKED, reason="installs Airflow and Spark anew, minutes and 2.5 GB: make installed"),
     pytest.mark.kafka,
     pytest.mark.airflow,
     pytest.mark.timeout(5400),
