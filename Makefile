@@ -79,7 +79,7 @@ bench: setup ## measure publishing 10 000 rows against starting a Spark session;
 soak: setup ## run traffic and faults for MINUTES (60), from SEED (1), and compare every row with an independent truth
 	@$(BIN)/python benchmarks/soak.py --minutes $(or $(MINUTES),60) --seed $(or $(SEED),1)
 
-installed: setup ## install Airflow and Spark anew without the repository, and publish rows there by the wheel (a quarter of an hour, 2.5 GB)
+installed: setup ## install Airflow and Spark anew without the repository, and publish rows there by the wheel (a quarter of an hour or more, 2.5 GB)
 	@WINDROW_INSTALLED="$${WINDROW_INSTALLED:-1}" $(BIN)/pytest -s tests/platform/test_installed.py
 
 dist: $(UV) ## build the wheel, for an Airflow and a Spark that are there already (docs/INSTALL.md)

@@ -33,11 +33,14 @@ def test_pyspark_and_its_client_are_the_same_version_because_they_own_the_same_f
     assert version("pyspark") == version("pyspark-client")
 
 
-def test_the_client_of_pyspark_alone_is_no_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_client_of_pyspark_alone_is_no_spark(
+    places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     client = SimpleNamespace(origin=str(tmp_path / "pyspark" / "__init__.py"))
     monkeypatch.setattr(jars, "find_spec", lambda name: client)
     with pytest.raises(JarsMissing, match=r"only pyspark-client(.|\n)*windrow\[jobs\](.|\n)*WINDROW_PYTHON"):
-        jars.spark_home()
+        jars.ensure(replace(places, cache=tmp_path / "cache"))
+    assert not (tmp_path / "cache").exists(), "nothing is fetched"
     (tmp_path / "pyspark" / "jars").mkdir(parents=True)
     assert jars.spark_home() == tmp_path / "pyspark"
 

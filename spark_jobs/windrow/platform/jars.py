@@ -109,6 +109,7 @@ def ensure(places: Places, report: Progress = print, also: Collection[str] = ())
     Raises:
         JavaMissing, NoRoom, JarsMissing: the message says what to do; a retry keeps what has been downloaded.
     """
+    spark_home()  # without Spark there is neither Ivy to fetch with nor a compiler
     java = find_java(os.environ)
     target = folder(places)
     wanted = [*_ALWAYS, *(["s3"] if places.are_in_store else []), *also]
