@@ -15,10 +15,10 @@ UV_HOME := $(WINDROW_CACHE)/uv-$(UV_VERSION)
 UV := $(UV_HOME)/bin/uv
 BIN := .venv/bin
 
-.PHONY: help setup demo cluster failover test fast faults breaks roots check docs torch bench soak dist audit sbom images clean preflight
+.PHONY: help setup demo cluster failover test fast faults breaks roots check docs torch bench soak installed dist audit sbom images clean preflight
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1|/' | awk -F'|' '{printf "make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1|/' | awk -F'|' '{printf "make %-9s %s\n", $$1, $$2}'
 
 # Bytecode is compiled here once: where the environment tells Python to write none (images often do), every process
 # would compile thousands of modules again.
@@ -78,6 +78,9 @@ bench: setup ## measure publishing 10 000 rows against starting a Spark session;
 
 soak: setup ## run traffic and faults for MINUTES (60), from SEED (1), and compare every row with an independent truth
 	@$(BIN)/python benchmarks/soak.py --minutes $(or $(MINUTES),60) --seed $(or $(SEED),1)
+
+installed: setup ## install Airflow and Spark anew without the repository, and publish rows there by the wheel (a quarter of an hour or more, 2.5 GB)
+	@WINDROW_INSTALLED="$${WINDROW_INSTALLED:-1}" $(BIN)/pytest -s tests/platform/test_installed.py
 
 dist: $(UV) ## build the wheel, for an Airflow and a Spark that are there already (docs/INSTALL.md)
 	@$(UV) build --wheel --out-dir dist

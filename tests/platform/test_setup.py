@@ -7,6 +7,8 @@ import os
 import re
 import shutil
 import stat
+import subprocess
+import sys
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -15,6 +17,7 @@ from types import SimpleNamespace
 import pytest
 
 from windrow import platform
+from windrow.outcomes import ExitCode
 from windrow.places import PROJECT, Places
 from windrow.platform import Airflow, JarsMissing, JavaMissing, NoRoom, jars
 from windrow.platform.java import find_java
@@ -28,6 +31,30 @@ def places(tmp_path: Path) -> Places:
 
 def test_pyspark_and_its_client_are_the_same_version_because_they_own_the_same_files() -> None:
     assert version("pyspark") == version("pyspark-client")
+
+
+def test_the_client_of_pyspark_alone_is_no_spark(
+    places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = SimpleNamespace(origin=str(tmp_path / "pyspark" / "__init__.py"))
+    monkeypatch.setattr(jars, "find_spec", lambda name: client)
+    with pytest.raises(JarsMissing, match=r"only pyspark-client(.|\n)*windrow\[jobs\](.|\n)*WINDROW_PYTHON"):
+        jars.ensure(replace(places, cache=tmp_path / "cache"))
+    assert not (tmp_path / "cache").exists(), "nothing is fetched"
+    (tmp_path / "pyspark" / "jars").mkdir(parents=True)
+    assert jars.spark_home() == tmp_path / "pyspark"
+
+
+@pytest.mark.parametrize("missing", ["polars", "typer"])
+def test_the_command_without_the_packages_of_jobs_names_them(missing: str) -> None:
+    code = f"import sys; sys.modules[{missing!r}] = None; from windrow.command import main; main()"
+    for words in (["clock", "none"], ["clock", "none", "--json"]):
+        done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True)
+        assert done.returncode == ExitCode.NOT_READY, done.stderr
+        assert "Traceback" not in done.stderr
+        message = json.loads(done.stderr)["message"] if "--json" in words else done.stderr
+        assert f"{missing} is not installed" in message
+        assert "windrow[jobs]" in message
 
 
 def test_no_registry_host_stands_in_the_jar_files() -> None:

@@ -6,6 +6,8 @@ import re
 import tomllib
 from importlib.metadata import version
 
+from packaging.requirements import Requirement
+
 from windrow.places import PROJECT
 from windrow.platform import jars
 
@@ -26,3 +28,23 @@ def test_delta_and_spark_are_declared_and_pinned() -> None:
     declared = dict(name.split("==") for name in [*project["dependencies"], *extras] if "==" in name)
     assert declared["delta-spark"] == version("delta-spark")
     assert declared["pyspark"] == declared["pyspark-client"] == version("pyspark")
+
+
+NAMED_BY_AIRFLOW = {
+    "filelock": "3.20.1",
+    "jinja2": "3.1.6",
+    "prometheus-client": "0.23.1",
+    "psutil": "7.2.0",
+    "pyarrow": "18.1.0",
+    "pydantic": "2.12.5",
+    "pyyaml": "6.0.3",
+    "rich": "13.9.4",
+}
+"""Versions in Airflow's constraints file for Python 3.11, as its main branch published it in December 2025."""
+
+
+def test_airflows_side_allows_the_versions_that_airflows_constraints_name() -> None:
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
+    needed = {one.name: one.specifier for one in map(Requirement, project["dependencies"])}
+    refused = [name for name, given in NAMED_BY_AIRFLOW.items() if name in needed and given not in needed[name]]
+    assert not refused, f"cannot be installed beside Airflow's providers: {refused}"

@@ -6,7 +6,6 @@ The environment has this one's packages, but Windrow only from the wheel.
 from __future__ import annotations
 
 import json
-import os
 import site
 import subprocess
 import sys
@@ -16,25 +15,11 @@ from pathlib import Path
 import pytest
 
 from support.small_pipeline import PIPELINE, event
+from support.wheel import DAG_FILE, DAGS, build, environ
 from support.world import World
 from windrow.places import PROJECT
 from windrow.platform import jars, jobs_side
 
-DAG_FILE = """\
-from pathlib import Path
-from windrow_airflow.factory import make_dags
-globals().update(make_dags(Path(__file__).parent / "pipelines"))
-"""
-DAGS = """
-import sys
-from airflow import plugins_manager
-from airflow.dag_processing.dagbag import DagBag
-assert "windrow_airflow.window_timetable.WindowTimetable" in plugins_manager.get_timetables_plugins()
-bag = DagBag(sys.argv[1])
-assert not bag.import_errors, bag.import_errors
-from windrow import places
-print(sorted(bag.dags), places.PROJECT, sorted({"pyspark", "great_expectations"} & set(sys.modules)))
-"""
 RUN = """
 import json, runpy, sys
 runpy.run_path(sys.argv[1])  # as a worker does before it runs a task: from here on the folder of pipelines is known
@@ -52,20 +37,12 @@ print("TOLD", json.dumps(SparkJobOperator(task_id="publish", job="publish", with
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The Python of an environment into which the wheel is unpacked."""
     folder = tmp_path_factory.mktemp("wheel")
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    subprocess.run(build, cwd=PROJECT, check=True, capture_output=True)
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder / "venv")], check=True)
     (packages,) = (folder / "venv" / "lib").glob("python*/site-packages")
-    with zipfile.ZipFile(next(folder.glob("*.whl"))) as wheel:
+    with zipfile.ZipFile(build(folder)) as wheel:
         wheel.extractall(packages)
     (packages / "others.pth").write_text("\n".join(site.getsitepackages()) + "\n")
     return folder / "venv" / "bin" / "python"
-
-
-def environ(folder: Path, **more: str) -> dict[str, str]:
-    """A shell that knows nothing of the repository."""
-    kept = {name: os.environ[name] for name in ("PATH", "LANG", "JAVA_HOME") if name in os.environ}
-    return {**kept, "HOME": str(folder), "AIRFLOW_HOME": str(folder / "airflow"), **more}
 
 
 def test_three_lines_in_a_dag_folder_give_the_dags(python: Path, tmp_path: Path) -> None:

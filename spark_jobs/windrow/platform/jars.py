@@ -76,12 +76,19 @@ def spark_home() -> Path:
     """Folder of the pip package pyspark, with its jars and bin/spark-submit.
 
     Raises:
-        JarsMissing: PySpark is not installed.
+        JarsMissing: PySpark is not installed, or without its jars: Airflow's Spark provider brings the same modules as
+            `pyspark-client`, which has no Spark.
     """
     spec = find_spec("pyspark")
-    if spec is None or spec.origin is None:
-        raise JarsMissing("PySpark is not installed in this environment.", "run `make setup`.")
-    return Path(spec.origin).parent
+    home = Path(spec.origin).parent if spec and spec.origin else None
+    if home is None or not (home / "jars").is_dir():
+        raise JarsMissing(
+            "PySpark is not installed in this environment"
+            + (" (only pyspark-client, without Spark)." if home else "."),
+            f"install windrow[jobs] here (`{sys.executable} -m pip install 'windrow[jobs]'`), or name the Python that "
+            "has it in WINDROW_PYTHON; in a checkout run `make setup`.",
+        )
+    return home
 
 
 def folder(places: Places) -> Path:
@@ -102,6 +109,7 @@ def ensure(places: Places, report: Progress = print, also: Collection[str] = ())
     Raises:
         JavaMissing, NoRoom, JarsMissing: the message says what to do; a retry keeps what has been downloaded.
     """
+    spark_home()  # without Spark there is neither Ivy to fetch with nor a compiler
     java = find_java(os.environ)
     target = folder(places)
     wanted = [*_ALWAYS, *(["s3"] if places.are_in_store else []), *also]
@@ -171,7 +179,7 @@ def class_path(places: Places, name: str) -> str:
     """
     jars = folder(places) / name
     if not jars.is_dir():
-        raise JarsMissing(f"The jars are not in {jars}.", "run `make setup`.")
+        raise JarsMissing(f"The jars are not in {jars}.", "run `windrow setup` (in a checkout `make setup`).")
     return f"{jars}/*"
 
 
