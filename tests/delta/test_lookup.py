@@ -66,6 +66,16 @@ def test_statistics_of_instants_are_cut_off_at_the_millisecond(table: Lookup, by
     assert table.paths([Range("at", AT + by, AT + by)]) == list(paths)
 
 
+def test_files_that_can_hold_the_row_come_with_what_the_log_says_of_them(table: Lookup) -> None:
+    found = table.files_with([Range("n", 5), Has("n")])
+    assert found.select(["path", "num_records", "max.n"]).to_pylist() == [
+        {"path": "b", "num_records": 4, "max.n": 7},
+        {"path": "c", "num_records": 2, "max.n": None},
+        {"path": "d", "num_records": None, "max.n": None},
+    ]
+    assert table.files_with([Has("not there", value=True)]).num_rows == 0
+
+
 def test_a_column_that_joined_later_is_null_in_older_files(tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     write_deltalake(path, pa.table({"n": [1, 2]}))

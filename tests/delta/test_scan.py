@@ -22,6 +22,10 @@ START = datetime(2026, 11, 1, tzinfo=UTC)
 SCHEMA = pa.schema([("at", pa.timestamp("us", tz="UTC")), ("n", pa.int64()), ("bad", pa.string())])
 
 
+START_US = 1_793_491_200_000_000
+EVERY = [(START_US + n, n, None) for n in (1, 2, 3)]
+
+
 def instant(micros: int) -> datetime:
     return START + timedelta(microseconds=micros)
 
@@ -69,6 +73,19 @@ def test_files_that_cannot_hold_a_row_are_not_read(spark: Any, tmp_path: Path) -
     nothing = scan.rows(spark, path, (Has("bad", value=True),))
     assert (nothing.inputFiles(), nothing.columns, nothing.count()) == ([], SCHEMA.names, 0)
     assert scan.rows(spark, str(tmp_path / "none"), ()) is None
+
+
+def test_rows_of_an_earlier_version_come_from_the_files_that_it_had(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(tmp_path / "t", [[(1, 1, None)], [(2, 2, None)], [(3, 3, None)]])
+    asked = (Range("n", 2, 3),)
+    DeltaTable(path).optimize.compact()
+    named, newest = scan.rows(spark, path, asked, version=1), scan.rows(spark, path, asked)
+    assert [len(found.inputFiles()) for found in (named, newest)] == [1, 1]
+    assert [rows_of(found) for found in (named, newest)] == [[(START_US + 2, 2, None)], EVERY]
+    monkeypatch.setattr(scan, "MOST_FILES", 0)  # left to Delta
+    assert rows_of(scan.rows(spark, path, asked, version=2)) == EVERY
 
 
 def test_the_log_says_whether_any_file_can_hold_a_row(tmp_path: Path) -> None:

@@ -396,11 +396,11 @@ def test_right_rows_are_small_where_they_are_few_and_plain(
     needed = most * (16 * len({*plain, *LANDING_TYPES}) + longest)
 
     monkeypatch.setattr(inputs, "SMALL", needed)
-    assert inputs.are_right_rows_small(home, planned, read, 10**6)
-    assert not inputs.are_right_rows_small(home, planned, read, 0)  # more right rows than left ones
-    assert not inputs.are_right_rows_small(ctx.home, planned, read, 10**6)  # a decimal is not plain
+    assert inputs.are_right_rows_small(home, read, 10**6)
+    assert not inputs.are_right_rows_small(home, read, 0)  # more right rows than left ones
+    assert not inputs.are_right_rows_small(ctx.home, read, 10**6)  # a decimal is not plain
     monkeypatch.setattr(inputs, "SMALL", needed // 2)
-    assert not inputs.are_right_rows_small(home, planned, read, 10**6)
+    assert not inputs.are_right_rows_small(home, read, 10**6)
 
 
 def test_batches_of_small_rows_are_not_weighed_and_the_settings_stay(spark: Any) -> None:

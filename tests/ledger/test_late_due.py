@@ -189,6 +189,14 @@ def test_a_quarantined_label_without_a_time_concerns_everything_and_a_left_row_n
     assert paper.due().within(paper.due().near, INTERVAL) == [START, START + INTERVAL]
 
 
+def test_the_keys_of_all_rows_are_looked_at_only_where_a_label_may_lack_a_time(paper: Paperwork) -> None:
+    paper.land(ENGAGEMENTS, 2, START)
+    paper.land(ENGAGEMENTS, 3, START, bad="wrong_type")
+    assert (paper.due().needs_spark, paper.due().can_be_undated) == (True, False)
+    paper.land(ENGAGEMENTS, 4, START, None, bad="event_time_missing")
+    assert paper.due().can_be_undated
+
+
 def test_a_deletion_from_a_landing_table_is_noticed_once(paper: Paperwork) -> None:
     paper.extend()
     table = DeltaTable(paper.places.landing(paper.pipeline.name, SERVED))

@@ -136,7 +136,7 @@ def write_candidates(
     require_fitting(home, schema.jsonValue())
     # write
     if by_files:
-        are_small = inputs.are_right_rows_small(home, plans, read, rows_expected)
+        are_small = inputs.are_right_rows_small(home, read, rows_expected)
         candidates.write_with_payload(rows, schema, home, path, plans, rows_expected, are_small=are_small)
     else:
         candidates.write(rows, path, plans, rows_expected)

@@ -129,8 +129,9 @@ def _touched(spark: SparkSession, home: Home, work: Due) -> list[datetime]:
     if starts := work.within(work.near, pipeline.interval):
         fresh = {stream.name: affected_rows.fresh(spark, home, work, stream) for stream in pipeline.streams}
         near = [affected.near(fresh[stream.name], stream, pipeline, starts) for stream in pipeline.streams]
-        published = affected_rows.published(spark, home, work)
-        near += [affected.near_undated(fresh[s.name], s, pipeline, published) for s in pipeline.label_streams]
+        if work.can_be_undated:  # the only look at all published rows
+            published = affected_rows.published(spark, home, work)
+            near += [affected.near_undated(fresh[s.name], s, pipeline, published) for s in pipeline.label_streams]
         intervals = reduce(DataFrame.unionByName, near)
         unseen = affected.unseen(intervals, affected_rows.pins(spark, home, work, starts))
         found |= {at_micros(row["at"]) for row in unseen.collect()}

@@ -58,6 +58,8 @@ class Inputs:
     """label stream → rows that it cannot read and whose key could be read; streams without such a row are absent"""
     gaps: tuple[Gap, ...]
     """accepted gaps that touch a window"""
+    most_rows: Mapping[str, int]
+    """right stream → how many rows its files have, at most, that can lie in a window"""
 
 
 def rows_of(

@@ -141,14 +141,19 @@ class Lookup:
         Returns:
             Paths relative to the table.
         """
-        files = self.files
-        for condition in conditions:
-            if isinstance(condition, Has) and condition.value and condition.column not in self.schema.names:
-                return []
-            files = files.filter(_possible(files, condition))
+        files = self.files_with(conditions)
         if order and f"max.{order}" in files.column_names:
             files = files.sort_by(f"max.{order}")
         return [str(path) for path in files["path"].to_pylist()]
+
+    def files_with(self, conditions: Sequence[Condition]) -> pa.Table:
+        """Return the files that can meet every condition, with the columns of `tables.data_files`."""
+        files = self.files
+        for condition in conditions:
+            if isinstance(condition, Has) and condition.value and condition.column not in self.schema.names:
+                return files.slice(length=0)
+            files = files.filter(_possible(files, condition))
+        return files
 
     def rows_within(self, span: Range) -> int:
         """Estimate how many rows have an instant within `span`, as if the rows of a file were spread evenly.
@@ -159,7 +164,7 @@ class Lookup:
         Returns:
             Rows of files that can hold such an instant; where the log has no statistics of it, all of theirs.
         """
-        files = self.files.filter(_possible(self.files, span))
+        files = self.files_with([span])
         least, most = f"min.{span.column}", f"max.{span.column}"
         if not {least, most} <= set(files.column_names):
             return int(pc.sum(files["num_records"]).as_py() or 0)
@@ -189,9 +194,9 @@ class Lookup:
         )
 
 
-def opened(path: str) -> Lookup | None:
-    """Return the newest version of the table at `path`, or None where there is no table."""
-    table = tables.opened(path)
+def opened(path: str, version: int | None = None) -> Lookup | None:
+    """Return a version of the table at `path`, None for the newest, or None where there is no table."""
+    table = tables.opened(path) if version is None else tables.at(path, version)
     return None if table is None else Lookup(table, tables.data_files(table))
 
 

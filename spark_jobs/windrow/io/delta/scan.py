@@ -28,22 +28,30 @@ _PATTERN = frozenset("{}[]*?\\")
 """Spark's Parquet reader takes a path with one of these characters as a pattern."""
 
 
-def rows(spark: SparkSession, path: str, *either: Sequence[Condition], with_place: bool = False) -> DataFrame | None:
-    """Return rows of the newest version, from all files that can meet every condition of one of the alternatives.
+def rows(
+    spark: SparkSession,
+    path: str,
+    *either: Sequence[Condition],
+    with_place: bool = False,
+    version: int | None = None,
+) -> DataFrame | None:
+    """Return rows of one version, from all files that can meet every condition of one of the alternatives.
 
     Args:
         path: location of the table.
         either: the alternatives; each is a sequence of conditions that a file must all meet.
         with_place: whether the rows get `PLACE_TYPES`; Delta's own scan does not know them.
+        version: one that the log still has; None for the newest.
     Returns:
         the table's columns, or None where there is no table.
     """
-    table = lookup.opened(path)
+    table = lookup.opened(path, version)
     if table is None:
         return None
     paths = _paths(table, either)
     if len(paths) > MOST_FILES or not table.is_plain or _PATTERN & set(path):
-        return spark.read.format("delta").load(path)
+        reader = spark.read.format("delta")
+        return (reader if version is None else reader.option("versionAsOf", version)).load(path)
     schema = spark_schema(table.table)
     if not paths:
         return nothing(spark, _placed(schema) if with_place else schema)

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.transaction import AddAction, RemoveAction
 from pyspark.sql import DataFrame
@@ -150,10 +151,11 @@ def files_with(table: DeltaTable, interval: Interval) -> list[dict[str, Any]]:
     """Return the files that can hold rows of an interval: path, size and bounds of `_interval` (None where unknown)."""
     known = tables.data_files(table)
     low, high, day = f"min.{INTERVAL}", f"max.{INTERVAL}", f"partition.{DATE}"
-    wanted = [c for c in ("path", "size_bytes", day, low, high) if c in known.column_names]
-    rows = [{low: None, high: None, **row} for row in known.select(wanted).to_pylist()]
-    of_day = [row for row in rows if row[day] == interval.start.date()]
-    return [row for row in of_day if None in (row[low], row[high]) or row[low] <= interval.start <= row[high]]
+    wanted = [c for c in ("path", "size_bytes", low, high) if c in known.column_names]
+    # a row in Python for each file of the day, not for each of the table
+    of_day = known.filter(pc.field(day) == interval.start.date()).select(wanted) if known.num_rows else known
+    rows = [{low: None, high: None, **row} for row in of_day.to_pylist()]
+    return [row for row in rows if None in (row[low], row[high]) or row[low] <= interval.start <= row[high]]
 
 
 def additions(path: str, staged: Staged, statistics: Sequence[str]) -> list[AddAction]:

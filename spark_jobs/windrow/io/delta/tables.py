@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -29,6 +30,7 @@ COMPACT_EVERY = 50
 """Commits between two compactions; many one-row files make a table slow to read."""
 _PARTS = WriterProperties(max_row_group_size=8192)
 """Rows of a row group of a merged file: a reader of the newest rows passes over the others."""
+_INSTANT = pa.timestamp("us", tz="UTC")
 _TRIES = 20
 """Tries of a write that may come at any version; each is lost only to a writer that has committed."""
 _CHECKPOINTS = {"delta.checkpointInterval": "10"}
@@ -114,7 +116,27 @@ def read(
         TableDamaged: the log or a data file cannot be read.
     """
     found = arrow(path, columns, filters)
-    return [] if found is None else found.to_pylist()
+    return [] if found is None else dicts(found)
+
+
+def dicts(rows: pa.Table) -> list[dict[str, Any]]:
+    """Return rows as dicts by column, equal to those of `to_pylist`.
+
+    Arrow makes instants one by one, which takes most of the time for a long register; NumPy makes them at once.
+    """
+    names = rows.column_names
+    return [
+        dict(zip(names, row, strict=True))
+        for batch in rows.to_batches()
+        for row in zip(*map(_values, batch.columns), strict=True)
+    ]
+
+
+def _values(column: pa.Array) -> list[Any]:
+    if column.type != _INSTANT:
+        return list(column.to_pylist())
+    naive = column.cast(pa.timestamp("us")).to_numpy(zero_copy_only=False).tolist()
+    return [None if at is None else at.replace(tzinfo=UTC) for at in naive]
 
 
 def arrow(path: str, columns: Sequence[str] | None = None, filters: Sequence[Filter] | None = None) -> pa.Table | None:

@@ -258,9 +258,8 @@ def size_of(path: str, number: int) -> int:
     table = lookup.opened(path)
     if table is None:
         return 0
-    wanted = set(table.paths([Range(BATCH, number, number)]))
-    found = [file for file in table.files.to_pylist() if file["path"] in wanted]
-    return sum(file["size_bytes"] // _batches_in(file) for file in found)
+    files = table.files_with([Range(BATCH, number, number)])
+    return sum(file["size_bytes"] // _batches_in(file) for file in files.to_pylist())
 
 
 def _batches_in(file: Mapping[str, Any]) -> int:

@@ -15,7 +15,8 @@ from pyspark.sql import functions as F
 
 from windrow.columns import BATCH, DATE, EVENT_TIME, INTERVAL
 from windrow.config import Stream
-from windrow.home import Home
+from windrow.home import Home, Table
+from windrow.io.delta import scan
 from windrow.io.delta.lookup import Range
 from windrow.io.delta.session import frame_of
 from windrow.io.ledger.state import observations_above
@@ -70,16 +71,14 @@ def published(spark: SparkSession, home: Home, work: Due, starts: Sequence[datet
     Args:
         starts: only rows of these intervals, and perhaps of intervals between them; None for all.
     """
-    rows = versions.training_at(spark, home, work.training_version)
     if starts is None:
-        return rows
-    at, date = F.col(INTERVAL), F.col(DATE)
-    return rows.where(
-        any_of(
-            (at >= F.lit(s.start)) & (at < F.lit(s.end)) & date.between(F.lit(s.start.date()), F.lit(s.end.date()))
-            for s in stretches_of(starts, home.pipeline.interval, timedelta(0))
-        )
-    )
+        return versions.training_at(spark, home, work.training_version)
+    wanted = stretches_of(starts, home.pipeline.interval, timedelta(0))
+    files = [(Range(DATE, s.start.date(), s.end.date()), Range(INTERVAL, s.start, s.end)) for s in wanted]
+    rows = scan.rows(spark, home.table(Table.TRAINING), *files, version=work.training_version)
+    assert rows is not None, "what is published has a table"
+    at = F.col(INTERVAL)
+    return rows.where(any_of((at >= F.lit(s.start)) & (at < F.lit(s.end)) for s in wanted))
 
 
 def pins(spark: SparkSession, home: Home, work: Due, starts: Sequence[datetime]) -> DataFrame:

@@ -62,7 +62,7 @@ def known(home: Home) -> Known | None:
     Raises:
         SecretLost: keys were erased, and the secret is missing or not the one of their hashes.
     """
-    rows = {(row["columns"], row["secret_check"]) for row in _rows(home, KEY, ["columns", "secret_check"])}
+    rows = _distinct_keys(home, ["columns", "secret_check"])
     if not rows:
         return None
     location = home.places.erasure_secret(home.pipeline.name)
@@ -70,12 +70,12 @@ def known(home: Home) -> Known | None:
         secret = bytes.fromhex(store.read(location).decode())
     except (FileNotFoundError, ValueError):
         secret = b""
-    if {check for _, check in rows} != {hash_of(secret, _CHECKED)}:
+    if {row["secret_check"] for row in rows} != {hash_of(secret, _CHECKED)}:
         raise SecretLost(
             f"{location} is missing, or is not the secret of the keys that were erased: without it their rows cannot "
             "be told from others. Nothing was landed, joined or erased. Restore the file from a backup."
         )
-    return Known(secret, sorted({tuple(json.loads(columns)) for columns, _ in rows}))
+    return Known(secret, sorted({tuple(json.loads(row["columns"])) for row in rows}))
 
 
 def require_covered(home: Home) -> list[Holder]:
@@ -126,7 +126,7 @@ def note_holders(home: Home, fresh: Sequence[Holder], now: datetime, erasure: st
 
 def _coverage(home: Home) -> tuple[set[tuple[str, ...]], set[Holder]]:
     """Return the lists of left columns by which keys were erased, and the streams on record as holding such keys."""
-    lists = {tuple(json.loads(row["columns"])) for row in _rows(home, KEY, ["columns"])}
+    lists = {tuple(json.loads(row["columns"])) for row in _distinct_keys(home, ["columns"])}
     rows = _rows(home, HOLDER) if lists else []
     return lists, {Holder(tuple(json.loads(row["columns"])), row["topic"], row["stream"]) for row in rows}
 
@@ -221,6 +221,12 @@ def finish(home: Home, erasures: Iterable[str], now: datetime) -> None:
 def _rows(home: Home, kind: str, columns: list[str] | None = None) -> list[dict[str, Any]]:
     """Return the rows of a kind; None for all columns, of which a table of an earlier release lacks some."""
     return tables.read(home.table(Table.ERASURES), columns, [("kind", "=", kind)])
+
+
+def _distinct_keys(home: Home, columns: list[str]) -> list[dict[str, Any]]:
+    """Return what the erased keys have in these columns, each combination once: a few rows for millions of keys."""
+    found = tables.arrow(home.table(Table.ERASURES), columns, [("kind", "=", KEY)])
+    return [] if found is None else found.group_by(columns).aggregate([]).to_pylist()
 
 
 def _append(home: Home, erasure: str | None, kind: str, rows: Iterable[Mapping[str, Any]], now: datetime) -> None:

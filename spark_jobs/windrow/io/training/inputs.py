@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from functools import reduce
 
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -118,9 +120,11 @@ def read_range(
             if rows is not None:
                 doubtful[stream.name] = rows
     served, *rights = _divided_once(sides)
-    read = Inputs(served, {side.stream.name: side for side in rights}, doubtful, lost)
+    spans = {stream.name: (lo - stream.window.before, hi + stream.window.after) for stream in pipeline.right}
+    most = {stream.name: _most_rows(home, stream, pins, *spans[stream.name]) for stream in pipeline.right}
+    read = Inputs(served, {side.stream.name: side for side in rights}, doubtful, lost, most)
     for stream in pipeline.right:
-        _refuse_too_many(home, stream, read, pins, lo, hi)
+        _refuse_too_many(home, stream, read, Interval(*spans[stream.name]))
     return read
 
 
@@ -132,19 +136,19 @@ def release(read: Inputs) -> None:
             side.duplicates.unpersist()
 
 
-def _refuse_too_many(
-    home: Home, stream: RightStream, read: Inputs, pins: Mapping[str, int], lo: datetime, hi: datetime
-) -> None:
+def _refuse_too_many(home: Home, stream: RightStream, read: Inputs, span: Interval) -> None:
     """Fail where one key has so many rows of a stream that its array may not fit into memory.
 
     Keys are counted only where the log does not exclude it: files that can hold rows of the windows have more rows.
+
+    Args:
+        span: of all windows.
 
     Raises:
         TooManyLabels: names topic, count and limit; never the key, which may be a person.
     """
     most, doubts = home.pipeline.max_labels_per_key, read.doubtful.get(stream.name)
-    begin, end = lo - stream.window.before, hi + stream.window.after
-    if doubts is None and _most_rows(home, stream, pins, begin, end) <= most:
+    if doubts is None and read.most_rows[stream.name] <= most:
         return
     largest = largest_group(read, stream)
     if largest <= most:
@@ -152,28 +156,27 @@ def _refuse_too_many(
     release(read)
     raise TooManyLabels(
         f"{', '.join(stream.topics)}: one key has {counted(largest, 'row')} of the stream {stream.name} in "
-        f"{Interval(begin, end)}, and `max_labels_per_key` is {most:,}: a join holds them as one array in memory. "
+        f"{span}, and `max_labels_per_key` is {most:,}: a join holds them as one array in memory. "
         "Nothing was joined or published. Raise `max_labels_per_key` and give the driver more memory; or take fewer "
         "intervals at once (`catch_up: 1`, a shorter range); or shorten `interval` or `window`; or leave out with "
         "`where` what no model needs."
     )
 
 
-def are_right_rows_small(home: Home, plans: Sequence[Plan], read: Inputs, rows_expected: int) -> bool:
+def are_right_rows_small(home: Home, read: Inputs, rows_expected: int) -> bool:
     """Return whether no left row can hold right rows of more than `SMALL` bytes, as it is handed to a Python worker.
 
     They are weighed only where right rows are fewer than left ones, so that it costs little, and have plain columns:
     else the answer is no.
 
     Args:
-        read: what was read for the plans.
+        read: what was read for the join.
         rows_expected: about how many left rows there are.
     """
-    pins, held = plans[0].pins, 0
+    held = 0
     for stream in home.pipeline.right:
-        begin, end = plans[0].interval.start - stream.window.before, plans[-1].interval.end + stream.window.after
         is_plain = all(kind.lower() in (*_FIXED, *_TEXTS) for kind in stream.columns.values())
-        if not is_plain or _most_rows(home, stream, pins, begin, end) > rows_expected:
+        if not is_plain or read.most_rows[stream.name] > rows_expected:
             return False
         held += _heaviest_group(read.rights[stream.name].kept, stream)
     return held <= SMALL
@@ -202,9 +205,9 @@ def _most_rows(home: Home, stream: RightStream, pins: Mapping[str, int], begin: 
     for topic in stream.topics:
         table = lookup.opened(home.landing(topic))
         if table is not None:
-            paths = set(table.paths([*within(begin, end), Range(BATCH, most=pins.get(topic, 0))]))
-            files = table.files.select(["path", "num_records"]).to_pylist()
-            total += sum(file["num_records"] for file in files if file["path"] in paths)
+            files = table.files_with([*within(begin, end), Range(BATCH, most=pins.get(topic, 0))])
+            rows = pc.sum(files["num_records"], skip_nulls=False, min_count=0).as_py()
+            total += sys.maxsize if rows is None else rows  # the log does not say it of every file
     return total
 
 

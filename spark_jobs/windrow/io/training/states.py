@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
+import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
@@ -82,7 +83,7 @@ def readable(home: Home, number: int, span: Interval) -> DeltaTable | None:
         table = tables.at(path, number)
     except DeltaError:
         return None
-    return table if all(store.stat(f"{path}/{name}") for name in _near(table, span)) else None
+    return table if all(store.stat(f"{path}/{name}") for name in _near(table, span)["path"].to_pylist()) else None
 
 
 def snapshot_with(
@@ -128,16 +129,14 @@ def files_in(home: Home, table: DeltaTable, span: Interval) -> KeptFiles:
         table: the training table, opened at a version.
         span: half-open, of served times.
     """
-    near = set(_near(table, span))
-    rows = [row for row in tables.data_files(table).to_pylist() if row["path"] in near]
-    files = tuple(snapshots.kept_files(rows))
+    files = tuple(snapshots.kept_files(_near(table, span).to_pylist()))
     return KeptFiles(home.table(Table.TRAINING), table.version(), table.schema().to_json(), files)
 
 
-def _near(table: DeltaTable, span: Interval) -> list[str]:
-    """Paths of the files that can hold rows of a span."""
+def _near(table: DeltaTable, span: Interval) -> pa.Table:
+    """Files that can hold rows of a span, as `tables.data_files` returns them."""
     days, times = Range(DATE, span.start.date(), span.end.date()), Range(EVENT_TIME, span.start, span.end)
-    return lookup.Lookup(table, tables.data_files(table)).paths((days, times))
+    return lookup.Lookup(table, tables.data_files(table)).files_with((days, times))
 
 
 def reach_of(home: Home, standing: Sequence[Row], span: Interval, matured: timedelta | None = None) -> timedelta:

@@ -110,7 +110,7 @@ def _published(home: Home) -> list[str]:
     # what others publish after the table was opened is not in it
     known = [row for row in register if row["training_version"] <= table.version()]
     held = tables.rows_by(table, DATE)
-    planned = [Plan.from_json(row["plan"]) for row in register]
+    planned = (Plan.from_json(row["plan"]) for row in register)  # one at a time: a year has 50 000
     return [
         *register_faults(register, publications.committed(home)),
         *training_faults(publications.standing(known).values(), held, erasures.remaining(home)),

@@ -20,7 +20,17 @@ from windrow.semantics.close import closes_at, is_closed
 from windrow.semantics.intervals import EARLIEST, LATEST, MICROSECOND, Interval, shifted, stretches
 from windrow.semantics.ledger import CONFIG_CHANGED
 from windrow.semantics.plan import Plan
-from windrow.transforms.ledger.passes import Due, Knowledge, LandedFile, Pass, Publications, Seen, State, Stretch
+from windrow.transforms.ledger.passes import (
+    AT_ANY_TIME,
+    Due,
+    Knowledge,
+    LandedFile,
+    Pass,
+    Publications,
+    Seen,
+    State,
+    Stretch,
+)
 
 _HARMLESS = ("OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "CREATE TABLE", "ADD COLUMNS", "FSCK")
 """Operations on a landing table that keep every row."""
@@ -82,7 +92,7 @@ def _near(pipeline: Pipeline, topic: str, files: Iterable[LandedFile], seen: Seq
     for file in files:
         unaware = [one for one in seen if one.known.pins.get(topic, 0) < file.last_batch]
         if is_label and unaware and file.can_hold_undated:
-            yield Stretch(EARLIEST, LATEST)  # a label that cannot be dated makes every row of its key doubtful
+            yield AT_ANY_TIME
         for stream in pipeline.streams_of(topic):
             begin, end = affected(stream, *file.span)
             if any(one.covers(shifted(begin, -pipeline.interval), end) for one in unaware):

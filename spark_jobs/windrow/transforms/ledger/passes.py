@@ -136,6 +136,10 @@ class Stretch(NamedTuple):
     """only rows whose reason is null or about silence: no other row can have changed"""
 
 
+AT_ANY_TIME = Stretch(EARLIEST, LATEST)
+"""Around a label that cannot be dated: it makes every row of its key doubtful (rule 10)."""
+
+
 @dataclass(frozen=True)
 class Seen:
     """Publications that were last looked at with the same knowledge: by a pass, or when they were planned."""
@@ -177,6 +181,11 @@ class Due:
     def needs_spark(self) -> bool:
         """Whether rows have to be looked at."""
         return bool(self.near or self.stretches or self.needs_all)
+
+    @property
+    def can_be_undated(self) -> bool:
+        """Whether a newly landed label may lack an event time, so that the keys of all rows have to be looked at."""
+        return AT_ANY_TIME in self.near
 
     @property
     def starts(self) -> list[datetime]:
