@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -19,9 +20,9 @@ pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark, pytest.
 
 def test_the_scheduler_publishes_and_a_backfill_publishes_again_with_the_late_label(running: Running) -> None:
     api, start = running.airflow.api, running.start
-    for dag_id in ("good.land", "good.training", "reader", "model"):
+    for dag_id in ("good.training", "reader", "model"):
         api.unpause(dag_id)
-    running.land("good")
+    running.landed("good")
     wanted = {start, start + INTERVAL}
     first = until(
         lambda: (s := running.standing("good")).keys() >= wanted and s, "the intervals with rows are published"
@@ -112,8 +113,7 @@ def test_a_run_whose_window_is_open_is_deferred_and_its_log_names_who_holds_the_
 
 def test_a_critical_failure_keeps_the_candidate_back_until_a_person_overrides_by_the_form(running: Running) -> None:
     api, start = running.airflow.api, running.start
-    api.unpause("bad.land")
-    running.land("bad")
+    running.landed("bad")
     with web_server() as web:
         _tell(running, web, {"pipelines": ["bad"], "conditions": ["blocked"]})
         api.unpause("bad.training")
@@ -191,16 +191,23 @@ def _refused(running: Running, page: str) -> None:
 
 
 def test_the_daily_dags_run_side_by_side_and_their_reports_are_a_click_away(running: Running) -> None:
-    """Maintenance changes no row while everything else runs."""
+    """Maintenance changes no row while everything else runs.
+
+    An unpaused DAG is scheduled at once. The analysis of lag has a form, which is sent for the date of that run and so
+    takes its place.
+    """
     api, start = running.airflow.api, running.start
     before = running.rows("good")
     instants = {"from": start.isoformat(), "to": (start + 2 * INTERVAL).isoformat()}
-    forms = {"reconcile": {}, "lag_impact": {**instants, "lags": "1m"}, "maintenance": {}}
-    for kind in forms:
+    due = datetime.fromisoformat(api.get("/api/v2/dags/good.lag_impact")["next_dagrun_logical_date"])
+    runs = {"lag_impact": api.trigger("good.lag_impact", {**instants, "lags": "1m"}, due)["dag_run_id"]}
+    for kind in ("reconcile", "lag_impact", "maintenance"):
         api.unpause(f"good.{kind}")
     with pytest.raises(AirflowRefused):
         api.trigger("good.maintenance", {"retention": "soon"})
-    runs = {kind: api.trigger(f"good.{kind}", form)["dag_run_id"] for kind, form in forms.items()}
+    for kind in ("reconcile", "maintenance"):
+        of = f"good.{kind}"
+        runs[kind] = until(lambda of=of: api.dag_runs(of), f"{of} is scheduled")[0]["dag_run_id"]
     for kind, run in runs.items():
         running.finished(f"good.{kind}", run, "success")
 

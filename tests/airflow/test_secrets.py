@@ -37,9 +37,7 @@ def test_pages_about_the_api_are_closed(running: Running) -> None:
 
 def test_what_airflow_writes_is_for_its_owner_only(running: Running) -> None:
     folder = running.airflow.folder
-    if not running.airflow.api.dag_runs("good.land"):
-        running.airflow.api.unpause("good.land")
-        running.land("good")
+    running.landed("good")
     logs = [path for path in folder.rglob("*") if "task_id=land" in str(path)]
     assert logs
     assert {str(path): oct(path.stat().st_mode) for path in logs if path.stat().st_mode & 0o077} == {}

@@ -1,4 +1,9 @@
-"""Kafka, Spark and Delta agree with the reference join on generated histories, however landing is sliced."""
+"""Kafka, Spark and Delta agree with the reference join on generated histories, however landing is sliced.
+
+Candidates come to their payload in one of two ways (`windrow.io.training.ways`). tests/jobs/test_payload.py compares
+them row by row, with `take`, `inner` and right streams of both roles; here each way meets the reference join. What
+other tests and the scenarios have through Spark, these have from files.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +47,8 @@ from windrow.semantics.plan import Plan
 from windrow.semantics.records import Right, unreadable_for
 from windrow.semantics.reference import event_clocks, side_of
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.usefixtures("compiled", "either_way")]
+pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+from_files = pytest.mark.parametrize("either_way", ["files"], indirect=True)
 
 LANDED_AT = START + SPAN + timedelta(minutes=35)
 """Late enough for every event, early enough that idling does not close weeks of empty intervals."""
@@ -54,7 +60,8 @@ def prepared(world: World, seed: int, pipeline: str = PIPELINE) -> tuple[Context
     return ctx, history(seed)
 
 
-@pytest.mark.parametrize(("seed", "slices"), [(1, 1), (2, 3)])
+@pytest.mark.usefixtures("compiled", "either_way")
+@pytest.mark.parametrize(("seed", "slices", "either_way"), [(1, 1, "files"), (2, 3, "spark")], indirect=["either_way"])
 def test_published_rows_are_those_of_the_reference_join(world: World, seed: int, slices: int) -> None:
     ctx, records = prepared(world, seed)
     size = -(-len(records) // slices)
@@ -119,6 +126,8 @@ SEVERAL_READERS = {
 }
 
 
+@from_files
+@pytest.mark.usefixtures("compiled", "either_way")
 def test_several_streams_inner_and_take_agree_with_the_reference_join(world: World) -> None:
     ctx, records = prepared(world, 6, SEVERAL)
     world.produce(sent(records))
@@ -162,6 +171,8 @@ def test_several_streams_inner_and_take_agree_with_the_reference_join(world: Wor
         assert {name: measures[name] for name in wanted} == wanted
 
 
+@from_files
+@pytest.mark.usefixtures("compiled", "either_way")
 def test_canaries_are_left_out_and_counted_as_the_reference_does(world: World) -> None:
     """A quarter of the traffic is made canaries by the file alone; acknowledged are all pairs that one may think of."""
     ctx, records = prepared(world, 7, PIPELINE.replace("grace: 1m", "grace: 1m\ncanary: {keys: {user_id: [3, 3]}}"))
@@ -210,6 +221,7 @@ NUMBERS = ("1.10", "-0", "1e5", '"1.10"', "12.345", "99.5", "1e999999999", "[1.5
 """Values that Spark's JSON reader would change, or take long to read, and others that look like them."""
 
 
+@pytest.mark.usefixtures("compiled")
 def test_landing_quarantines_what_the_reference_decoder_does(world: World) -> None:
     exact = ", ".join(f'{name}: "{kind}"' for name, kind in EXACT.items())
     pipeline = PIPELINE.replace("engaged_at: timestamp}", f"engaged_at: timestamp, {exact}}}")
@@ -246,6 +258,8 @@ def test_landing_quarantines_what_the_reference_decoder_does(world: World) -> No
     assert len({str(values) for _, _, values in found.values()}) > 12
 
 
+@from_files
+@pytest.mark.usefixtures("either_way")
 def test_how_landing_was_sliced_makes_no_difference_to_published_rows(world: World, tmp_path: Path) -> None:
     ctx, records = prepared(world, seed=5)
     world.produce(sent(records[:100]))

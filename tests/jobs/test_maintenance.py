@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
+from support.product import world_at
 from support.small_pipeline import PIPELINE, at, event, made
 from support.world import World, content
 from windrow import training
@@ -22,6 +23,7 @@ from windrow.jobs.rebuild import rebuild
 from windrow.jobs.run import Context
 from windrow.jobs.upkeep import maintain as job
 from windrow.jobs.upkeep import snapshot
+from windrow.places import Places
 from windrow.semantics.maintenance import RetentionUnsafe, landing_pieces, require_safe, training_pieces
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
@@ -52,6 +54,15 @@ def everything(world: World, ctx: Context) -> Any:
     tables = [f"landing/{topic}" for topic in ctx.pipeline.topics]
     landed = [sorted(world.table(ctx, name), key=lambda row: row["_offset"]) for name in tables]
     return landed, world.training(ctx), world.register(ctx)
+
+
+@pytest.fixture(scope="module")
+def has_worked(
+    broker: object, spark: object, session_places: Places, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[World, Context]:
+    """One of them for tests that leave its first hour and its files as they are."""
+    world = world_at(session_places, tmp_path_factory.mktemp("worked"), "worked")
+    return world, worked(world)
 
 
 @pytest.mark.both_roots(long=True)
@@ -106,8 +117,8 @@ def _publish(ctx: Context, planned: Any) -> dict[str, Any]:
     return publish(ctx, planned)[0]
 
 
-def test_an_open_hour_is_left_alone(world: World) -> None:
-    ctx = worked(world)
+def test_an_open_hour_is_left_alone(has_worked: tuple[World, Context]) -> None:
+    world, ctx = has_worked
     landed = maintenance.landing_files(ctx.home, f"{world.name}.served")
     assert landing_pieces(landed, at(3_600) - timedelta(microseconds=1)) == []
     pieces = landing_pieces(landed, at(3_600))
@@ -120,9 +131,9 @@ def test_an_open_hour_is_left_alone(world: World) -> None:
 
 
 def test_a_day_that_was_published_to_since_its_files_were_chosen_waits_for_the_next_run(
-    world: World, spark: Any
+    has_worked: tuple[World, Context], spark: Any
 ) -> None:
-    ctx = worked(world)
+    world, ctx = has_worked
     [piece] = training_pieces(maintenance.training_files(ctx.home), at(24 * 3600))
     world.produce([event("served", 0, 900, name="later"), event("likes", 0, 900, name="farther")])
     world.land(replace(ctx, now=lambda: at(4_200)))
@@ -142,7 +153,7 @@ def test_an_unsafe_retention_is_refused_before_anything_is_done(retention: timed
     require_safe(WEEK)
 
 
-@pytest.mark.both_roots
+@pytest.mark.both_roots(long=True)
 def test_dead_files_go_after_the_retention_and_a_candidate_that_may_still_be_published_stays(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,7 +21,7 @@ from windrow.jobs.run import Context
 from windrow.outcomes import NeedsSpark
 from windrow.semantics.plan import Plan
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.usefixtures("either_way")]
+pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
 
 def judged(ctx: Context, run: str, start: float) -> tuple[Plan, ...]:
@@ -41,7 +41,8 @@ def served(ctx: Context, world: World) -> list[tuple[str, bool, int]]:
     return [(row["id"], row["liked"], row["_publication"]) for row in world.training(ctx)]
 
 
-@pytest.mark.both_roots
+@pytest.mark.both_roots(long=True)
+@pytest.mark.usefixtures("either_way")
 def test_the_files_of_a_candidate_are_published_unless_another_number_came_in_between(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -75,6 +76,7 @@ def test_the_files_of_a_candidate_are_published_unless_another_number_came_in_be
     assert [row["rows"] for row in world.register(ctx)] == [1] * 6
 
 
+@pytest.mark.usefixtures("either_way")
 @pytest.mark.parametrize(
     ("changed", "published"),
     [

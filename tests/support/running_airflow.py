@@ -91,10 +91,12 @@ class Running:
         return seen
 
     def landed(self, name: str) -> None:
-        """Land, unless a run has landed before."""
-        if not self.airflow.api.dag_runs(f"{name}.land", state="success"):
-            self.airflow.api.unpause(f"{name}.land")
-            self.land(name)
+        """Land, unless a run has landed before: an unpaused DAG is scheduled at once, and that run is waited for."""
+        api, dag_id = self.airflow.api, f"{name}.land"
+        if not api.dag_runs(dag_id, state="success"):
+            api.unpause(dag_id)
+            first = until(lambda: api.dag_runs(dag_id), f"{dag_id} is scheduled")[0]["dag_run_id"]
+            self.finished(dag_id, first, "success")
 
     def run(self, dag_id: str, conf: Mapping[str, Any] | None = None, state: str = "success") -> str:
         """Trigger a DAG and wait until the run has ended in `state`; returns its id."""
