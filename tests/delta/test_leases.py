@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from datetime import UTC, datetime, timedelta
@@ -14,6 +15,7 @@ from windrow.io.delta import leases, store, tables
 from windrow.io.delta.locks import Locked, held
 from windrow.places import Lock
 from windrow.platform.servers.store import Store
+from windrow.text import instant_text
 
 SCHEMA = pa.schema([("n", pa.int64())])
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
@@ -26,15 +28,15 @@ def lease(store: Store, request: pytest.FixtureRequest) -> str:
 
 
 def test_a_lease_has_one_holder_and_passes_on_when_it_is_not_renewed(lease: str) -> None:
-    first = leases.acquired(lease, ONE, NOW)
+    first = leases.Waiter(lease, ONE).acquired(NOW)
     assert first is not None
-    assert leases.acquired(lease, TWO, NOW + leases.LENGTH - timedelta(seconds=1)) is None
+    assert leases.Waiter(lease, TWO).acquired(NOW + leases.LENGTH - timedelta(seconds=1)) is None
     found = leases.holder_of(lease)
     assert found is not None
     assert found["pid"] == 1
-    second = leases.acquired(lease, TWO, NOW + leases.LENGTH)
+    second = leases.Waiter(lease, TWO).acquired(NOW + leases.LENGTH)
     assert second is not None
-    assert leases.acquired(lease, THREE, NOW + leases.LENGTH) is None
+    assert leases.Waiter(lease, THREE).acquired(NOW + leases.LENGTH) is None
     assert store.replace(lease, b"{}", first) is None  # the sleeper can neither renew nor give back what it has lost
     with leases.renewed(lease, ONE, first):
         pass
@@ -43,31 +45,53 @@ def test_a_lease_has_one_holder_and_passes_on_when_it_is_not_renewed(lease: str)
     assert found["pid"] == 2
 
 
+def test_a_holder_whose_clock_is_ahead_keeps_a_lease_no_longer_than_others_when_it_died(lease: str) -> None:
+    assert leases.Waiter(lease, ONE).acquired(NOW + timedelta(hours=1))
+    seconds = leases.LENGTH.total_seconds()
+    passed = iter([0.0, 0.0, seconds - 1, seconds])
+    waiter = leases.Waiter(lease, TWO, lambda: next(passed))
+    assert waiter.acquired(NOW) is None
+    assert waiter.acquired(NOW) is None
+    assert waiter.acquired(NOW) is not None
+
+
+def test_a_holder_whose_clock_is_ahead_keeps_its_lease_while_it_renews_it(lease: str) -> None:
+    tag = leases.Waiter(lease, ONE).acquired(NOW + timedelta(hours=1))
+    passed = 0.0
+    waiter = leases.Waiter(lease, TWO, lambda: passed)
+    for _ in range(10):
+        passed += leases.RENEWAL.total_seconds()
+        assert waiter.acquired(NOW) is None
+        note = {"until": instant_text(NOW + timedelta(hours=1, seconds=passed))}
+        tag = store.replace(lease, json.dumps(note).encode(), tag)
+        assert tag is not None
+
+
 def test_a_lease_that_was_given_back_is_free_at_once(lease: str) -> None:
-    tag = leases.acquired(lease, ONE)
+    tag = leases.Waiter(lease, ONE).acquired()
     assert tag is not None
     with leases.renewed(lease, ONE, tag):
-        assert leases.acquired(lease, TWO) is None
+        assert leases.Waiter(lease, TWO).acquired() is None
     assert leases.holder_of(lease) is None
-    assert leases.acquired(lease, TWO) is not None
+    assert leases.Waiter(lease, TWO).acquired() is not None
 
 
 def test_what_a_killed_process_of_this_machine_left_is_taken_at_once(lease: str) -> None:
     """Its lock file is free, or the next process would not ask for the lease."""
-    assert leases.acquired(lease, ONE) is not None
-    assert leases.acquired(lease, {**ONE, "pid": 9}) is not None
-    assert leases.acquired(lease, {**ONE, "file": "other.lock"}) is None
+    assert leases.Waiter(lease, ONE).acquired() is not None
+    assert leases.Waiter(lease, {**ONE, "pid": 9}).acquired() is not None
+    assert leases.Waiter(lease, {**ONE, "file": "other.lock"}).acquired() is None
 
 
 def test_a_lease_whose_note_cannot_be_read_is_taken(lease: str) -> None:
     assert store.replace(lease, b"{", None) is not None
     assert leases.holder_of(lease) is None
-    assert leases.acquired(lease, ONE) is not None
+    assert leases.Waiter(lease, ONE).acquired() is not None
 
 
 def test_a_lease_is_renewed_while_its_holder_works(lease: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leases, "RENEWAL", timedelta(milliseconds=50))
-    tag = leases.acquired(lease, ONE)
+    tag = leases.Waiter(lease, ONE).acquired()
     assert tag is not None
     renewed, replace = threading.Event(), store.replace
 
@@ -95,8 +119,8 @@ def test_a_process_on_another_machine_waits_and_says_for_whom(
 def test_of_two_holders_one_commits(store: Store, lease: str) -> None:
     """The clock of the second is a minute ahead, so both hold the lease; each does what the first began."""
     table = f"{store.url}/leases/table"
-    assert leases.acquired(lease, ONE, NOW)
-    assert leases.acquired(lease, TWO, NOW + leases.LENGTH)
+    assert leases.Waiter(lease, ONE).acquired(NOW)
+    assert leases.Waiter(lease, TWO).acquired(NOW + leases.LENGTH)
     version = tables.version_of(table, "app") + 2
     tables.append_once(table, SCHEMA, [{"n": 2}], app_id="app", version=version)
     with pytest.raises(tables.WriteSkipped):

@@ -1,12 +1,16 @@
-"""A proxy in front of a store that takes a commit and loses the first answer to it: the connection ends.
+"""A proxy in front of a store that passes a conditional write on and loses the first answer to it: the connection ends.
+
+Commits of a Delta log are such writes, and so are the leases of writers.
 
 It is a process of its own, because a client that waits in native code may keep Python's lock.
 """
 
 from __future__ import annotations
 
+import hashlib
 import http.client
 import socket
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -43,7 +47,7 @@ class Lossy:
 
 
 def _serve(target: str, lost: Synchronized[int], ready: Connection) -> None:
-    seen: set[str] = set()
+    seen: set[tuple[str, bytes]] = set()
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -58,7 +62,7 @@ def _serve(target: str, lost: Synchronized[int], ready: Connection) -> None:
             upstream.endheaders(body or None)
             answer = upstream.getresponse()
             content = answer.read()
-            if self._is_first_commit(answer.status):
+            if self._is_first(body, answer.status):
                 self.close_connection = True
                 self.connection.shutdown(socket.SHUT_RDWR)
                 return
@@ -68,15 +72,17 @@ def _serve(target: str, lost: Synchronized[int], ready: Connection) -> None:
                     self.send_header(name, value)
             length = answer.getheader("Content-Length") if self.command == "HEAD" else None
             self.send_header("Content-Length", length or str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+            with suppress(ConnectionError):  # the client was killed
+                self.end_headers()
+                self.wfile.write(content)
 
-        def _is_first_commit(self, status: int) -> bool:
-            is_commit = self.command == "PUT" and "/_delta_log/" in self.path and ".json" in self.path
+        def _is_first(self, body: bytes, status: int) -> bool:
+            is_conditional = self.command == "PUT" and ("If-None-Match" in self.headers or "If-Match" in self.headers)
+            write = (self.path, hashlib.sha256(body).digest())
             with lost.get_lock():
-                if not is_commit or status != 200 or self.path in seen:
+                if not is_conditional or status != 200 or write in seen:
                     return False
-                seen.add(self.path)
+                seen.add(write)
                 lost.value += 1
                 return True
 

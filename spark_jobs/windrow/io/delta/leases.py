@@ -3,6 +3,9 @@
     nobody ──PUT if absent──▶ held until t ──renewed each 10 s──▶ … ──▶ given back
                                    └─ not renewed by t ──PUT if unchanged──▶ held by another
 
+A holder that died keeps it for a minute at most, whatever its clock said: who waits also measures for how long the
+lease stays as it is.
+
 It keeps writers from doing work that only one of them can commit, and tells who holds them up. It is not what makes
 commits safe: a holder that slept, or whose clock is wrong, can find itself with a second one, and then the commit
 decides (see `tables`, ConditionalLogStore.java).
@@ -12,7 +15,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -24,23 +28,41 @@ LENGTH = timedelta(seconds=60)
 RENEWAL = timedelta(seconds=10)
 
 
-def acquired(location: str, holder: dict[str, Any], now: datetime | None = None) -> str | None:
-    """Take the lease if it is free; return its tag, or None where another holds it.
+class Waiter:
+    """One process that asks for a lease until it is free."""
 
-    Args:
-        location: of the object.
-        holder: what others read of the holder, as plain values. The caller holds the lock `file` on `host`, so a lease
-            of the same two was left by a process that died.
-        now: the holder's clock.
-    """
-    now = now or datetime.now(UTC)
-    if tag := store.replace(location, _note(holder, now), None):
-        return tag
-    note, tag = _read(location)
-    is_ours = note is not None and all(note.get(name) == holder.get(name) for name in ("host", "file"))
-    if tag is None or (note is not None and not is_ours and parse_instant(note["until"]) > now):
-        return None
-    return store.replace(location, _note(holder, now), tag)
+    def __init__(self, location: str, holder: dict[str, Any], stopwatch: Callable[[], float] = time.monotonic) -> None:
+        """
+        Args:
+            location: of the object.
+            holder: what others read of the holder, as plain values. The caller holds the lock `file` on `host`, so a
+                lease of the same two was left by a process that died.
+            stopwatch: seconds since any moment; it never jumps.
+        """
+        self._location, self._holder, self._stopwatch = location, holder, stopwatch
+        self._seen, self._seen_at = "", 0.0
+
+    def acquired(self, now: datetime | None = None) -> str | None:
+        """Take the lease if it is free; return its tag, or None where another holds it.
+
+        Args:
+            now: this process's clock.
+        """
+        now = now or datetime.now(UTC)
+        if tag := store.replace(self._location, _note(self._holder, now), None):
+            return tag
+        note, tag = _read(self._location)
+        if tag is None or (note is not None and not self._is_left(note, tag, now)):
+            return None
+        return store.replace(self._location, _note(self._holder, now), tag)
+
+    def _is_left(self, note: dict[str, Any], tag: str, now: datetime) -> bool:
+        """Return whether its holder died or is over its time, by its note or by this process's stopwatch."""
+        if tag != self._seen:
+            self._seen, self._seen_at = tag, self._stopwatch()
+        is_ours = all(note.get(name) == self._holder.get(name) for name in ("host", "file"))
+        is_unchanged = self._stopwatch() - self._seen_at >= LENGTH.total_seconds()
+        return is_ours or is_unchanged or parse_instant(note["until"]) <= now
 
 
 def holder_of(location: str) -> dict[str, Any] | None:

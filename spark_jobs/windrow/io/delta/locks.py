@@ -52,8 +52,8 @@ def held(lock: Lock, *, wait_seconds: float = 600.0) -> Iterator[None]:
         if lock.lease is None:
             yield
             return
-        lease = lock.lease
-        tag = _wait(lambda seconds: _leased(lease, me, seconds), deadline, path.stem, lambda: leases.holder_of(lease))
+        lease, waiter = lock.lease, leases.Waiter(lock.lease, me)
+        tag = _wait(lambda seconds: _leased(waiter, seconds), deadline, path.stem, lambda: leases.holder_of(lease))
         with leases.renewed(lease, me, tag):
             yield
     finally:
@@ -89,10 +89,10 @@ def _flocked(flock: FileLock, seconds: float) -> bool | None:
     return True
 
 
-def _leased(lease: str, me: dict[str, Any], seconds: float) -> str | None:
+def _leased(waiter: leases.Waiter, seconds: float) -> str | None:
     """Ask for the lease each second."""
     until = time.monotonic() + seconds
-    while (tag := leases.acquired(lease, me)) is None and time.monotonic() < until:
+    while (tag := waiter.acquired()) is None and time.monotonic() < until:
         time.sleep(1.0)
     return tag
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -178,9 +179,11 @@ def put(source: str, location: str) -> None:
 def replace(location: str, content: bytes, tag: str | None) -> str | None:
     """Write a file in a store if it still has this tag, or with None if it is not there; return its new tag.
 
-    None is returned where another writer was faster. A folder has no such operation.
+    None is returned where another writer was faster. A client repeats a request whose answer was lost, and is refused
+    by its own first one: then the content is there. A folder has no such operation.
 
     Args:
+        content: what no other writer writes.
         tag: what `tagged` returned with the content that is replaced.
     """
     root = _root(location)
@@ -188,6 +191,9 @@ def replace(location: str, content: bytes, tag: str | None) -> str | None:
     try:
         made = obstore.put(_store(root), location.removeprefix(root).lstrip("/"), content, mode=mode)
     except (AlreadyExistsError, PreconditionError):
+        with suppress(FileNotFoundError):
+            there, found = tagged(location)
+            return found if there == content else None
         return None
     return made["e_tag"]
 

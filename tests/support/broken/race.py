@@ -1,0 +1,126 @@
+"""Writers of one table that take turns as jobs do, and whose turns are worth nothing: clocks jump, and holders die.
+
+A writer is a process: it takes the lock and the lease of the table, appends some rows, one per commit, and gives both
+back. Its copy is a process of another machine that calls itself by the same names. What a writer is told of its
+commits, it writes into a journal.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, tzinfo
+from multiprocessing import get_context
+from pathlib import Path
+
+import psutil
+import pyarrow as pa
+
+from windrow.io.delta import leases, tables
+from windrow.io.delta.locks import held
+from windrow.jobs.spark import spark_for
+from windrow.outcomes import AnotherWriter
+from windrow.places import Lock, Places
+
+PROCESSES = get_context("spawn")
+SCHEMA = pa.schema([("writer", pa.string()), ("n", pa.int64())])
+LENGTH = timedelta(seconds=2)
+"""of a lease, so that pauses longer than one take seconds"""
+TURN = 5
+"""commits in one turn"""
+JUMPS = [timedelta(), timedelta(seconds=5), timedelta(seconds=-5), timedelta(hours=1), timedelta(hours=-1)]
+
+
+@dataclass(frozen=True)
+class Writer:
+    """One writer of the race."""
+
+    name: str
+    """app id of its commits; a copy has its original's"""
+    engine: str
+    """`spark` or `delta-rs`"""
+    machine: Path
+    """folder for lock files and the journal, which no other writer has"""
+    places: Places
+    table: str
+    rounds: int
+
+    def started(self) -> psutil.Process:
+        """Start its process, which goes on where an earlier one of this writer ended."""
+        self.machine.mkdir(exist_ok=True)
+        process = PROCESSES.Process(target=_write, args=(self,), daemon=True)
+        process.start()
+        assert process.pid
+        return psutil.Process(process.pid)
+
+    @property
+    def journal(self) -> list[list[str]]:
+        """Lines of words, of all its processes: `starts`, `holds SECONDS`, `made N`, `beaten N`, `gives SECONDS`."""
+        file = self.machine / "journal"
+        return [line.split() for line in file.read_text().splitlines()] if file.exists() else []
+
+    @property
+    def made(self) -> int:
+        """Number of commits that it was told of."""
+        return sum(line[0] == "made" for line in self.journal)
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether it is in a turn now, as far as it knows, and its process has tried a commit before."""
+        words = [line[0] for line in self.journal]
+        this = words[len(words) - words[::-1].index("starts") :] if "starts" in words else []
+        return bool({"made", "beaten"} & set(this)) and this[-1] != "gives"
+
+
+def _write(writer: Writer) -> None:
+    os.chdir(writer.machine)
+    leases.LENGTH, leases.RENEWAL = LENGTH, LENGTH / 5
+    leases.datetime = _Jumping  # type: ignore[misc,assignment]
+    append = _appender(writer)
+    lock = Lock(Path("race.lock"), writer.places.lock("feed", "race").lease)  # relative: a copy's has the same name
+    with open("journal", "a", buffering=1) as journal:
+        journal.write("starts\n")
+        while (first := tables.version_of(writer.table, writer.name) + 1) < writer.rounds:
+            _Jumping.jump = random.choice(JUMPS)
+            with held(lock):
+                journal.write(f"holds {time.monotonic()}\n")
+                for n in range(first, min(first + TURN, writer.rounds)):
+                    try:
+                        append(n)
+                    except AnotherWriter:  # its copy was faster
+                        journal.write(f"beaten {n}\n")
+                        break
+                    journal.write(f"made {n}\n")
+                journal.write(f"gives {time.monotonic()}\n")
+
+
+def _appender(writer: Writer) -> Callable[[int], None]:
+    """Return a function that appends the row of a round in one commit."""
+
+    def by_delta_rs(n: int) -> None:
+        row = {"writer": writer.name, "n": n}
+        tables.append_once(writer.table, SCHEMA, [row], app_id=writer.name, version=n)
+
+    if writer.engine == "delta-rs":
+        return by_delta_rs
+    spark = spark_for("race", replace(writer.places, spark_master="local[1]"))
+
+    def by_spark(n: int) -> None:
+        rows = spark.range(n, n + 1).selectExpr(f"'{writer.name}' as writer", "id as n")
+        named = rows.write.format("delta").mode("append").option("txnAppId", writer.name)
+        named.option("txnVersion", str(n)).save(writer.table)
+
+    return by_spark
+
+
+class _Jumping(datetime):
+    """The clock of a process, with an error that is another one in each turn."""
+
+    jump = timedelta()
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
+        return datetime.now(tz) + cls.jump
