@@ -34,10 +34,10 @@ TEST = re.compile(r"(tests/[\w/]+\.py)::(\w+)")
 DOTTED = re.compile(r"(?<![\w./-])windrow(?:\.[a-z_]\w*)+(?!\w|/)")
 APP_IDS = {"landing", "account", "clock", "publish", "late", "join", "snapshots", "erasures", "exports"} | {
     *("canaries", "configs", "distributions", "lag_impact", "measures", "plans", "quality", "reconciled"),
-    *("digest", "actions", "alerts", "origins"),
+    *("digest", "actions", "rows", "files", "alerts", "origins"),
 }
-"""`windrow.landing` and the like are app ids of Delta commits, `windrow.digest` and `windrow.actions` keys in them, and
-`windrow.origins` is a table property."""
+"""`windrow.landing` and the like are app ids of Delta commits; `windrow.digest`, `windrow.actions` and `windrow.rows`
+are keys in them. `windrow.origins` is a table property, `windrow.files` an option of a write by Spark."""
 IN_LAYER = re.compile(r"`((?:semantics|config|transforms|io|quality|jobs|cli|simulate|scenarios|platform)(?:\.\w+)+)`")
 
 

@@ -57,7 +57,7 @@ def make(target: Path, environment: Mapping[str, str], report: Callable[[str], N
 
 
 def _exercise(folder: str, dumped: str) -> None:
-    """Load the classes that a job loads: session, Delta, JSON, Kafka's source, a grouped join, both kinds of write.
+    """Load the classes that a job loads: session, Delta, JSON, Kafka's source, a grouped join, every kind of write.
 
     The JVM writes every class that it has loaded to `dumped` when it ends (-XX:ArchiveClassesAtExit), so this run only
     has to touch the same features as a job; its results do not matter.
@@ -76,6 +76,7 @@ def _exercise(folder: str, dumped: str) -> None:
     text = F.concat(F.lit('{"k":'), F.col("id"), F.lit(',"t":"2026-11-01T00:00:00Z"}'))
     read = spark.range(8).withColumn("row", F.from_json(text, "k bigint, t timestamp")).select("id", "row.*")
     read.write.format("delta").mode("append").option("txnAppId", "archive").option("txnVersion", "1").save(table)
+    read.write.mode("append").option("windrow.files", "archive").parquet(f"{folder}/files")
     rows = spark.read.format("delta").load(table)
     grouped = rows.groupBy("k").agg(F.array_sort(F.collect_list(F.struct("t", "id"))).alias("all"))
     joined = rows.join(grouped, on="k", how="left").withColumn("all", F.filter("all", lambda e: e["id"] >= 0))

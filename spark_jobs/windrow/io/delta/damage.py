@@ -31,6 +31,9 @@ DIGEST = "windrow.digest"
 ACTIONS = "windrow.actions"
 """Key in the metadata of a commit of files that were there already: how many lines it has for files and transaction."""
 
+ROWS = "windrow.rows"
+"""Key in the metadata of such a commit: how many rows its files have, where Spark has just written them."""
+
 _LAST_CHECKPOINT = "_last_checkpoint"
 _LOOKED_AT = 100
 """Newest commits that are looked at for missing lines, where no checkpoint is pointed to that has the others."""

@@ -202,7 +202,8 @@ def commits_of(table: DeltaTable) -> Iterator[Commit]:
         for entry in log[seen:]:
             if message := entry.get("userMetadata"):
                 metrics = entry.get("operationMetrics", {})
-                rows = metrics.get("numOutputRows", metrics.get("num_added_rows"))  # Spark, delta-rs
+                by_spark = metrics.get("numOutputRows", entry.get(damage.ROWS))  # committed by it, or by delta-rs
+                rows = metrics.get("num_added_rows", by_spark)
                 yield Commit(int(entry["version"]), message, None if rows is None else int(rows))
         if len(log) < step:
             return
@@ -328,6 +329,7 @@ def commit_files(
     partition_by: Sequence[str] = (),
     message: str | None = None,
     transaction: tuple[str, int] | None = None,
+    rows: int | None = None,
 ) -> None:
     """Add and remove files that are there already, in one commit on top of `table`, or do nothing.
 
@@ -335,6 +337,7 @@ def commit_files(
         identity: text that no other commit of the table has; by it the commit is found where its answer was lost.
         message: JSON text that the commit carries.
         transaction: app id and version.
+        rows: number of rows in the files, where they are new; the commit carries it.
     Raises:
         WriteSkipped: another writer has taken the version, or has removed one of the files.
     """
@@ -348,7 +351,8 @@ def commit_files(
             partition_by=list(partition_by) or None,
             commit_properties=CommitProperties(
                 custom_metadata={damage.DIGEST: digest, damage.ACTIONS: str(lines)}
-                | ({"userMetadata": message} if message else {}),
+                | ({"userMetadata": message} if message else {})
+                | ({} if rows is None else {damage.ROWS: str(rows)}),
                 app_transactions=[Transaction(*transaction)] if transaction else None,
             ),
         )

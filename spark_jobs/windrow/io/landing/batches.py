@@ -30,7 +30,7 @@ from windrow.columns import (
 )
 from windrow.home import Home
 from windrow.io import origins
-from windrow.io.delta import lookup, scan, tables
+from windrow.io.delta import appending, lookup, scan, tables
 from windrow.io.delta.lookup import Has, Lookup, Range
 from windrow.io.landing import joined
 from windrow.outcomes import NeedsPerson
@@ -55,7 +55,7 @@ class Committed(NamedTuple):
 
     batch: Batch
     rows: int | None
-    """rows that Spark reported to have written; None where the commit does not record it"""
+    """rows in the files that Spark has written, by the files; None where the commit does not record it"""
     account: Account | None = None
     """what its undelivered offsets are; None if it has no account (yet)"""
 
@@ -75,18 +75,17 @@ def append(rows: DataFrame, home: Home, batch: Batch) -> None:
         tables.keep_statistics(present, LANDING_META)
         joined.keep(present, [name for name in rows.columns if not name.startswith("_")], batch.number)
         origins.keep(present, home.pipeline, batch.topic)
-    (
-        rows.coalesce(spread.tasks(batch.size, rows.sparkSession.sparkContext.defaultParallelism))
-        .write.format("delta")
-        .mode("append")
-        .option("mergeSchema", "true")
-        .option("txnAppId", APP_ID)
-        .option("txnVersion", str(batch.number))
-        .option("userMetadata", batch.to_json())
-        .option(tables.STATISTICS, ",".join(LANDING_META))
-        .save(path)
+    properties = {tables.STATISTICS: ",".join(LANDING_META)}
+    appending.prepare(rows.sparkSession, path, rows.schema, properties=properties)
+    appending.append(
+        rows.coalesce(spread.tasks(batch.size, rows.sparkSession.sparkContext.defaultParallelism)),
+        path,
+        app_id=APP_ID,
+        version=batch.number,
+        message=batch.to_json(),
+        statistics=LANDING_META,
     )
-    # Delta skips a commit of a known version without an error, so the commit is read back.
+    # the commit is the record, so it is read back
     written = committed(path, batch.number)
     if written is None or written.batch != batch:
         raise tables.WriteSkipped(

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from windrow.home import Home
-from windrow.io.delta import crash_points, store, tables
+from windrow.io.delta import appending, crash_points, store, tables
 from windrow.io.delta.session import frame_of
 from windrow.io.ledger.table import APP_ID, path_of
 from windrow.schemas import LATE
@@ -41,27 +41,23 @@ def append_frame(home: Home, new_pass: Pass, lines: DataFrame, others: Sequence[
         lines: the columns of `schemas.LATE` without `pass`.
         others: more lines, values by column of `schemas.LATE`; a missing one is null.
     Raises:
-        WriteSkipped: the table already has a pass of this number, so Delta skipped the commit silently.
+        WriteSkipped: the table already has a pass of this number.
     """
     crash_points.point("late.before_commit")
     numbered = lines.withColumn("pass", F.lit(new_pass.number).cast("bigint")).select(*LATE.names)
     if others:
         cells = [tuple(line.get(name) for name in LATE.names) for line in others]
         numbered = numbered.unionByName(frame_of(lines.sparkSession, cells, DDL))
-    (
-        numbered.hint("rebalance")  # as few files as the lines need
-        .write.format("delta")
-        .mode("append")
-        .option("txnAppId", APP_ID)
-        .option("txnVersion", str(new_pass.number))
-        .option("userMetadata", new_pass.to_json())
-        .save(path_of(home))
+    path = path_of(home)
+    appending.prepare(lines.sparkSession, path, numbered.schema)
+    appending.append(
+        numbered.hint("rebalance"),  # as few files as the lines need
+        path,
+        app_id=APP_ID,
+        version=new_pass.number,
+        message=new_pass.to_json(),
+        statistics=LATE.names,
     )
-    written = tables.version_of(path_of(home), APP_ID)
-    if written != new_pass.number:
-        raise tables.WriteSkipped(
-            f"{path_of(home)}: pass {new_pass.number} is not in the table (it is at {written}). Run again."
-        )
     crash_points.point("late.after_commit")
 
 

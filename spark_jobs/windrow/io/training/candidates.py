@@ -16,15 +16,15 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from windrow.columns import FILE, INTERVAL, PAIRED, PLACE_TYPES, PLAN, ROW_ORDER
 from windrow.home import Home, Table
-from windrow.io.delta import lookup, scan, staging, tables
-from windrow.io.delta.files import DataFile, add_action
+from windrow.io.delta import appending, lookup, scan, tables
+from windrow.io.delta.files import DataFile
 from windrow.io.delta.locks import held
 from windrow.io.delta.lookup import Range
 from windrow.io.registers import erasures
@@ -33,7 +33,7 @@ from windrow.outcomes import NeedsPerson
 from windrow.places import umask_of
 from windrow.semantics.intervals import at_micros
 from windrow.semantics.plan import Plan
-from windrow.transforms.training import ColumnTypes, types_of
+from windrow.transforms.training import ColumnTypes
 
 ROWS_PER_TASK = 100_000
 """About how many rows one task joins and writes, into one file; maintenance merges the files later."""
@@ -43,6 +43,10 @@ BYTES_OF_BATCH = "spark.sql.execution.arrow.maxBytesPerBatch"
 _ROWS_OF_BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
 MOST_ROWS_OF_BATCH = 10_000
 """Spark's default; who has set it higher has batches weighed."""
+_PROPERTIES = {
+    "delta.setTransactionRetentionDuration": "interval 30 days",
+    "delta.dataSkippingNumIndexedCols": "0",  # candidates are found by plan; publishing makes statistics
+}
 
 
 class CandidatesGone(NeedsPerson):
@@ -65,14 +69,8 @@ def write(rows: DataFrame, path: str, plans: Sequence[Plan], rows_expected: int)
     Raises:
         WriteSkipped: another writer has made the commit.
     """
-    (
-        _appending(_in_order(rows, plans, rows_expected))
-        .option("txnAppId", _app_id(plans))
-        .option("txnVersion", "1")
-        .option("userMetadata", _message(plans))
-        .save(path)
-    )
-    _require_written(path, plans)
+    appending.prepare(rows.sparkSession, path, rows.schema, properties=_PROPERTIES, by=PLAN)
+    _commit(path, plans, appending.written(_in_order(rows, plans, rows_expected), path, PLAN))
 
 
 def write_with_payload(
@@ -99,9 +97,7 @@ def write_with_payload(
         PythonException: a landing file does not have the rows that Spark has read there, or is damaged.
     """
     left = home.pipeline.left
-    known = tables.opened(path)
-    if known is None or not staging.fits(known, types_of(schema)):
-        _appending(rows.sparkSession.createDataFrame([], schema)).save(path)
+    appending.prepare(rows.sparkSession, path, schema, properties=_PROPERTIES, by=PLAN)
     fields = to_arrow_schema(StructType([field for field in schema if field.name != PLAN]), timezone="UTC")
     work = payload.Work(
         landing={topic: home.landing(topic) for topic in left.topics},
@@ -118,7 +114,6 @@ def write_with_payload(
     with without_byte_limit(rows.sparkSession) if are_small else nullcontext():
         written = ordered.mapInArrow(partial(payload.write, work), payload.WRITTEN).collect()
     _commit(path, plans, {row["written"]: row[PLAN] for row in written})
-    _require_written(path, plans)
 
 
 @contextmanager
@@ -152,18 +147,6 @@ def _is_shuffled(rows: DataFrame) -> bool:
     return "SortMergeJoin" in plan or "ShuffledHashJoin" in plan
 
 
-def _appending(rows: DataFrame) -> DataFrameWriter:
-    return (
-        rows.write.format("delta")
-        .mode("append")
-        .partitionBy(PLAN)
-        .option("mergeSchema", "true")
-        .option("delta.setTransactionRetentionDuration", "interval 30 days")
-        .option("delta.dataSkippingNumIndexedCols", "0")  # candidates are found by plan; publishing makes statistics
-        .option("delta.writePartitionColumnsToParquet", "false")  # the training table has no such columns
-    )
-
-
 def _message(plans: Sequence[Plan]) -> str:
     # the plans of a run share pins, clock and config: one in full and the ids of the others describe them all
     message = {
@@ -174,35 +157,13 @@ def _message(plans: Sequence[Plan]) -> str:
     return json.dumps(message, sort_keys=True)
 
 
-def _commit(path: str, plans: Sequence[Plan], written: Mapping[str, str]) -> None:
+def _commit(path: str, plans: Sequence[Plan], written: Mapping[str, str | None]) -> None:
     """Add files that are there already to the table, in the one commit of these plans.
 
     Args:
         written: path relative to the table → plan id.
     """
-    table, app_id = tables.opened(path), _app_id(plans)
-    assert table is not None, "it was created before the files were written"
-    if table.transaction_version(app_id) is not None:
-        raise tables.WriteSkipped(f"{path}: another writer has made the commit of {app_id}. Run again.")
-    added = [
-        add_action(path, name, DataFile.read(f"{path}/{name}"), (), plan_id, by=PLAN)
-        for name, plan_id in sorted(written.items())
-    ]
-    tables.commit_files(
-        path,
-        table,
-        added,
-        identity=" ".join([app_id, *sorted(written)]),
-        partition_by=[PLAN],
-        message=_message(plans),
-        transaction=(app_id, 1),
-    )
-
-
-def _require_written(path: str, plans: Sequence[Plan]) -> None:
-    app_id = _app_id(plans)
-    if tables.version_of(path, app_id) != 1:
-        raise tables.WriteSkipped(f"{path}: the commit of {app_id} is not in the table. Run again.")
+    appending.commit(path, written, app_id=_app_id(plans), version=1, message=_message(plans), by=PLAN)
 
 
 def read(spark: SparkSession, home: Home, plans: Sequence[Plan]) -> DataFrame:

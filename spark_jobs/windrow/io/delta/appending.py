@@ -1,0 +1,170 @@
+"""Rows that Spark appends to a table: Spark writes their files, and delta-rs commits them.
+
+    rows ─▶ one Spark job ─▶ files in the folder of the table (NewFiles.java) ─▶ footers ─▶ one commit by delta-rs
+
+An append is made once per app id and version, whoever else writes. Files that no commit names are seen by no reader,
+and vacuum removes them. Delta's own append in Spark takes several times the CPU of a small one, most of it for small
+queries about the log (`benchmarks/commits.py`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from itertools import count
+from typing import Any
+
+from deltalake import DeltaTable, Schema
+from deltalake.exceptions import DeltaError
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from windrow.io.delta import staging, store, tables
+from windrow.io.delta.files import DataFile, add_action
+
+_KEYS = count()
+CHECKPOINTS = {"delta.checkpointInterval": "10"}
+"""Versions between two checkpoints: whoever opens the table reads the commits after the newest one."""
+
+
+def append(
+    rows: DataFrame,
+    path: str,
+    *,
+    app_id: str,
+    version: int,
+    message: str,
+    statistics: Sequence[str] = (),
+    by: str | None = None,
+) -> None:
+    """Append rows in one commit, with the schema of the table, which `prepare` has made to fit.
+
+    Args:
+        app_id: names the writer; it has versions of its own.
+        version: number of this write, greater than those before.
+        message: JSON text that the commit carries.
+        statistics: columns whose bounds go into the log.
+        by: the partition column, where the table has one.
+
+    Raises:
+        WriteSkipped: the version is not newer than the last one of the app id, or another writer was faster.
+    """
+    _require_new(tables.at(path), path, app_id, version)
+    commit(path, written(rows, path, by), app_id=app_id, version=version, message=message, statistics=statistics, by=by)
+
+
+def written(rows: DataFrame, path: str, by: str | None = None) -> dict[str, str | None]:
+    """Write rows as files in the folder of a table, which no commit names yet.
+
+    Returns:
+        Name of each file, relative to the table → value of the partition column `by`.
+
+    Raises:
+        RuntimeError: Spark runs without Windrow's configuration.
+    """
+    key = f"{os.getpid()}-{next(_KEYS)}"
+    writer = rows.write.mode("append").option("windrow.files", key)
+    (writer.partitionBy(by) if by else writer).parquet(path)
+    jvm: Any = rows.sparkSession._jvm
+    names = jvm.windrow.NewFiles.take(key)
+    if names is None:
+        raise RuntimeError(
+            f"Spark did not say which files it has written into {path}: it runs without Windrow's spark-defaults.conf. "
+            "Give it that file (`make setup` writes it), or set "
+            "spark.sql.sources.commitProtocolClass=windrow.NewFiles in yours."
+        )
+    return {str(name): str(name).split("/", 1)[0].removeprefix(f"{by}=") if by else None for name in names}
+
+
+def commit(
+    path: str,
+    names: Mapping[str, str | None],
+    *,
+    app_id: str,
+    version: int,
+    message: str,
+    statistics: Sequence[str] = (),
+    by: str | None = None,
+) -> None:
+    """Add files that are in the folder of a table already, in one commit; see `append`.
+
+    Args:
+        names: name relative to the table → value of the partition column `by`.
+
+    Raises:
+        WriteSkipped: another writer was faster.
+    """
+    table = tables.at(path)
+    _require_new(table, path, app_id, version)
+    files = {name: DataFile.read(f"{path}/{name}") for name in sorted(names)}
+    tables.commit_files(
+        path,
+        table,
+        [add_action(path, name, file, statistics, names[name], by=by or "") for name, file in files.items()],
+        identity=" ".join([app_id, str(version), *files]),
+        partition_by=[by] if by else [],
+        message=message,
+        transaction=(app_id, version),
+        rows=sum(file.rows for file in files.values()),
+    )
+
+
+def prepare(
+    spark: SparkSession,
+    path: str,
+    schema: StructType,
+    *,
+    properties: Mapping[str, str] | None = None,
+    by: str | None = None,
+) -> None:
+    """Let a table have all columns of `schema`; it is created where it is missing, and rows that it has are kept.
+
+    Args:
+        properties: of a table that is created.
+        by: its partition column.
+
+    Raises:
+        AnalysisException: a column has another type in the table.
+    """
+    known = tables.opened(path)
+    if known is None:
+        try:
+            DeltaTable.create(
+                path,
+                _nullable(schema),
+                mode="ignore",
+                partition_by=[by] if by else None,
+                configuration={**CHECKPOINTS, **(properties or {})},
+                storage_options=store.options(path),
+            )
+        except (DeltaError, OSError):
+            if tables.opened(path) is None:  # no other writer has created it meanwhile
+                raise
+        known = tables.at(path)
+    if not staging.fits(known, {field.name: field.dataType.simpleString() for field in schema}):
+        empty = spark.createDataFrame([], schema).write.format("delta").mode("append").option("mergeSchema", "true")
+        (empty.partitionBy(by) if by else empty).save(path)
+
+
+def _nullable(schema: StructType) -> Schema:
+    """Return the schema with every column, element and value nullable, as Delta has them in Spark too."""
+
+    def parts(node: Any) -> Any:
+        if isinstance(node, dict):
+            return {
+                name: True if name in ("nullable", "containsNull", "valueContainsNull") else parts(value)
+                for name, value in node.items()
+            }
+        return [parts(one) for one in node] if isinstance(node, list) else node
+
+    return Schema.from_json(json.dumps(parts(schema.jsonValue())))
+
+
+def _require_new(table: DeltaTable, path: str, app_id: str, version: int) -> None:
+    last = table.transaction_version(app_id)
+    if last is not None and version <= last:
+        raise tables.WriteSkipped(
+            f"{path}: version {version} of {app_id} is not newer than {last}; another writer was faster. "
+            "Run again: it will go on from what is there."
+        )
