@@ -80,6 +80,7 @@ SIMULATED = {
     "features": "array<float>",
 }
 FORMATS = ("json", "avro", "protobuf")
+START_TEXT = "2026-11-01T00:00:00Z"
 
 
 @pytest.fixture(scope="module")
@@ -237,16 +238,16 @@ def test_planted_secrets_of_store_and_registry_are_nowhere_but_where_they_were_p
     outside = World(replace(world.places, tables=f"{store.url}/planted_{kind}"), world.name)
     ctx = made(outside, registry.url, "avro")
     sent(outside, "avro", registry.url)
+    run, output = ("--run", "planted"), ""
+    more = {"WINDROW_REGISTRY_CLIENT": str(tmp_path / "registry.properties")}
+    more["WINDROW_SPARK_SECRETS"] = str(event_log(tmp_path))
     with gate(registry.url, ours, tmp_path, login=login, asks=ours) as address, watched() as seen:
-        done = outside.script(
-            "land",
-            ctx.pipeline.name,
-            WINDROW_REGISTRY=address,
-            WINDROW_REGISTRY_CLIENT=str(tmp_path / "registry.properties"),
-            WINDROW_SPARK_SECRETS=str(event_log(tmp_path)),
-        )
-    assert done.returncode == ExitCode.DONE, done.stderr[-2000:]
+        for job, *words in (("land",), ("join", *run, "--interval", START_TEXT), ("check", *run), ("publish", *run)):
+            done = outside.script(job, ctx.pipeline.name, *words, WINDROW_REGISTRY=address, **more)
+            assert done.returncode == ExitCode.DONE, done.stderr[-2000:]
+            output += done.stdout + done.stderr
     assert sum(row["landed"] for row in clocks.observe(ctx.home).rows) == 36
+    assert [row["rows"] for row in outside.register(ctx)] == [15]
 
     written = files_below(world.places.home, tmp_path / "events", store.folder / "data")
     assert any("events" in path.parts and b"s3://" in content for path, content in written.items())
@@ -254,7 +255,7 @@ def test_planted_secrets_of_store_and_registry_are_nowhere_but_where_they_were_p
     assert any("java" in one for one in seen.arguments)
     secrets = (of_store, *of_registry)
     assert holders(written, secrets) == []
-    assert [one for one in secrets if one in done.stdout + done.stderr] == []
+    assert [one for one in secrets if one in output] == []
     assert [one for one in secrets for arguments in seen.arguments if one in arguments] == []
     shown = {one for one in secrets if any(one in environment for environment in seen.environments)}
     assert shown == ({of_store} if kind == "environment" else set())
