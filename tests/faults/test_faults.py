@@ -84,21 +84,25 @@ def test_a_lost_clock_and_a_lost_register_are_made_again_from_the_commits(world:
 
 
 @pytest.mark.both_roots(long=True)
-def test_many_writers_at_once_land_and_publish_each_row_once(world: World) -> None:
-    """Two landers, then a scheduled run, a cleared one and a person's command on the same interval, all at once."""
+def test_many_writers_at_once_land_and_publish_each_row_once(warm_engine: World) -> None:
+    """Two landers, then a scheduled run, a cleared one and a person's command on the same interval, all at once.
+
+    Each is a process; those of the engine share its Spark, and the lander and command of this process have another.
+    """
+    world = warm_engine
     ctx, _ = prepared(world, seed=13)
     name = ctx.pipeline.name
     with ThreadPoolExecutor(3) as pool:
-        other = pool.submit(world.script, "land", name)
+        other = pool.submit(world.warm, "land", name)
         world.land(ctx)
         assert other.result().returncode == ExitCode.DONE, other.result().stderr[-1500:]
 
         errors: list[str] = []
 
         def step_by_step(run: str, mode: str) -> int:
-            done = world.script("join", name, "--run", run, "--interval", FIRST, "--mode", mode)
+            done = world.warm("join", name, "--run", run, "--interval", FIRST, "--mode", mode)
             for job in ("check", "publish"):
-                done = world.script(job, name, "--run", run) if done.returncode == ExitCode.DONE else done
+                done = world.warm(job, name, "--run", run) if done.returncode == ExitCode.DONE else done
             errors.append(done.stderr[-3000:])
             return done.returncode
 
