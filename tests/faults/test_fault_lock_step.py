@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from support.broken.lock_step import PATIENCE, SCHEMA, commit_each_round, message, spark_commit
 from support.broken.lossy import Lossy
-from windrow.io.delta import tables
+from windrow.io.delta import appending, tables
 from windrow.places import Places
 from windrow.platform.servers.store import Store
 
@@ -83,5 +83,7 @@ def test_a_commit_by_spark_whose_answer_is_lost_is_made_once(spark: SparkSession
         rows = spark.range(n, n + 1).write.format("delta").mode("append")
         rows.option("txnAppId", "app").option("txnVersion", str(n + 1)).save(f"{bucket}/table")
     assert lossy.lost == 3
-    assert sorted(row["id"] for row in spark.read.format("delta").load(f"{bucket}/table").collect()) == [0, 1, 2]
-    assert tables.version_of(f"{bucket}/table", "app") == 3
+    appending.append(spark.range(3, 5), f"{bucket}/table", app_id="app", version=4, message="{}")
+    assert lossy.lost == 4
+    assert sorted(row["id"] for row in spark.read.format("delta").load(f"{bucket}/table").collect()) == [0, 1, 2, 3, 4]
+    assert tables.version_of(f"{bucket}/table", "app") == 4

@@ -68,6 +68,7 @@ def _exercise(folder: str, dumped: str) -> None:
     spark = (
         SparkSession.builder.master("local[1]")
         .appName("class-data archive")
+        .config("spark.sql.sources.commitProtocolClass", "windrow.NewFiles")
         .config("spark.driver.defaultJavaOptions", f"-Duser.timezone=UTC -XX:ArchiveClassesAtExit={dumped}")
         .getOrCreate()
     )

@@ -19,7 +19,7 @@ from pathlib import Path
 import psutil
 import pyarrow as pa
 
-from windrow.io.delta import leases, tables
+from windrow.io.delta import appending, leases, tables
 from windrow.io.delta.locks import held
 from windrow.jobs.spark import spark_for
 from windrow.outcomes import AnotherWriter
@@ -110,8 +110,7 @@ def _appender(writer: Writer) -> Callable[[int], None]:
 
     def by_spark(n: int) -> None:
         rows = spark.range(n, n + 1).selectExpr(f"'{writer.name}' as writer", "id as n")
-        named = rows.write.format("delta").mode("append").option("txnAppId", writer.name)
-        named.option("txnVersion", str(n)).save(writer.table)
+        appending.append(rows, writer.table, app_id=writer.name, version=n, message="{}")
 
     return by_spark
 

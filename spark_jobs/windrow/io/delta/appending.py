@@ -11,21 +11,22 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Mapping, Sequence
-from itertools import count
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from deltalake import DeltaTable, Schema
 from deltalake.exceptions import DeltaError
+from deltalake.transaction import AddAction
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
-from windrow.io.delta import staging, store, tables
+from windrow.io.delta import scan, store, tables
 from windrow.io.delta.files import DataFile, add_action
+from windrow.outcomes import BadInput
 
-_KEYS = count()
-CHECKPOINTS = {"delta.checkpointInterval": "10"}
-"""Versions between two checkpoints: whoever opens the table reads the commits after the newest one."""
+_AT_ONCE = 8
 
 
 def append(
@@ -61,19 +62,15 @@ def written(rows: DataFrame, path: str, by: str | None = None) -> dict[str, str 
         Name of each file, relative to the table → value of the partition column `by`.
 
     Raises:
-        RuntimeError: Spark runs without Windrow's configuration.
+        RuntimeError: the session is not one of `windrow.io.delta.session`.
     """
-    key = f"{os.getpid()}-{next(_KEYS)}"
-    writer = rows.write.mode("append").option("windrow.files", key)
+    key = f"{os.getpid()}-{time.monotonic_ns()}"
+    writer = _spelled(rows, path).write.mode("append").option("windrow.files", key)
     (writer.partitionBy(by) if by else writer).parquet(path)
     jvm: Any = rows.sparkSession._jvm
     names = jvm.windrow.NewFiles.take(key)
     if names is None:
-        raise RuntimeError(
-            f"Spark did not say which files it has written into {path}: it runs without Windrow's spark-defaults.conf. "
-            "Give it that file (`make setup` writes it), or set "
-            "spark.sql.sources.commitProtocolClass=windrow.NewFiles in yours."
-        )
+        raise RuntimeError(f"Spark did not say which files it has written into {path}")
     return {str(name): str(name).split("/", 1)[0].removeprefix(f"{by}=") if by else None for name in names}
 
 
@@ -87,7 +84,7 @@ def commit(
     statistics: Sequence[str] = (),
     by: str | None = None,
 ) -> None:
-    """Add files that are in the folder of a table already, in one commit; see `append`.
+    """Add files that are in the folder of a table already, in one commit; see `append`. One without rows is left out.
 
     Args:
         names: name relative to the table → value of the partition column `by`.
@@ -97,16 +94,22 @@ def commit(
     """
     table = tables.at(path)
     _require_new(table, path, app_id, version)
-    files = {name: DataFile.read(f"{path}/{name}") for name in sorted(names)}
+
+    def added(name: str) -> tuple[int, AddAction | None]:
+        file = DataFile.read(f"{path}/{name}")
+        return file.rows, add_action(path, name, file, statistics, names[name], by=by or "") if file.rows else None
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:  # a store answers each in its own time
+        found = list(pool.map(added, sorted(names)))
     tables.commit_files(
         path,
         table,
-        [add_action(path, name, file, statistics, names[name], by=by or "") for name, file in files.items()],
-        identity=" ".join([app_id, str(version), *files]),
+        [action for _, action in found if action is not None],
+        identity=" ".join([app_id, str(version), *sorted(names)]),
         partition_by=[by] if by else [],
         message=message,
         transaction=(app_id, version),
-        rows=sum(file.rows for file in files.values()),
+        rows=sum(rows for rows, _ in found),
     )
 
 
@@ -125,7 +128,7 @@ def prepare(
         by: its partition column.
 
     Raises:
-        AnalysisException: a column has another type in the table.
+        BadInput: a column has another type in the table.
     """
     known = tables.opened(path)
     if known is None:
@@ -135,16 +138,48 @@ def prepare(
                 _nullable(schema),
                 mode="ignore",
                 partition_by=[by] if by else None,
-                configuration={**CHECKPOINTS, **(properties or {})},
+                configuration={**tables.CHECKPOINTS, **(properties or {})},
+                raise_if_key_not_exists=False,  # some are for Spark
                 storage_options=store.options(path),
             )
         except (DeltaError, OSError):
             if tables.opened(path) is None:  # no other writer has created it meanwhile
                 raise
         known = tables.at(path)
-    if not staging.fits(known, {field.name: field.dataType.simpleString() for field in schema}):
+    if not tables.CHECKPOINTS.items() <= known.metadata().configuration.items():  # a table of an earlier release
+        known.alter.set_table_properties(tables.CHECKPOINTS)
+    if _lacks(scan.spark_schema(known), schema, path):
         empty = spark.createDataFrame([], schema).write.format("delta").mode("append").option("mergeSchema", "true")
         (empty.partitionBy(by) if by else empty).save(path)
+
+
+def _lacks(table: DataType, rows: DataType, where: str) -> bool:
+    """Return whether rows have a field, at any depth, that the table has not.
+
+    Args:
+        where: names both in an error.
+
+    Raises:
+        BadInput: a field that both have is of another type.
+    """
+    if isinstance(table, StructType) and isinstance(rows, StructType):
+        known = {field.name.lower(): field.dataType for field in table}
+        there = [(known.get(field.name.lower()), field) for field in rows]
+        return any(kind is None or _lacks(kind, field.dataType, f"{where}, {field.name}") for kind, field in there)
+    if isinstance(table, ArrayType) and isinstance(rows, ArrayType):
+        return _lacks(table.elementType, rows.elementType, where)
+    if isinstance(table, MapType) and isinstance(rows, MapType):
+        return _lacks(table.keyType, rows.keyType, where) or _lacks(table.valueType, rows.valueType, where)
+    if table != rows:
+        raise BadInput(f"{where}: rows have {rows.simpleString()}, and the table has {table.simpleString()}")
+    return False
+
+
+def _spelled(rows: DataFrame, path: str) -> DataFrame:
+    """Return rows with their columns spelled as in the table: Delta tells names apart without regard to case."""
+    names = {field.name.lower(): field.name for field in scan.spark_schema(tables.at(path))}
+    other = {name: names[name.lower()] for name in rows.columns if names.get(name.lower(), name) != name}
+    return rows.withColumnsRenamed(other) if other else rows
 
 
 def _nullable(schema: StructType) -> Schema:

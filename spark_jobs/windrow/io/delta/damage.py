@@ -110,7 +110,7 @@ def _missing(log: str, name: str, size: int) -> str:
     added = [one["add"] for one in actions if "add" in one]
     rows, files = int(metrics.get("numOutputRows", 0)), int(metrics.get("num_added_files", 0))
     named = sum(json.loads(one["stats"])["numRecords"] for one in added if one.get("stats"))
-    if named < rows:  # Spark
+    if named < rows:  # committed by Spark
         return f"{counted(rows, 'row')} were written, and it names files with {named:,}"
     if len(added) < files:  # delta-rs
         return f"{counted(files, 'file')} were written, and it names {len(added):,}"

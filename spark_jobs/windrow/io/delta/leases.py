@@ -8,7 +8,7 @@ lease stays as it is.
 
 It keeps writers from doing work that only one of them can commit, and tells who holds them up. It is not what makes
 commits safe: a holder that slept, or whose clock is wrong, can find itself with a second one, and then the commit
-decides (see `tables`, ConditionalLogStore.java).
+decides (see `tables` and `appending`).
 """
 
 from __future__ import annotations

@@ -32,6 +32,8 @@ NO_ERROR_OF_DATA = {
     "spark.sql.legacy.allowNullComparisonResultInArraySort": "true",  # equal
 }
 """Settings under which the data of one row cannot stop a job, in `where` and `labels`."""
+NEW_FILES = {"spark.sql.sources.commitProtocolClass": "windrow.NewFiles"}
+"""Files for a commit by delta-rs are written where they stay (see `appending`); every other write is as without it."""
 
 
 def session(app: str, master: str, secrets: Path | None = None) -> SparkSession:
@@ -52,7 +54,7 @@ def session(app: str, master: str, secrets: Path | None = None) -> SparkSession:
             f"the Spark session runs in time zone {zone}, not UTC: give it Windrow's spark-defaults.conf "
             "(`make setup` writes it) or add spark.sql.session.timeZone=UTC to yours"
         )
-    for name, value in NO_ERROR_OF_DATA.items():
+    for name, value in (NO_ERROR_OF_DATA | NEW_FILES).items():
         spark.conf.set(name, value)
     return spark
 

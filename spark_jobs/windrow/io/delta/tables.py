@@ -9,6 +9,7 @@ this digest was written.
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC
@@ -33,8 +34,8 @@ _PARTS = WriterProperties(max_row_group_size=8192)
 _INSTANT = pa.timestamp("us", tz="UTC")
 _TRIES = 20
 """Tries of a write that may come at any version; each is lost only to a writer that has committed."""
-_CHECKPOINTS = {"delta.checkpointInterval": "10"}
-"""Small tables are opened often, and a checkpoint spares the reader most single commits."""
+CHECKPOINTS = {"delta.checkpointInterval": "10"}
+"""Versions between two checkpoints: whoever opens a table reads the commits after the newest one."""
 
 
 class WriteSkipped(AnotherWriter):
@@ -242,7 +243,7 @@ def append_once(
     digest = _digest(data)
     properties = CommitProperties(
         custom_metadata={damage.DIGEST: digest} | ({"userMetadata": message} if message else {}),
-        app_transactions=[Transaction(app_id, version)],
+        app_transactions=[_transaction(app_id, version)],
     )
     try:
         # schema_mode: a table that was created by an older release gains its missing columns
@@ -251,7 +252,7 @@ def append_once(
             data,
             mode="append",
             schema_mode="merge",
-            configuration=None if table else _CHECKPOINTS,
+            configuration=None if table else CHECKPOINTS,
             storage_options=None if table else store.options(path),
             commit_properties=properties,
         )
@@ -284,7 +285,7 @@ def create_if_missing(path: str, schema: pa.Schema) -> None:
     if opened(path) is not None:
         return
     try:
-        DeltaTable.create(path, schema, mode="ignore", configuration=_CHECKPOINTS, storage_options=store.options(path))
+        DeltaTable.create(path, schema, mode="ignore", configuration=CHECKPOINTS, storage_options=store.options(path))
     except (DeltaError, OSError):
         if opened(path) is None:  # no other writer has created it meanwhile
             raise
@@ -353,11 +354,16 @@ def commit_files(
                 custom_metadata={damage.DIGEST: digest, damage.ACTIONS: str(lines)}
                 | ({"userMetadata": message} if message else {})
                 | ({} if rows is None else {damage.ROWS: str(rows)}),
-                app_transactions=[Transaction(*transaction)] if transaction else None,
+                app_transactions=[_transaction(*transaction)] if transaction else None,
             ),
         )
     except (DeltaError, OSError) as error:
         _require_commit(path, digest, before, error)
+
+
+def _transaction(app_id: str, version: int) -> Transaction:
+    """Return the entry of an app id with its time: a table that keeps entries for a while drops the others by it."""
+    return Transaction(app_id, version, int(time.time() * 1000))
 
 
 def _digest(data: pa.Table) -> str:

@@ -193,8 +193,8 @@ def committed_after(path: str, number: int) -> Iterator[Committed]:
 def held(path: str) -> Held:
     """Return what a landing table holds, from its log alone.
 
-    The transaction version alone would miss an emptied commit, because Delta's checksum files repeat it. It counts
-    where the log has no landing commit any more.
+    The transaction version alone would miss an emptied commit, because a checksum file that Spark has written repeats
+    it. It counts where the log has no landing commit any more.
 
     Raises:
         TableDamaged: a commit was emptied or cut.

@@ -65,5 +65,7 @@ def frame(spark: SparkSession, home: Home) -> DataFrame:
     """Return all lines of the ledger; the table is created where it is missing."""
     if tables.opened(path_of(home)) is None:
         path = path_of(home)
-        write_deltalake(path, LATE.empty_table(), mode="append", storage_options=store.options(path))
+        table = LATE.empty_table()
+        options = store.options(path)
+        write_deltalake(path, table, mode="append", configuration=tables.CHECKPOINTS, storage_options=options)
     return spark.read.format("delta").load(path_of(home))

@@ -46,6 +46,7 @@ MOST_ROWS_OF_BATCH = 10_000
 _PROPERTIES = {
     "delta.setTransactionRetentionDuration": "interval 30 days",
     "delta.dataSkippingNumIndexedCols": "0",  # candidates are found by plan; publishing makes statistics
+    "delta.writePartitionColumnsToParquet": "false",  # for an earlier release; the training table has no such columns
 }
 
 
@@ -88,7 +89,7 @@ def write_with_payload(
     Args:
         rows: candidate rows without payload, with the place of each left row and the foreseen numbers.
         schema: columns of whole candidate rows (`transforms.payload.with_payload`).
-        path: location of the candidates table; Spark creates it if it is missing, and adds columns that it lacks.
+        path: location of the candidates table; it is created if it is missing, and gets columns that it lacks.
         rows_expected: about how many rows there are; it decides the number of files.
         are_small: whether a row without payload has a few kilobytes at most, whatever row it is.
 

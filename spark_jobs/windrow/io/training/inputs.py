@@ -110,21 +110,21 @@ def read_range(
         rows, mark = landed(stream, begin, end), pipeline.mark_of(stream)
         return rows_of(rows, stream, begin, end, ends_in=ends_in, mark=mark, has_erased=has_erased)
 
+    spans = {stream.name: Interval(lo - stream.window.before, hi + stream.window.after) for stream in pipeline.right}
     sides = [side(pipeline.left, lo, hi, ends_in=False)]
     doubtful = {}
     for stream in pipeline.right:
-        begin, end = lo - stream.window.before, hi + stream.window.after
+        begin, end = spans[stream.name].start, spans[stream.name].end
         sides.append(side(stream, begin, end, ends_in=True))
         if stream.role == "label":
             rows = _doubtful_of(spark, home, stream, pins, begin, end)
             if rows is not None:
                 doubtful[stream.name] = rows
     served, *rights = _divided_once(sides)
-    spans = {stream.name: (lo - stream.window.before, hi + stream.window.after) for stream in pipeline.right}
-    most = {stream.name: _most_rows(home, stream, pins, *spans[stream.name]) for stream in pipeline.right}
+    most = {stream.name: _most_rows(home, stream, pins, spans[stream.name]) for stream in pipeline.right}
     read = Inputs(served, {side.stream.name: side for side in rights}, doubtful, lost, most)
     for stream in pipeline.right:
-        _refuse_too_many(home, stream, read, Interval(*spans[stream.name]))
+        _refuse_too_many(home, stream, read, spans[stream.name])
     return read
 
 
@@ -199,13 +199,13 @@ def largest_group(read: Inputs, stream: RightStream) -> int:
     return grouped.groupBy(*stream.key).count().agg(F.max("count")).collect()[0][0] or 0
 
 
-def _most_rows(home: Home, stream: RightStream, pins: Mapping[str, int], begin: datetime, end: datetime) -> int:
-    """Return how many rows the files have, at most, that can hold rows of a stream in a stretch; from the log."""
+def _most_rows(home: Home, stream: RightStream, pins: Mapping[str, int], span: Interval) -> int:
+    """Return how many rows the files have, at most, that can hold rows of a stream in a span; from the log."""
     total = 0
     for topic in stream.topics:
         table = lookup.opened(home.landing(topic))
         if table is not None:
-            files = table.files_with([*within(begin, end), Range(BATCH, most=pins.get(topic, 0))])
+            files = table.files_with([*within(span.start, span.end), Range(BATCH, most=pins.get(topic, 0))])
             rows = pc.sum(files["num_records"], skip_nulls=False, min_count=0).as_py()
             total += sys.maxsize if rows is None else rows  # the log does not say it of every file
     return total
