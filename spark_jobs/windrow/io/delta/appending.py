@@ -16,13 +16,12 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from deltalake import DeltaTable, Schema
-from deltalake.exceptions import DeltaError
+from deltalake import Schema
 from deltalake.transaction import AddAction
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
-from windrow.io.delta import scan, store, tables
+from windrow.io.delta import scan, tables
 from windrow.io.delta.files import DataFile, add_action
 from windrow.outcomes import BadInput
 
@@ -51,7 +50,7 @@ def append(
     Raises:
         WriteSkipped: the version is not newer than the last one of the app id, or another writer was faster.
     """
-    _require_new(tables.at(path), path, app_id, version)
+    tables.require_new(tables.at(path), path, app_id, version)
     commit(path, written(rows, path, by), app_id=app_id, version=version, message=message, statistics=statistics, by=by)
 
 
@@ -93,7 +92,7 @@ def commit(
         WriteSkipped: another writer was faster.
     """
     table = tables.at(path)
-    _require_new(table, path, app_id, version)
+    tables.require_new(table, path, app_id, version)
 
     def added(name: str) -> tuple[int, AddAction | None]:
         file = DataFile.read(f"{path}/{name}")
@@ -130,22 +129,8 @@ def prepare(
     Raises:
         BadInput: a column has another type in the table.
     """
-    known = tables.opened(path)
-    if known is None:
-        try:
-            DeltaTable.create(
-                path,
-                _nullable(schema),
-                mode="ignore",
-                partition_by=[by] if by else None,
-                configuration={**tables.CHECKPOINTS, **(properties or {})},
-                raise_if_key_not_exists=False,  # some are for Spark
-                storage_options=store.options(path),
-            )
-        except (DeltaError, OSError):
-            if tables.opened(path) is None:  # no other writer has created it meanwhile
-                raise
-        known = tables.at(path)
+    tables.create_if_missing(path, _nullable(schema), properties=properties, by=by)
+    known = tables.at(path)
     if not tables.CHECKPOINTS.items() <= known.metadata().configuration.items():  # a table of an earlier release
         known.alter.set_table_properties(tables.CHECKPOINTS)
     if _lacks(scan.spark_schema(known), schema, path):
@@ -194,12 +179,3 @@ def _nullable(schema: StructType) -> Schema:
         return [parts(one) for one in node] if isinstance(node, list) else node
 
     return Schema.from_json(json.dumps(parts(schema.jsonValue())))
-
-
-def _require_new(table: DeltaTable, path: str, app_id: str, version: int) -> None:
-    last = table.transaction_version(app_id)
-    if last is not None and version <= last:
-        raise tables.WriteSkipped(
-            f"{path}: version {version} of {app_id} is not newer than {last}; another writer was faster. "
-            "Run again: it will go on from what is there."
-        )

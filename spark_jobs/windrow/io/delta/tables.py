@@ -16,7 +16,7 @@ from datetime import UTC
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction, WriterProperties, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
@@ -233,12 +233,8 @@ def append_once(
         WriteSkipped: the version is not newer than the last one of the app id.
     """
     table = opened(path)
-    last = table.transaction_version(app_id) if table is not None else None
-    if last is not None and version <= last:
-        raise WriteSkipped(
-            f"{path}: version {version} of {app_id} is not newer than {last}; another writer was faster. "
-            "Start the job again: it will see what is there."
-        )
+    if table is not None:
+        require_new(table, path, app_id, version)
     data = pa.Table.from_pylist([{name: row.get(name) for name in schema.names} for row in rows], schema)
     digest = _digest(data)
     properties = CommitProperties(
@@ -264,6 +260,20 @@ def append_once(
             merge(written)
 
 
+def require_new(table: DeltaTable, path: str, app_id: str, version: int) -> None:
+    """Fail where the table has this version of an app id, or a later one.
+
+    Raises:
+        WriteSkipped: it has.
+    """
+    last = table.transaction_version(app_id)
+    if last is not None and version <= last:
+        raise WriteSkipped(
+            f"{path}: version {version} of {app_id} is not newer than {last}; another writer was faster. "
+            "Start the job again: it will see what is there."
+        )
+
+
 def merge(table: DeltaTable) -> None:
     """Make one file of all files of a small table, in parts of which a reader opens those that it needs.
 
@@ -273,11 +283,17 @@ def merge(table: DeltaTable) -> None:
     table.optimize.compact(writer_properties=_PARTS)
 
 
-def create_if_missing(path: str, schema: pa.Schema) -> None:
-    """Create an empty small table where there is none.
+def create_if_missing(
+    path: str, schema: pa.Schema | Schema, *, properties: Mapping[str, str] | None = None, by: str | None = None
+) -> None:
+    """Create an empty table where there is none.
 
     A first append creates its table too. But of two first appends the second may come upon a table that it has not
     looked at, and repeat a version of its app id. Who has no lock to rely on creates the table before.
+
+    Args:
+        properties: of the table, beside `CHECKPOINTS`; some may be for Spark alone.
+        by: the partition column.
 
     Raises:
         DeltaError, OSError: it cannot be created.
@@ -285,7 +301,15 @@ def create_if_missing(path: str, schema: pa.Schema) -> None:
     if opened(path) is not None:
         return
     try:
-        DeltaTable.create(path, schema, mode="ignore", configuration=CHECKPOINTS, storage_options=store.options(path))
+        DeltaTable.create(
+            path,
+            schema,
+            mode="ignore",
+            partition_by=[by] if by else None,
+            configuration={**CHECKPOINTS, **(properties or {})},
+            raise_if_key_not_exists=False,
+            storage_options=store.options(path),
+        )
     except (DeltaError, OSError):
         if opened(path) is None:  # no other writer has created it meanwhile
             raise
