@@ -44,8 +44,8 @@ def by_log_store(rows: DataFrame, path: str, version: int) -> None:
 
 
 def by_one_committer(rows: DataFrame, path: str, version: int) -> None:
-    appending.prepare(rows.sparkSession, path, rows.schema)
-    appending.append(rows, path, app_id="app", version=version, message="{}", statistics=["id"])
+    table = appending.prepare(rows.sparkSession, path, rows.schema)
+    appending.append(rows, path, table, app_id="app", version=version, message="{}", statistics=["id"])
 
 
 APPENDS: dict[str, Append] = {"log_store": by_log_store, "one_committer": by_one_committer}

@@ -3,9 +3,9 @@
     seed: two real intervals  ─▶  pattern of each table  ─▶  the same table with thousands of intervals
 
 Landing, training and candidates get their logs: hours and days compacted, as maintenance leaves them, with the files
-that it removed in the last week, and the commits of the last month. Registers get one merged file of all older rows,
-and the newest ones in a commit each. What one table says of an interval, all
-say: counts, offsets, batches, plans, publication numbers and versions follow from the number of the interval.
+that it removed in the last week, and the commits of the last month. Registers get merged files of all older rows, the
+newest ones in a commit each, and the commits of the last week. What one table says of an interval, all say: counts,
+offsets, batches, plans, publication numbers and versions follow from the number of the interval.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ TEN, HOUR, DAY = timedelta(minutes=10), timedelta(hours=1), timedelta(days=1)
 OF_HOUR, OF_DAY = HOUR // TEN, DAY // TEN
 REPEATED = (Table.MEASURES, Table.QUALITY, Table.DISTRIBUTIONS)
 """Registers with many rows of an interval, which are those of the seed's."""
-SINGLE = 40
+SINGLE = 4
 """Newest commits of a register that are not merged yet."""
-KEPT, REMOVED = 30, 7
-"""Days for which a log keeps commits, and removed files."""
+KEPT, KEPT_OF_REGISTER, REMOVED = 30, 7, 7
+"""Days for which a log keeps commits, that of a register too, and removed files."""
 _EDGE = timedelta(seconds=1)
 """The newest event of a batch is so much older than its end."""
 _CHUNK = 4_000
@@ -269,7 +269,8 @@ def write_register(story: Story, table: Table) -> None:
     write_deltalake(
         made,
         rows,
-        configuration={"delta.checkpointInterval": "10"},
+        configuration=tables.REGISTER,
+        target_file_size=4 * 1024 * 1024,
         writer_properties=WriterProperties(max_row_group_size=8192),
     )
     added = [line for line in logs.actions_of(Path(made, "_delta_log", f"{0:020}.json")) if "add" in line]
@@ -277,7 +278,7 @@ def write_register(story: Story, table: Table) -> None:
         target = Path(path, line["add"]["path"])
         target.parent.mkdir(parents=True, exist_ok=True)
         Path(made, line["add"]["path"]).rename(target)
-    version = old // 50 * 50  # a multiple at which the product merges, so that it does not do so within the passes
+    version = old // 10 * 10  # a multiple at which the product merges, so that it does not do so within the passes
     done = {"txn": {"appId": register.app_id, "version": register.version(old - 1)}}
     tail: list[list[Action]] = [
         [
@@ -285,7 +286,7 @@ def write_register(story: Story, table: Table) -> None:
             _single_file(table, added[0]["add"], n),
             {"txn": {**done["txn"], "version": register.version(n)}},
         ]
-        for n in range(max(0, old - min(KEPT * OF_DAY, version)), old)
+        for n in range(max(0, old - min(KEPT_OF_REGISTER * OF_DAY, version)), old)
     ]
     logs.write(path, [*logs.head_of(made), *added, done], tail, version)
     for n in range(old, total):
@@ -424,7 +425,8 @@ def _write_candidates(story: Story) -> None:
 
     removed = [_removal(added(n), past, n, data_change=True) for n in range(max(0, recent), past.intervals)]
     state = [*logs.head_of(seed), *removed, *(done(n) for n in range(max(0, kept), past.intervals))]
-    tail = [commit for n in range(max(0, kept), past.intervals) for commit in commits(n)]
+    listed = max(0, past.intervals - KEPT_OF_REGISTER * OF_DAY)
+    tail = [commit for n in range(listed, past.intervals) for commit in commits(n)]
     logs.write(path, state, tail, past.last_version(2))
 
 

@@ -23,8 +23,8 @@ def path(places: Places) -> str:
 
 
 def append(rows: DataFrame, path: str, version: int) -> None:
-    appending.prepare(rows.sparkSession, path, rows.schema)
-    appending.append(rows, path, app_id="app", version=version, message=f'{{"n": {version}}}', statistics=["id"])
+    table = appending.prepare(rows.sparkSession, path, rows.schema)
+    appending.append(rows, path, table, app_id="app", version=version, message=f'{{"n": {version}}}', statistics=["id"])
 
 
 def schemas(path: str) -> set[str]:

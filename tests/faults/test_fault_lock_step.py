@@ -83,7 +83,9 @@ def test_a_commit_by_spark_whose_answer_is_lost_is_made_once(spark: SparkSession
         rows = spark.range(n, n + 1).write.format("delta").mode("append")
         rows.option("txnAppId", "app").option("txnVersion", str(n + 1)).save(f"{bucket}/table")
     assert lossy.lost == 3
-    appending.append(spark.range(3, 5), f"{bucket}/table", app_id="app", version=4, message="{}")
+    appending.append(
+        spark.range(3, 5), f"{bucket}/table", tables.at(f"{bucket}/table"), app_id="app", version=4, message="{}"
+    )
     assert lossy.lost == 4
     assert sorted(row["id"] for row in spark.read.format("delta").load(f"{bucket}/table").collect()) == [0, 1, 2, 3, 4]
     assert tables.version_of(f"{bucket}/table", "app") == 4

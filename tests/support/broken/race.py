@@ -110,7 +110,7 @@ def _appender(writer: Writer) -> Callable[[int], None]:
 
     def by_spark(n: int) -> None:
         rows = spark.range(n, n + 1).selectExpr(f"'{writer.name}' as writer", "id as n")
-        appending.append(rows, writer.table, app_id=writer.name, version=n, message="{}")
+        appending.append(rows, writer.table, tables.at(writer.table), app_id=writer.name, version=n, message="{}")
 
     return by_spark
 

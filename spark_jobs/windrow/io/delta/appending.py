@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from deltalake import Schema
+from deltalake import DeltaTable, Schema
 from deltalake.transaction import AddAction
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
@@ -31,6 +31,7 @@ _AT_ONCE = 8
 def append(
     rows: DataFrame,
     path: str,
+    table: DeltaTable,
     *,
     app_id: str,
     version: int,
@@ -38,9 +39,10 @@ def append(
     statistics: Sequence[str] = (),
     by: str | None = None,
 ) -> None:
-    """Append rows in one commit, with the schema of the table, which `prepare` has made to fit.
+    """Append rows in one commit, with the schema of the table.
 
     Args:
+        table: what `prepare` has returned for rows like these; it is brought up to date.
         app_id: names the writer; it has versions of its own.
         version: number of this write, greater than those before.
         message: JSON text that the commit carries.
@@ -50,12 +52,16 @@ def append(
     Raises:
         WriteSkipped: the version is not newer than the last one of the app id, or another writer was faster.
     """
-    tables.require_new(tables.at(path), path, app_id, version)
-    commit(path, written(rows, path, by), app_id=app_id, version=version, message=message, statistics=statistics, by=by)
+    tables.require_new(table, path, app_id, version)
+    names = written(rows, path, table, by)
+    commit(path, table, names, app_id=app_id, version=version, message=message, statistics=statistics, by=by)
 
 
-def written(rows: DataFrame, path: str, by: str | None = None) -> dict[str, str | None]:
+def written(rows: DataFrame, path: str, table: DeltaTable, by: str | None = None) -> dict[str, str | None]:
     """Write rows as files in the folder of a table, which no commit names yet.
+
+    Args:
+        table: what `prepare` has returned for rows like these.
 
     Returns:
         Name of each file, relative to the table → value of the partition column `by`.
@@ -64,7 +70,7 @@ def written(rows: DataFrame, path: str, by: str | None = None) -> dict[str, str 
         RuntimeError: the session is not one of `windrow.io.delta.session`.
     """
     key = f"{os.getpid()}-{time.monotonic_ns()}"
-    writer = _spelled(rows, path).write.mode("append").option("windrow.files", key)
+    writer = _spelled(rows, table).write.mode("append").option("windrow.files", key)
     (writer.partitionBy(by) if by else writer).parquet(path)
     jvm: Any = rows.sparkSession._jvm
     names = jvm.windrow.NewFiles.take(key)
@@ -75,6 +81,7 @@ def written(rows: DataFrame, path: str, by: str | None = None) -> dict[str, str 
 
 def commit(
     path: str,
+    table: DeltaTable,
     names: Mapping[str, str | None],
     *,
     app_id: str,
@@ -86,12 +93,13 @@ def commit(
     """Add files that are in the folder of a table already, in one commit; see `append`. One without rows is left out.
 
     Args:
+        table: the table at some version; it is brought up to date.
         names: name relative to the table → value of the partition column `by`.
 
     Raises:
         WriteSkipped: another writer was faster.
     """
-    table = tables.at(path)
+    table.update_incremental()
     tables.require_new(table, path, app_id, version)
 
     def added(name: str) -> tuple[int, AddAction | None]:
@@ -119,23 +127,24 @@ def prepare(
     *,
     properties: Mapping[str, str] | None = None,
     by: str | None = None,
-) -> None:
-    """Let a table have all columns of `schema`; it is created where it is missing, and rows that it has are kept.
+) -> DeltaTable:
+    """Return a table with all columns of `schema`; it is created where it is missing, and rows that it has are kept.
 
     Args:
-        properties: of a table that is created.
+        properties: of a table that is created, beside `CHECKPOINTS`.
         by: its partition column.
 
     Raises:
         BadInput: a column has another type in the table.
     """
-    tables.create_if_missing(path, _nullable(schema), properties=properties, by=by)
-    known = tables.at(path)
-    if not tables.CHECKPOINTS.items() <= known.metadata().configuration.items():  # a table of an earlier release
-        known.alter.set_table_properties(tables.CHECKPOINTS)
+    properties = {**tables.CHECKPOINTS, **(properties or {})}
+    known = tables.create_if_missing(path, _nullable(schema), properties, by=by)
+    tables.keep(known, {name: properties[name] for name in tables.REGISTER if name in properties})
     if _lacks(scan.spark_schema(known), schema, path):
         empty = spark.createDataFrame([], schema).write.format("delta").mode("append").option("mergeSchema", "true")
         (empty.partitionBy(by) if by else empty).save(path)
+        known.update_incremental()
+    return known
 
 
 def _lacks(table: DataType, rows: DataType, where: str) -> bool:
@@ -160,9 +169,9 @@ def _lacks(table: DataType, rows: DataType, where: str) -> bool:
     return False
 
 
-def _spelled(rows: DataFrame, path: str) -> DataFrame:
+def _spelled(rows: DataFrame, table: DeltaTable) -> DataFrame:
     """Return rows with their columns spelled as in the table: Delta tells names apart without regard to case."""
-    names = {field.name.lower(): field.name for field in scan.spark_schema(tables.at(path))}
+    names = {field.name.lower(): field.name for field in scan.spark_schema(table)}
     other = {name: names[name.lower()] for name in rows.columns if names.get(name.lower(), name) != name}
     return rows.withColumnsRenamed(other) if other else rows
 

@@ -27,8 +27,10 @@ from windrow.semantics.plan import Plan
 Filter = tuple[str, str, Any]
 """Column, operator and value, as Arrow's readers take them."""
 
-COMPACT_EVERY = 50
+COMPACT_EVERY = 10
 """Commits between two compactions; many one-row files make a table slow to read."""
+_MERGED = 4 * 1024 * 1024
+"""Bytes from which a file is not merged again: what a merge costs does not grow with the table."""
 _PARTS = WriterProperties(max_row_group_size=8192)
 """Rows of a row group of a merged file: a reader of the newest rows passes over the others."""
 _INSTANT = pa.timestamp("us", tz="UTC")
@@ -36,6 +38,8 @@ _TRIES = 20
 """Tries of a write that may come at any version; each is lost only to a writer that has committed."""
 CHECKPOINTS = {"delta.checkpointInterval": "10"}
 """Versions between two checkpoints: whoever opens a table reads the commits after the newest one."""
+REGISTER = {**CHECKPOINTS, "delta.logRetentionDuration": "interval 7 days"}
+"""Properties of a table that nobody reads as of an old version: whoever opens it in a folder lists its whole log."""
 
 
 class WriteSkipped(AnotherWriter):
@@ -78,9 +82,17 @@ def keep_statistics(table: DeltaTable, columns: Sequence[str]) -> None:
 
     An older release let Delta keep them for others too. The caller holds the table's lock; `table` shows the commit.
     """
-    listed = ",".join(columns)
-    if table.metadata().configuration.get(STATISTICS) != listed:
-        table.alter.set_table_properties({STATISTICS: listed})
+    keep(table, {STATISTICS: ",".join(columns)})
+
+
+def keep(table: DeltaTable, properties: Mapping[str, str]) -> None:
+    """Let a table have these properties: an older release made it without them.
+
+    Raises:
+        CommitFailedError: another writer was faster.
+    """
+    if not properties.items() <= table.metadata().configuration.items():
+        table.alter.set_table_properties(dict(properties))
 
 
 def data_files(table: DeltaTable) -> pa.Table:
@@ -228,7 +240,7 @@ def append_once(
         app_id: names the writer; it has versions of its own.
         version: number of this write, greater than those before.
         message: JSON text that the commit carries.
-        merge_files: whether all files of the table become one after every so many commits.
+        merge_files: whether small files become one after every so many commits, and the log is kept for days only.
     Raises:
         WriteSkipped: the version is not newer than the last one of the app id.
     """
@@ -248,7 +260,7 @@ def append_once(
             data,
             mode="append",
             schema_mode="merge",
-            configuration=None if table else CHECKPOINTS,
+            configuration=None if table else REGISTER if merge_files else CHECKPOINTS,
             storage_options=None if table else store.options(path),
             commit_properties=properties,
         )
@@ -257,6 +269,7 @@ def append_once(
     written = table or opened(path)
     if merge_files and written is not None and written.version() % COMPACT_EVERY == 0:
         with suppress(CommitFailedError):  # a writer that came between wins
+            keep(written, REGISTER)
             merge(written)
 
 
@@ -275,44 +288,45 @@ def require_new(table: DeltaTable, path: str, app_id: str, version: int) -> None
 
 
 def merge(table: DeltaTable) -> None:
-    """Make one file of all files of a small table, in parts of which a reader opens those that it needs.
+    """Make one file of all small files of a table, in parts of which a reader opens those that it needs.
 
     Raises:
         CommitFailedError: another writer was faster.
     """
-    table.optimize.compact(writer_properties=_PARTS)
+    table.optimize.compact(target_size=_MERGED, writer_properties=_PARTS)
 
 
 def create_if_missing(
-    path: str, schema: pa.Schema | Schema, *, properties: Mapping[str, str] | None = None, by: str | None = None
-) -> None:
-    """Create an empty table where there is none.
+    path: str, schema: pa.Schema | Schema, properties: Mapping[str, str] = REGISTER, *, by: str | None = None
+) -> DeltaTable:
+    """Return a table at its newest version; an empty one is created where there is none.
 
     A first append creates its table too. But of two first appends the second may come upon a table that it has not
     looked at, and repeat a version of its app id. Who has no lock to rely on creates the table before.
 
     Args:
-        properties: of the table, beside `CHECKPOINTS`; some may be for Spark alone.
+        properties: of a table that is created; some may be for Spark alone.
         by: the partition column.
 
     Raises:
         DeltaError, OSError: it cannot be created.
     """
-    if opened(path) is not None:
-        return
+    if (present := opened(path)) is not None:
+        return present
     try:
-        DeltaTable.create(
+        return DeltaTable.create(
             path,
             schema,
             mode="ignore",
             partition_by=[by] if by else None,
-            configuration={**CHECKPOINTS, **(properties or {})},
+            configuration=dict(properties),
             raise_if_key_not_exists=False,
             storage_options=store.options(path),
         )
     except (DeltaError, OSError):
-        if opened(path) is None:  # no other writer has created it meanwhile
+        if (made := opened(path)) is None:  # no other writer has created it meanwhile
             raise
+        return made
 
 
 def append_next(

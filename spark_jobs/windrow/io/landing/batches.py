@@ -76,10 +76,11 @@ def append(rows: DataFrame, home: Home, batch: Batch) -> None:
         joined.keep(present, [name for name in rows.columns if not name.startswith("_")], batch.number)
         origins.keep(present, home.pipeline, batch.topic)
     properties = {tables.STATISTICS: ",".join(LANDING_META)}
-    appending.prepare(rows.sparkSession, path, rows.schema, properties=properties)
+    table = appending.prepare(rows.sparkSession, path, rows.schema, properties=properties)
     appending.append(
         rows.coalesce(spread.tasks(batch.size, rows.sparkSession.sparkContext.defaultParallelism)),
         path,
+        table,
         app_id=APP_ID,
         version=batch.number,
         message=batch.to_json(),

@@ -49,10 +49,11 @@ def append_frame(home: Home, new_pass: Pass, lines: DataFrame, others: Sequence[
         cells = [tuple(line.get(name) for name in LATE.names) for line in others]
         numbered = numbered.unionByName(frame_of(lines.sparkSession, cells, DDL))
     path = path_of(home)
-    appending.prepare(lines.sparkSession, path, numbered.schema)
+    table = appending.prepare(lines.sparkSession, path, numbered.schema)
     appending.append(
         numbered.hint("rebalance"),  # as few files as the lines need
         path,
+        table,
         app_id=APP_ID,
         version=new_pass.number,
         message=new_pass.to_json(),

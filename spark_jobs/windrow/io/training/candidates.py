@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
+from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -44,6 +45,7 @@ _ROWS_OF_BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
 MOST_ROWS_OF_BATCH = 10_000
 """Spark's default; who has set it higher has batches weighed."""
 _PROPERTIES = {
+    **tables.REGISTER,
     "delta.setTransactionRetentionDuration": "interval 30 days",
     "delta.dataSkippingNumIndexedCols": "0",  # candidates are found by plan; publishing makes statistics
     "delta.writePartitionColumnsToParquet": "false",  # for an earlier release; the training table has no such columns
@@ -70,8 +72,8 @@ def write(rows: DataFrame, path: str, plans: Sequence[Plan], rows_expected: int)
     Raises:
         WriteSkipped: another writer has made the commit.
     """
-    appending.prepare(rows.sparkSession, path, rows.schema, properties=_PROPERTIES, by=PLAN)
-    _commit(path, plans, appending.written(_in_order(rows, plans, rows_expected), path, PLAN))
+    table = appending.prepare(rows.sparkSession, path, rows.schema, properties=_PROPERTIES, by=PLAN)
+    _commit(path, table, plans, appending.written(_in_order(rows, plans, rows_expected), path, table, PLAN))
 
 
 def write_with_payload(
@@ -98,7 +100,7 @@ def write_with_payload(
         PythonException: a landing file does not have the rows that Spark has read there, or is damaged.
     """
     left = home.pipeline.left
-    appending.prepare(rows.sparkSession, path, schema, properties=_PROPERTIES, by=PLAN)
+    table = appending.prepare(rows.sparkSession, path, schema, properties=_PROPERTIES, by=PLAN)
     fields = to_arrow_schema(StructType([field for field in schema if field.name != PLAN]), timezone="UTC")
     work = payload.Work(
         landing={topic: home.landing(topic) for topic in left.topics},
@@ -114,7 +116,7 @@ def write_with_payload(
     ordered = _in_order(rows, plans, rows_expected).select(*added, *PLACE_TYPES)
     with without_byte_limit(rows.sparkSession) if are_small else nullcontext():
         written = ordered.mapInArrow(partial(payload.write, work), payload.WRITTEN).collect()
-    _commit(path, plans, {row["written"]: row[PLAN] for row in written})
+    _commit(path, table, plans, {row["written"]: row[PLAN] for row in written})
 
 
 @contextmanager
@@ -158,13 +160,14 @@ def _message(plans: Sequence[Plan]) -> str:
     return json.dumps(message, sort_keys=True)
 
 
-def _commit(path: str, plans: Sequence[Plan], written: Mapping[str, str | None]) -> None:
+def _commit(path: str, table: DeltaTable, plans: Sequence[Plan], written: Mapping[str, str | None]) -> None:
     """Add files that are there already to the table, in the one commit of these plans.
 
     Args:
+        table: what `prepare` has returned.
         written: path relative to the table → plan id.
     """
-    appending.commit(path, written, app_id=_app_id(plans), version=1, message=_message(plans), by=PLAN)
+    appending.commit(path, table, written, app_id=_app_id(plans), version=1, message=_message(plans), by=PLAN)
 
 
 def read(spark: SparkSession, home: Home, plans: Sequence[Plan]) -> DataFrame:
