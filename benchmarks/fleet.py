@@ -146,9 +146,9 @@ def made(base: Path, pipelines: int, days: int, now: datetime) -> tuple[Places, 
         if half:
             write(homes[0], past, half)
     for kind in WRITTEN:
-        table = tables.opened(homes[0].table(kind))
-        if table is not None:
-            tables.merge(table)
+        path = homes[0].table(kind)
+        if (table := tables.opened(path)) is not None:
+            tables.merge(path, table)
     for n in range(old, past.intervals):
         write(homes[0], past, range(n, n + 1))
     first = Path(homes[0].table(Table.CLOCK)).parent

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from windrow.io.delta import tables
+from windrow.io.delta import damage, tables
+from windrow.io.delta.files import remove_action
 from windrow.semantics.intervals import EARLIEST, LATEST
 
 
@@ -49,3 +52,83 @@ def test_small_files_of_a_register_are_merged_and_a_large_one_stays(
     assert large in tables.at(path).file_uris()
     assert sorted(row["n"] for row in tables.read(path)) == [*range(-9_999, 1), *range(2, 60)]
     assert tables.at(path).metadata().configuration == tables.REGISTER
+
+
+START = datetime(2026, 11, 1, 9, 30, tzinfo=UTC)
+SCHEMA = pa.schema({"n": pa.int64(), "at": pa.timestamp("us", "UTC"), "text": pa.string()})
+
+
+def rows_of(*numbers: int) -> list[dict[str, Any]]:
+    return [{"n": n, "at": START + n * timedelta(microseconds=1), "text": None if n % 3 else "x" * n} for n in numbers]
+
+
+@pytest.fixture
+def register(tmp_path: Path) -> str:
+    """Location of a register of five files."""
+    path = str(tmp_path / "register")
+    for n in range(5):
+        tables.append_once(path, SCHEMA, rows_of(n), app_id="app", version=n)
+    return path
+
+
+def numbers(path: str) -> list[int]:
+    return sorted(row["n"] for row in tables.read(path))
+
+
+@pytest.mark.parametrize("between", [0, 1, 2])
+def test_the_same_files_are_merged_once(register: str, between: int) -> None:
+    first, second = tables.at(register), tables.at(register)
+    tables.merge(register, first)
+    for n in range(5, 5 + between):
+        tables.append_once(register, SCHEMA, rows_of(n), app_id="app", version=n)
+    version = tables.at(register).version()
+    tables.merge(register, second)  # finds the first one's commit, which is the same
+    assert tables.at(register).version() == version
+    assert numbers(register) == [*range(5 + between)]
+
+
+def test_of_two_merges_with_a_file_in_common_the_later_one_is_refused(register: str) -> None:
+    stale = tables.at(register)
+    tables.append_once(register, SCHEMA, rows_of(5), app_id="app", version=5)
+    tables.merge(register, tables.at(register))
+    with pytest.raises(tables.WriteSkipped):
+        tables.merge(register, stale)
+    assert numbers(register) == [*range(6)]
+
+
+@pytest.mark.parametrize("is_compaction", [False, True])
+def test_a_file_that_was_merged_is_not_removed_again(register: str, is_compaction: bool) -> None:
+    stale = tables.at(register)
+    tables.merge(register, tables.at(register))
+    old = tables.data_files(stale).to_pylist()[0]
+    gone = remove_action(old["path"], old["size_bytes"], None, START, data_change=not is_compaction)
+    with pytest.raises(tables.WriteSkipped):
+        tables.commit_files(register, stale, [gone], identity="removal")
+    assert numbers(register) == [*range(5)]
+
+
+def test_a_merged_file_has_the_rows_and_the_bounds_of_its_parts(register: str) -> None:
+    tables.append_once(
+        register, pa.schema([*SCHEMA, pa.field("new", pa.int64())]), [{"n": 5, "new": 1}], app_id="app", version=5
+    )
+    before = sorted(tables.read(register), key=lambda row: row["n"])
+    tables.merge(register, tables.at(register))
+    assert sorted(tables.read(register), key=lambda row: row["n"]) == before
+    [file] = tables.data_files(tables.at(register)).to_pylist()
+    assert (file["num_records"], file["min.n"], file["max.n"]) == (6, 0, 5)
+    assert (file["null_count.at"], file["null_count.new"], file["null_count.text"]) == (1, 5, 4)
+    assert file["min.at"] <= START < file["max.at"]
+    assert [row["n"] for row in tables.read(register, filters=[("at", ">=", rows_of(4)[0]["at"])])] == [4]
+
+
+def test_a_merge_that_would_lose_rows_is_refused(register: str) -> None:
+    table = tables.at(register)
+    one, other = (Path(register, file["path"]) for file in tables.data_files(table).to_pylist()[:2])
+    size = other.stat().st_size
+    pq.write_table(pq.read_table(one).slice(1), other)
+    head, rest = other.read_bytes()[:4], other.read_bytes()[4:]  # without rows, nothing between them is read
+    other.write_bytes(head + bytes(size - len(head + rest)) + rest)
+    assert other.stat().st_size == size
+    with pytest.raises(damage.TableDamaged, match=r"4 rows, and 5 were written"):
+        tables.merge(register, table)
+    assert tables.at(register).version() == table.version()

@@ -12,15 +12,18 @@ import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Schema, Transaction, WriterProperties, write_deltalake
+import pyarrow.dataset as pds
+import pyarrow.parquet as pq
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
 from windrow.io.delta import damage, store
+from windrow.io.delta.files import DataFile, add_action, remove_action
 from windrow.outcomes import AnotherWriter
 from windrow.semantics.plan import Plan
 
@@ -31,7 +34,7 @@ COMPACT_EVERY = 10
 """Commits between two compactions; many one-row files make a table slow to read."""
 _MERGED = 4 * 1024 * 1024
 """Bytes from which a file is not merged again: what a merge costs does not grow with the table."""
-_PARTS = WriterProperties(max_row_group_size=8192)
+_ROWS_OF_GROUP = 8192
 """Rows of a row group of a merged file: a reader of the newest rows passes over the others."""
 _INSTANT = pa.timestamp("us", tz="UTC")
 _TRIES = 20
@@ -268,9 +271,9 @@ def append_once(
         _require_commit(path, digest, -1 if table is None else table.version(), error)
     written = table or opened(path)
     if merge_files and written is not None and written.version() % COMPACT_EVERY == 0:
-        with suppress(CommitFailedError):  # a writer that came between wins
+        with suppress(CommitFailedError, WriteSkipped):  # a writer that came between wins
             keep(written, REGISTER)
-            merge(written)
+            merge(path, written)
 
 
 def require_new(table: DeltaTable, path: str, app_id: str, version: int) -> None:
@@ -287,13 +290,35 @@ def require_new(table: DeltaTable, path: str, app_id: str, version: int) -> None
         )
 
 
-def merge(table: DeltaTable) -> None:
+def merge(path: str, table: DeltaTable) -> None:
     """Make one file of all small files of a table, in parts of which a reader opens those that it needs.
 
+    Delta-rs has an operation for it, which doubles rows: it commits after another one has merged the same files.
+
+    Args:
+        path: location of the table, which has no partitions.
+
     Raises:
-        CommitFailedError: another writer was faster.
+        WriteSkipped: another writer was faster.
+        TableDamaged: a file cannot be read, or has not as many rows as the log says.
     """
-    table.optimize.compact(target_size=_MERGED, writer_properties=_PARTS)
+    small = {file["path"]: file for file in data_files(table).to_pylist() if file["size_bytes"] < _MERGED}
+    if len(small) < 2:
+        return
+    with damage.named(path):
+        whole = table.to_pyarrow_dataset()
+        parts = [part for part in whole.get_fragments() if part.path in small]
+        rows = pds.FileSystemDataset(parts, whole.schema, whole.format, whole.filesystem).to_table()
+    if rows.num_rows != (written := sum(file["num_records"] for file in small.values())):
+        raise damage.TableDamaged(f"{path}: its small files have {rows.num_rows:,} rows, and {written:,} were written")
+    name = f"part-merged-{hashlib.sha256(' '.join(sorted(small)).encode()).hexdigest()}.parquet"
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows, sink, row_group_size=_ROWS_OF_GROUP)
+    store.create(f"{path}/{name}", sink.getvalue().to_pybytes())  # of the same files: the same content
+    added = add_action(path, name, DataFile.read(f"{path}/{name}"), rows.column_names, None, data_change=False)
+    at = datetime.now(UTC)
+    removed = [remove_action(old, file["size_bytes"], None, at, data_change=False) for old, file in small.items()]
+    commit_files(path, table, [added, *removed], identity=name)
 
 
 def create_if_missing(
@@ -372,16 +397,20 @@ def commit_files(
 ) -> None:
     """Add and remove files that are there already, in one commit on top of `table`, or do nothing.
 
+    A commit that removes files takes the version after `table`, or none. Any other one may come later: delta-rs looks
+    at the commits between. But it lets a file be removed twice where one of the commits changes no data (compaction).
+
     Args:
         identity: text that no other commit of the table has; by it the commit is found where its answer was lost.
         message: JSON text that the commit carries.
         transaction: app id and version.
         rows: number of rows in the files, where they are new; the commit carries it.
     Raises:
-        WriteSkipped: another writer has taken the version, or has removed one of the files.
+        WriteSkipped: another writer has taken the version.
     """
     digest, before = hashlib.sha256(identity.encode()).hexdigest(), table.version()
     lines = len(actions) + (transaction is not None)
+    is_pinned = any(isinstance(action, RemoveAction) for action in actions)
     try:
         table.create_write_transaction(
             list(actions),
@@ -393,6 +422,7 @@ def commit_files(
                 | ({"userMetadata": message} if message else {})
                 | ({} if rows is None else {damage.ROWS: str(rows)}),
                 app_transactions=[_transaction(*transaction)] if transaction else None,
+                max_commit_retries=0 if is_pinned else None,
             ),
         )
     except (DeltaError, OSError) as error:
