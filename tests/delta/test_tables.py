@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -132,3 +133,20 @@ def test_a_merge_that_would_lose_rows_is_refused(register: str) -> None:
     with pytest.raises(damage.TableDamaged, match=r"4 rows, and 5 were written"):
         tables.merge(register, table)
     assert tables.at(register).version() == table.version()
+
+
+def test_a_row_is_there_once_where_the_merge_after_it_fails(register: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(tables, "merge", full)
+    for n in range(5, 25):
+        assert tables.append_next(register, SCHEMA, rows_of(n), app_id="next")
+    assert numbers(register) == [*range(25)]
+
+
+def test_a_property_that_somebody_has_set_stays(register: str) -> None:
+    table, mine = tables.at(register), {"delta.logRetentionDuration": "interval 90 days"}
+    table.alter.set_table_properties(mine)
+    tables.add_properties(register, table, tables.REGISTER)
+    assert tables.at(register).metadata().configuration == {**tables.REGISTER, **mine}

@@ -136,10 +136,11 @@ def prepare(
 
     Raises:
         BadInput: a column has another type in the table.
+        WriteSkipped: another writer was faster.
     """
     properties = {**tables.CHECKPOINTS, **(properties or {})}
     known = tables.create_if_missing(path, _nullable(schema), properties, by=by)
-    tables.keep(known, {name: properties[name] for name in tables.REGISTER if name in properties})
+    tables.add_properties(path, known, {name: properties[name] for name in tables.REGISTER if name in properties})
     if _lacks(scan.spark_schema(known), schema, path):
         empty = spark.createDataFrame([], schema).write.format("delta").mode("append").option("mergeSchema", "true")
         (empty.partitionBy(by) if by else empty).save(path)

@@ -85,17 +85,25 @@ def keep_statistics(table: DeltaTable, columns: Sequence[str]) -> None:
 
     An older release let Delta keep them for others too. The caller holds the table's lock; `table` shows the commit.
     """
-    keep(table, {STATISTICS: ",".join(columns)})
+    listed = ",".join(columns)
+    if table.metadata().configuration.get(STATISTICS) != listed:
+        table.alter.set_table_properties({STATISTICS: listed})
 
 
-def keep(table: DeltaTable, properties: Mapping[str, str]) -> None:
-    """Let a table have these properties: an older release made it without them.
+def add_properties(path: str, table: DeltaTable, properties: Mapping[str, str]) -> None:
+    """Give a table those of the properties that it lacks: an older release made it without them.
 
     Raises:
-        CommitFailedError: another writer was faster.
+        WriteSkipped: another writer was faster.
     """
-    if not properties.items() <= table.metadata().configuration.items():
-        table.alter.set_table_properties(dict(properties))
+    known = table.metadata().configuration
+    if missing := {name: value for name, value in properties.items() if name not in known}:
+        try:
+            table.alter.set_table_properties(missing)
+        except CommitFailedError as error:
+            raise WriteSkipped(
+                f"{path}: another writer was faster ({_first_line(error)}). Start the job again."
+            ) from error
 
 
 def data_files(table: DeltaTable) -> pa.Table:
@@ -271,8 +279,10 @@ def append_once(
         _require_commit(path, digest, -1 if table is None else table.version(), error)
     written = table or opened(path)
     if merge_files and written is not None and written.version() % COMPACT_EVERY == 0:
-        with suppress(CommitFailedError, WriteSkipped):  # a writer that came between wins
-            keep(written, REGISTER)
+        with suppress(
+            WriteSkipped, DeltaError, OSError, damage.TableDamaged
+        ):  # the rows are there, whatever comes of it
+            add_properties(path, written, REGISTER)
             merge(path, written)
 
 

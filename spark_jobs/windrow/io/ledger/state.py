@@ -19,7 +19,7 @@ from deltalake import DeltaTable
 
 from windrow.columns import BATCH, EVENT_TIME, QUARANTINED
 from windrow.home import Home, Table
-from windrow.io.delta import store, tables
+from windrow.io.delta import tables
 from windrow.io.delta.locks import held
 from windrow.io.ledger.table import APP_ID, last_pass, lines, path_of
 from windrow.io.registers import clocks, publications
@@ -43,15 +43,15 @@ def read(home: Home) -> tuple[State, Observation] | None:
 
     A publication that a killed run did not register is registered first. The caller holds the ledger's lock.
     """
-    if not store.may_exist(home.table(Table.TRAINING)):
+    training = home.table(Table.TRAINING)
+    if tables.opened(training) is None:
         return None
     with held(home.lock(Table.TRAINING)):
-        if (table := tables.opened(home.table(Table.TRAINING))) is None:
-            return None
         publications.repair(home)
         registered = publications.standing(publications.registered(home, publications.IDENTITY))
+        table = tables.opened(training)
     observed = clocks.observe(home)
-    if not observed.rows or not registered:
+    if table is None or not observed.rows or not registered:
         return None
     opened = {topic: tables.opened(home.landing(topic)) for topic in home.pipeline.topics}
     landing = {topic: landed for topic, landed in opened.items() if landed is not None}

@@ -158,8 +158,8 @@ def _commit(
 ) -> None:
     """Replace the files in one commit; `removed`: path → bytes.
 
-    delta-rs commits on top of the version that `table` was opened at, and refuses where a commit since then removed one
-    of the files. The lock keeps Windrow's own writers out between reading and committing.
+    It takes the version after the one that `table` was opened at, or fails. The lock keeps Windrow's own writers out
+    between reading and committing.
     """
     day = str(piece.day) if piece.day else None
     gone = [files.remove_action(name, size, day, now, data_change=False) for name, size in removed.items()]
