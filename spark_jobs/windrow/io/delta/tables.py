@@ -49,6 +49,10 @@ class WriteSkipped(AnotherWriter):
     """A commit of this app id and version is already in the table: the writer's view is outdated."""
 
 
+_NOT_MERGED = (WriteSkipped, damage.TableDamaged, DeltaError, OSError, pa.ArrowException)
+"""Errors of a merge after an append, which was made whatever comes of the merge: a retry would make it twice."""
+
+
 def at(path: str, version: int | None = None) -> DeltaTable:
     """Return a table at a version, or its newest one.
 
@@ -279,9 +283,7 @@ def append_once(
         _require_commit(path, digest, -1 if table is None else table.version(), error)
     written = table or opened(path)
     if merge_files and written is not None and written.version() % COMPACT_EVERY == 0:
-        with suppress(
-            WriteSkipped, DeltaError, OSError, damage.TableDamaged
-        ):  # the rows are there, whatever comes of it
+        with suppress(*_NOT_MERGED):
             add_properties(path, written, REGISTER)
             merge(path, written)
 
@@ -312,7 +314,8 @@ def merge(path: str, table: DeltaTable) -> None:
         WriteSkipped: another writer was faster.
         TableDamaged: a file cannot be read, or has not as many rows as the log says.
     """
-    small = {file["path"]: file for file in data_files(table).to_pylist() if file["size_bytes"] < _MERGED}
+    files = data_files(table).to_pylist()
+    small = {file["path"]: file for file in files if file["size_bytes"] < _MERGED and file["num_records"] is not None}
     if len(small) < 2:
         return
     with damage.named(path):
