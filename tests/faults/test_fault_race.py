@@ -28,8 +28,8 @@ from windrow.platform.servers.store import Store
 pytestmark = pytest.mark.timeout(3000)
 
 ROUNDS = int(os.environ.get("WINDROW_ROUNDS", "0"))
-"""`make faults` has two Spark writers among them, and thousands of commits in tables of some hundred each."""
-IN_A_TABLE = {"delta-rs": 250, "spark": 50} if ROUNDS else {"delta-rs": 10}
+"""`make faults` has two Spark writers among them, and thousands of commits in tables of 150 each."""
+IN_A_TABLE = {"delta-rs": 60, "spark": 15} if ROUNDS else {"delta-rs": 10}
 """Commits of a writer of each engine. The suite's store lists the whole log of a table for each commit."""
 PATIENCE = 300.0
 
