@@ -13,6 +13,7 @@ import pytest
 
 from windrow.io.delta import damage, tables
 from windrow.io.delta.files import remove_action
+from windrow.places import Places
 from windrow.semantics.intervals import EARLIEST, LATEST
 
 
@@ -150,3 +151,12 @@ def test_a_property_that_somebody_has_set_stays(register: str) -> None:
     table.alter.set_table_properties(mine)
     tables.add_properties(register, table, tables.REGISTER)
     assert tables.at(register).metadata().configuration == {**tables.REGISTER, **mine}
+
+
+@pytest.mark.both_roots
+def test_a_register_has_few_files_on_either_root(places: Places) -> None:
+    path = places.table("feed", "register")
+    for n in range(25):
+        tables.append_once(path, SCHEMA, rows_of(n), app_id="app", version=n)
+    assert len(tables.at(path).file_uris()) <= 1 + tables.COMPACT_EVERY
+    assert numbers(path) == [*range(25)]
