@@ -379,8 +379,9 @@ def test_an_answer_that_is_lost_is_looked_up_and_a_second_commit_is_refused(
         unlucky.setattr(DeltaTable, "create_write_transaction", lost)
         planned = joined(ctx, "run", intervals()[:1])
     assert rows_of(ctx, planned[0])
+    path = ctx.home.table(Table.CANDIDATES)
     with pytest.raises(tables.WriteSkipped):
-        candidates._commit(ctx.home.table(Table.CANDIDATES), planned, {})
+        candidates._commit(path, tables.at(path), planned, {})
 
 
 @pytest.mark.parametrize(("has_broadcast", "chunk"), [(True, 2_000), (False, payload.CHUNK)])
