@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from deltalake import write_deltalake
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from windrow.home import Home
-from windrow.io.delta import appending, crash_points, store, tables
+from windrow.io.delta import appending, crash_points, tables
 from windrow.io.delta.session import frame_of
 from windrow.io.ledger.table import APP_ID, path_of
 from windrow.schemas import LATE
@@ -64,9 +63,5 @@ def append_frame(home: Home, new_pass: Pass, lines: DataFrame, others: Sequence[
 
 def frame(spark: SparkSession, home: Home) -> DataFrame:
     """Return all lines of the ledger; the table is created where it is missing."""
-    if tables.opened(path_of(home)) is None:
-        path = path_of(home)
-        table = LATE.empty_table()
-        options = store.options(path)
-        write_deltalake(path, table, mode="append", configuration=tables.CHECKPOINTS, storage_options=options)
+    tables.create_if_missing(path_of(home), LATE, tables.CHECKPOINTS)
     return spark.read.format("delta").load(path_of(home))
