@@ -25,13 +25,12 @@ from windrow.io.delta import tables
 from windrow.places import Places
 from windrow.platform.servers.store import Store
 
-pytestmark = pytest.mark.timeout(3000)
-
 ROUNDS = int(os.environ.get("WINDROW_ROUNDS", "0"))
 """`make faults` has two Spark writers among them, and thousands of commits in tables of 150 each."""
+pytestmark = pytest.mark.timeout(3000 if ROUNDS else 600)
 IN_A_TABLE = {"delta-rs": 60, "spark": 15} if ROUNDS else {"delta-rs": 10}
 """Commits of a writer of each engine. The suite's store lists the whole log of a table for each commit."""
-PATIENCE = 300.0
+PATIENCE = 300.0 if ROUNDS else 60.0
 
 
 @pytest.fixture
@@ -98,7 +97,7 @@ def raced(writers: list[Writer]) -> list[tuple[str, str]]:
             enough = made(writers) + commits // 20
             until(lambda n=enough: made(writers) >= n or any(map(has_ended, running.values())), "more commits")
         for writer, process in running.items():
-            until(lambda one=process: has_ended(one), f"the end of {writer.name}", 10 * PATIENCE)
+            until(lambda one=process: has_ended(one), f"the end of {writer.name}", 5 * PATIENCE)
     finally:
         for process in running.values():
             each(process, psutil.Process.kill)

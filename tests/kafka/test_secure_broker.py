@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -83,9 +84,11 @@ class Client:
         self._write({"security.protocol": "SASL_SSL", **self.broker.login(user, password, mechanism)})
         return self._places(self.broker.secure)
 
-    def tokens(self, secret: str = TOKEN_SECRET, trusts: Path | None = None, name: str = "tom") -> Places:
-        """Write a file with a name and a secret for the issuer of tokens, and what trusts the issuer."""
-        self._write({"security.protocol": "SASL_SSL", **self.broker.tokens(name, secret, trusts)})
+    def tokens(
+        self, secret: str = TOKEN_SECRET, trusts: Path | None = None, name: str = "tom", where: str | None = None
+    ) -> Places:
+        """Write a file with a name and a secret for the issuer of tokens, its address, and what trusts it."""
+        self._write({"security.protocol": "SASL_SSL", **self.broker.tokens(name, secret, trusts, where)})
         return self._places(self.broker.secure)
 
     def certificate(self, own: str, trusts: Authority = OURS) -> Places:
@@ -182,6 +185,14 @@ def test_an_issuer_whose_certificate_is_not_trusted_gets_no_secret(client: Clien
     _refused(places, CertificateRefused)
     assert isinstance(of_a_java_client(places), TokenUnavailable), "Java tells the reason in its log only"
     assert "tim" not in issuer.asked
+
+
+def test_an_issuer_that_takes_a_connection_and_says_nothing_is_given_up(client: Client, world: World) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        ctx = client.context(client.tokens(where=f"https://127.0.0.1:{silent.getsockname()[1]}/token"))
+        with pytest.raises(TokenUnavailable):
+            world.land(ctx)
+        assert isinstance(of_a_java_client(ctx.places), TokenUnavailable)
 
 
 def test_a_certificate_lands_what_it_may_read_and_a_new_one_goes_on(client: Client, world: World) -> None:

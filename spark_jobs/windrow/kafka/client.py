@@ -47,6 +47,8 @@ _MODULES = {
     "OAUTHBEARER": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
 }
 _TOKENS = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
+_PATIENCE_MS = "10000"
+"""How long Java waits for an issuer of tokens. Its own default is for ever; librdkafka waits for 20 s."""
 _BUNDLES = (
     "/etc/ssl/certs/ca-certificates.crt",  # Debian, Alpine
     "/etc/pki/tls/certs/ca-bundle.crt",  # Red Hat
@@ -105,6 +107,7 @@ class Kafka:
         settings = {name: f"${{file:{self.client}:{name}}}" if name in SECRET else found[name] for name in found}
         if found.get(MECHANISM) == "OAUTHBEARER":
             settings["sasl.login.callback.handler.class"] = _TOKENS
+            settings |= dict.fromkeys(("sasl.login.connect.timeout.ms", "sasl.login.read.timeout.ms"), _PATIENCE_MS)
         return {
             **settings,
             "config.providers": "file",

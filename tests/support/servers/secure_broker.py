@@ -129,16 +129,17 @@ class SecureBroker(Broker):
             "sasl.jaas.config": f'{module} required username="{user}" password="{password}";',
         }
 
-    def tokens(self, client: str, secret: str, trusts: Path | None = None) -> dict[str, str]:
+    def tokens(self, client: str, secret: str, trusts: Path | None = None, where: str | None = None) -> dict[str, str]:
         """Client properties for tokens of the issuer.
 
         Args:
             trusts: file of the authority that must have signed the issuer's certificate; the broker's by default.
+            where: another address than the issuer's.
         """
         login = f'clientId="{client}" clientSecret="{secret}" scope="kafka"'
         return {
             "sasl.mechanism": "OAUTHBEARER",
-            "sasl.oauthbearer.token.endpoint.url": self.issuer.tokens,
+            "sasl.oauthbearer.token.endpoint.url": where or self.issuer.tokens,
             "sasl.jaas.config": f"{OAUTH} required {login} {_trusts(trusts or self.trusted)};",
         }
 

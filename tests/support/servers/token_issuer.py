@@ -42,7 +42,8 @@ class TokenIssuer(ThreadingHTTPServer):
         self.key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(own)
-        self.socket = context.wrap_socket(self.socket, server_side=True)
+        # a client that connects and says nothing holds its own thread only
+        self.socket = context.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
 
     @property
     def address(self) -> str:
@@ -77,6 +78,7 @@ class TokenIssuer(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     server: TokenIssuer
+    timeout = 10
 
     def do_GET(self) -> None:
         issuer = self.server
