@@ -113,7 +113,8 @@ class Producing:
     def stop(self) -> None:
         """Let it send what it has, and end."""
         self._process.send_signal(signal.SIGTERM)
-        if self._process.wait(360):
+        just_begun = -signal.SIGTERM  # it had no handler yet, and has sent nothing
+        if self._process.wait(360) not in (0, just_begun):
             raise SystemExit(f"the producer ended with {self._process.returncode}")
 
 
@@ -158,12 +159,14 @@ class Soak:
                 except Exception as failure:
                     self.journal.alarms.append(f"a reader failed: {failure!r}")
         finally:
-            nemesis.stop()
-            disk.free()
-            self.broker.start()
-            self.journal.say("no more faults; the producer stops")
-            producing.stop()
-            work.stop()
+            try:
+                nemesis.stop()
+                disk.free()
+                self.broker.start()
+                self.journal.say("no more faults; the producer stops")
+                producing.stop()
+            finally:
+                work.stop()  # a lane that goes on keeps this process for ever
         return producing.file, work.rebuilds
 
     def finish(self) -> None:

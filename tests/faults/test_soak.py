@@ -19,7 +19,7 @@ BENCHMARKS = PROJECT / "benchmarks"
 
 @pytest.mark.spark
 @pytest.mark.kafka
-@pytest.mark.timeout(1500)
+@pytest.mark.timeout(900)
 def test_after_minutes_of_faults_every_row_is_as_the_truth_says(tmp_path: Path) -> None:
     """Every run has another seed; the failure names it."""
     seed, file = int(time.time()) % 10_000, tmp_path / "soak.json"
