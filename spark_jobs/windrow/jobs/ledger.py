@@ -156,7 +156,7 @@ def _append_lines(
     read = affected_rows.around(spark, home, work, touched, clock)
     standing = affected_rows.standing(spark, home, work, touched)
     began = affected_rows.began(spark, home, published_floor(work, touched))
-    ledger = append.frame(spark, home)
+    ledger = append.frame(spark, home, touched)
     published = with_subject(affected_rows.published(spark, home, work, touched), left, standing, F.col(INTERVAL))
 
     scope = affected.subjects(read.left, read.rights, read.doubtful, published, standing, work, pipeline).persist()

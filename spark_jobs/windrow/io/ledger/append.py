@@ -7,17 +7,20 @@ what a pass would bring, so no two passes compute the same number.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from windrow.home import Home
-from windrow.io.delta import appending, crash_points, tables
-from windrow.io.delta.session import frame_of
+from windrow.io.delta import appending, crash_points, scan, tables
+from windrow.io.delta.lookup import Range
+from windrow.io.delta.session import frame_of, schema_of
 from windrow.io.ledger.table import APP_ID, path_of
 from windrow.schemas import LATE
 from windrow.transforms.ledger.columns import DDL
+from windrow.transforms.ledger.due import stretches_of
 from windrow.transforms.ledger.passes import Pass
 
 
@@ -61,7 +64,8 @@ def append_frame(home: Home, new_pass: Pass, lines: DataFrame, others: Sequence[
     crash_points.point("late.after_commit")
 
 
-def frame(spark: SparkSession, home: Home) -> DataFrame:
-    """Return all lines of the ledger; the table is created where it is missing."""
-    tables.create_if_missing(path_of(home), LATE, tables.CHECKPOINTS)
-    return spark.read.format("delta").load(path_of(home))
+def frame(spark: SparkSession, home: Home, starts: Sequence[datetime]) -> DataFrame:
+    """Return the lines about the intervals with these starts, and perhaps others; whether they count is not asked."""
+    wanted = stretches_of(starts, home.pipeline.interval, timedelta(0))
+    found = scan.rows(spark, path_of(home), *[[Range("interval", s.start, s.end)] for s in wanted])
+    return scan.nothing(spark, schema_of(DDL)) if found is None else found

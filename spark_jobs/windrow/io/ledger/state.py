@@ -56,14 +56,16 @@ def read(home: Home) -> tuple[State, Observation] | None:
     opened = {topic: tables.opened(home.landing(topic)) for topic in home.pipeline.topics}
     landing = {topic: landed for topic, landed in opened.items() if landed is not None}
     config_hash = home.pipeline.config_hash
-    last = last_pass(home, config_hash)
+    newest = last_pass(home)
+    is_last = newest is not None and newest.known.config_hash == config_hash
+    last = newest if is_last else last_pass(home, config_hash)
     seen_last = last.publication if last else 0
     unseen = [start for start, row in registered.items() if row["number"] > seen_last]
     standing = _with_rows(home, registered, unseen)
     seen = seen_before(standing, last, config_hash)
     floor = floor_of(home.pipeline, seen)
     state = State(
-        number=max(0, tables.version_of(path_of(home), APP_ID)) + 1,
+        number=(newest.number if newest else max(0, tables.version_of(path_of(home), APP_ID))) + 1,
         standing=standing,
         training_version=table.version(),
         pins=observed.pins,
@@ -72,7 +74,7 @@ def read(home: Home) -> tuple[State, Observation] | None:
         files={topic: _files(landed, floor[topic]) for topic, landed in landing.items()},
         new_commits=_commits_since(landing, last.versions if last else {}),
         seen=seen,
-        newest=last_pass(home),
+        newest=newest,
         marked=_marked(home, standing, config_hash),
         knowledge=partial(_knowledge, home, observed),
     )

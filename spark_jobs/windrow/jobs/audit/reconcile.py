@@ -177,7 +177,7 @@ def _compare(
     published = versions.intervals_at(spark, home, starts, work.training_version)
     numbers = [(start, work.standing[start]["number"]) for start in starts]
     standing = frame_of(spark, numbers, f"{INTERVAL} timestamp, {PUBLICATION} bigint")
-    ledger = append.frame(spark, home).where(F.col("interval").isin(starts))
+    ledger = append.frame(spark, home, starts).where(F.col("interval").isin(starts))
 
     lines = columns.counting(ledger, standing).persist()
     rebuilt = join_plans(home.pipeline, plans, read).where(F.col(PAIRED)).persist()

@@ -156,6 +156,11 @@ class Seen:
         """
         return bisect_left(self.starts, begin) < bisect_right(self.starts, end)
 
+    def overlapping(self, stretch: Stretch, length: timedelta) -> tuple[datetime, ...]:
+        """Starts of the intervals (each of this length) that overlap a stretch."""
+        first = bisect_right(self.starts, shifted(stretch.begin, -length))
+        return self.starts[first : bisect_right(self.starts, stretch.end)]
+
 
 @dataclass(frozen=True)
 class Due:
@@ -200,7 +205,7 @@ class Due:
             length: of every interval.
         """
         wanted = list(stretches)
-        return [start for start in self.starts if any(w.begin < start + length and start <= w.end for w in wanted)]
+        return sorted({start for one in self.seen for w in wanted for start in one.overlapping(w, length)})
 
     def plan_of(self, start: datetime) -> Plan:
         """The plan of the standing publication of an interval.
