@@ -261,7 +261,8 @@ def test_the_page_of_a_pipeline_has_its_strip_its_clock_and_who_published(places
     words = f"{begun} rebuilt, 1,200 rows"
     link = f"slow/intervals/{short_instant_text(start)}"
     assert f'<a class="s-rebuilt" href="{link}" title="{words}" aria-label="{words}">r</a>' in page
-    assert f'<a class="s-open" href="slow/intervals/{now:%Y-%m-%dT%H}:' in page
+    ended = now - TEN - timedelta(minutes=now.minute % 10)
+    assert f'<a class="s-open" href="slow/intervals/{ended:%Y-%m-%dT%H:%M}:00Z"' in page
     assert "slow.clicks/0, holds the clock" in page
     assert f"<td>{now - timedelta(hours=1):%Y-%m-%d %H:%M:%S}" in page
     assert "by &lt;ada&gt;: late &lt;b&gt;" in page

@@ -113,12 +113,14 @@ def slept(process: psutil.Process, made_by_others: Callable[[], int]) -> None:
     """Stop a writer for longer than a lease, and until another writer has committed."""
     each(process, psutil.Process.suspend)
     before, began = made_by_others(), time.monotonic()
-    with suppress(TimeoutError):  # the others have ended
-        until(
-            lambda: made_by_others() > before and time.monotonic() - began > 1.5 * LENGTH.total_seconds(),
-            "a commit of another writer", 30.0,
-        )  # fmt: skip
-    each(process, psutil.Process.resume)
+    try:
+        with suppress(TimeoutError):  # the others have ended
+            until(
+                lambda: made_by_others() > before and time.monotonic() - began > 1.5 * LENGTH.total_seconds(),
+                "a commit of another writer", 30.0,
+            )  # fmt: skip
+    finally:
+        each(process, psutil.Process.resume)
 
 
 def each(process: psutil.Process, act: Callable[[psutil.Process], None]) -> None:

@@ -7,6 +7,7 @@ commits, it writes into a journal.
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import random
 import time
@@ -19,7 +20,7 @@ from pathlib import Path
 import psutil
 import pyarrow as pa
 
-from windrow.io.delta import appending, leases, tables
+from windrow.io.delta import appending, leases, locks, tables
 from windrow.io.delta.locks import held
 from windrow.jobs.spark import spark_for
 from windrow.outcomes import AnotherWriter
@@ -31,6 +32,8 @@ LENGTH = timedelta(seconds=2)
 """of a lease, so that pauses longer than one take seconds"""
 TURN = 5
 """commits in one turn"""
+STUCK_S = 600
+"""of a turn and the wait for it, after which a writer says where it is and ends"""
 JUMPS = [timedelta(), timedelta(seconds=5), timedelta(seconds=-5), timedelta(hours=1), timedelta(hours=-1)]
 
 
@@ -79,11 +82,13 @@ def _write(writer: Writer) -> None:
     os.chdir(writer.machine)
     leases.LENGTH, leases.RENEWAL = LENGTH, LENGTH / 5
     leases.datetime = _Jumping  # type: ignore[misc,assignment]
+    locks._identity = str  # by which a copy could be told from its original
     append = _appender(writer)
     lock = Lock(Path("race.lock"), writer.places.lock("feed", "race").lease)  # relative: a copy's has the same name
     with open("journal", "a", buffering=1) as journal:
         journal.write("starts\n")
         while (first := tables.version_of(writer.table, writer.name) + 1) < writer.rounds:
+            faulthandler.dump_traceback_later(STUCK_S, exit=True)
             _Jumping.jump = random.choice(JUMPS)
             with held(lock):
                 journal.write(f"holds {time.monotonic()}\n")
