@@ -24,11 +24,12 @@ DAY = 86_400
 Units = Mapping[str, Mapping[str, float]]
 
 
-def needs(units: Units, rate: int, interval: int) -> dict[str, float]:
+def needs(units: Units, rate: int, interval: int, more: int) -> dict[str, float]:
     """What a pipeline needs at a rate of served rows per second.
 
     Args:
         interval: seconds.
+        more: by how many rows a big hour is larger than a small one; their requests are known, and not those of a row.
     """
     land, train = units["land"], units["train"]
 
@@ -37,16 +38,21 @@ def needs(units: Units, rate: int, interval: int) -> dict[str, float]:
         once = land[f"{name} once"] / LAND_EVERY + train[f"{name} once"] / interval
         return once + rate * (land[f"{name} row"] + train[f"{name} row"])
 
-    requests = sum(land[name] / LAND_EVERY for name in land if name.endswith("requests once"))
-    requests += sum(train[name] / interval for name in train if name.endswith("requests once"))
+    def requests(step: Mapping[str, float], seconds: int) -> float:
+        """Per second, of all kinds."""
+        small, big = (sum(step[name] for name in step if name.endswith(f"requests {of}")) for of in ("once", "big"))
+        return small / seconds + rate * (big - small) / more
+
+    asked = requests(land, LAND_EVERY) + requests(train, interval)
     return {
         "cores": each("cpu") / BUSY,
         "of them landing": (land["cpu once"] / LAND_EVERY + rate * land["cpu row"]) / BUSY,
         "read, MB/s": each("read") / 1e6,
-        "shuffled by an interval, GB": train["shuffled row"] * rate * interval / 1e9,
+        "shuffled by an interval (labels broadcast), GB": train["shuffled row"] * rate * interval / 1e9,
         "written, MB/s": each("bytes") / 1e6,
         "written, GB a day": each("bytes") * DAY / 1e9,
-        **({"requests to the store a day": DAY * requests} if requests else {}),
+        **({"requests to the store a day": DAY * asked, "a second": asked} if asked else {}),
+        "data files a day": DAY * each("files"),
         "commits a day": DAY * (land["commits once"] / LAND_EVERY + train["commits once"] / interval),
         "Airflow runs a day": DAY / LAND_EVERY + DAY / interval,
         "rows of an interval, millions": rate * interval / 1e6,
@@ -100,11 +106,12 @@ def unit_table(found: Mapping[str, Units]) -> Iterator[str]:
 def main() -> None:
     result = json.loads((RESULTS / "units.json").read_text())
     found: Mapping[str, Units] = result["units"]
+    more = result["about"]["big"] - result["about"]["small"]
     print(f"Measured at {result['commit']}, {result['about']}, {result['rounds']} rounds.\n")
     print("\n".join(unit_table(found)))
     for variant in found:
         columns = [(rate, name, seconds) for rate in RATES for name, seconds in INTERVALS.items()]
-        each = [needs(found[variant], rate, seconds) for rate, _, seconds in columns]
+        each = [needs(found[variant], rate, seconds, more) for rate, _, seconds in columns]
         print(f"\n{variant}, landing every {LAND_EVERY // 60} minutes, {BUSY:.0%} of a core used\n")
         heads = ["served rows per second", *(f"{rate:,}, {name}" for rate, name, _ in columns)]
         print("\n".join(table(heads, [[name, *(number(one[name]) for one in each)] for name in each[0]])))
