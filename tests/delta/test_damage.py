@@ -131,7 +131,7 @@ def test_a_commit_without_some_of_its_lines_is_no_older_view(name: str, after: s
     known = Recent()
     assert len(known.rows(path, ["x"], Range("x", 0))) == 2
     tables.append_once(path, SCHEMA, [{"x": 3}], app_id="rows", version=3)
-    damaged = commit(tmp_path / "table", 2)
+    damaged = commit(tmp_path / "table", 3)
     without(*kinds)(tmp_path / "table")
     if after == "compaction":
         DeltaTable(path).optimize.compact()

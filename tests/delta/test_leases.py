@@ -19,7 +19,7 @@ from windrow.text import instant_text
 
 SCHEMA = pa.schema([("n", pa.int64())])
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
-ONE, TWO, THREE = ({"pid": n, "host": f"host {n}", "file": "training.lock"} for n in (1, 2, 3))
+ONE, TWO, THREE = ({"pid": n, "host": f"host {n}", "lock": "training.lock"} for n in (1, 2, 3))
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_what_a_killed_process_of_this_machine_left_is_taken_at_once(lease: str)
     """Its lock file is free, or the next process would not ask for the lease."""
     assert leases.Waiter(lease, ONE).acquired() is not None
     assert leases.Waiter(lease, {**ONE, "pid": 9}).acquired() is not None
-    assert leases.Waiter(lease, {**ONE, "file": "other.lock"}).acquired() is None
+    assert leases.Waiter(lease, {**ONE, "lock": "other.lock"}).acquired() is None
 
 
 def test_a_lease_whose_note_cannot_be_read_is_taken(lease: str) -> None:
@@ -114,6 +114,33 @@ def test_a_process_on_another_machine_waits_and_says_for_whom(
         pass
     with held(there, wait_seconds=0.1):
         pass
+
+
+def test_equal_names_and_paths_on_two_machines_are_two_holders(
+    lease: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = Lock(Path("training.lock"), lease)
+    for folder in ("here", "there"):
+        (tmp_path / folder).mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    with held(lock):
+        monkeypatch.chdir(tmp_path / "there")
+        with pytest.raises(Locked), held(lock, wait_seconds=0.1):
+            pass
+
+
+def test_what_was_done_stays_done_where_a_lease_cannot_be_given_back(
+    lease: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: object) -> None:
+        raise OSError("the store does not answer")
+
+    tag = leases.Waiter(lease, ONE).acquired()
+    assert tag is not None
+    with leases.renewed(lease, ONE, tag):
+        monkeypatch.setattr(store, "replace", away)
+    monkeypatch.undo()
+    assert leases.holder_of(lease) is not None
 
 
 def test_of_two_holders_one_commits(store: Store, lease: str) -> None:

@@ -73,6 +73,25 @@ def register(tmp_path: Path) -> str:
     return path
 
 
+@pytest.mark.parametrize("is_stale", [True, False])
+def test_a_version_of_an_app_id_is_committed_once_whatever_the_writer_has_seen(register: str, is_stale: bool) -> None:
+    seen = tables.at(register)
+    tables.commit_files(register, tables.at(register), [], identity="one", transaction=("commits", 7))
+    with pytest.raises(tables.WriteSkipped):
+        tables.commit_files(
+            register, seen if is_stale else tables.at(register), [], identity="two", transaction=("commits", 7)
+        )
+
+
+def test_a_pinned_commit_follows_what_its_writer_has_seen_or_is_not_made(register: str) -> None:
+    seen = tables.at(register)
+    tables.commit_files(register, tables.at(register), [], identity="one")
+    tables.commit_files(register, seen, [], identity="later")
+    with pytest.raises(tables.WriteSkipped):
+        tables.commit_files(register, seen, [], identity="pinned", pinned=True)
+    tables.commit_files(register, tables.at(register), [], identity="pinned", pinned=True)
+
+
 def numbers(path: str) -> list[int]:
     return sorted(row["n"] for row in tables.read(path))
 

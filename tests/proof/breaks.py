@@ -281,7 +281,7 @@ BREAKS = (
     Break("any silence is a doubt", "training.observed:Observed.silent_from", drop_condition("silence"), STREAMS),
     Break("a label counts beyond what was heard", "training.survival:with_survival", flip(Lt, LtE), SURVIVAL),
     Break(
-        "vacuum deletes what a snapshot keeps", "io.training.maintenance:vacuum", assigned("spared", "set()"), SPARED
+        "vacuum deletes what a snapshot keeps", "io.training.maintenance:_vacuum", assigned("spared", "set()"), SPARED
     ),
     Break(
         "a snapshot of the range alone",

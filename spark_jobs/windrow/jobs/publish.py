@@ -14,6 +14,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
@@ -188,14 +189,15 @@ def _publish_one(ctx: Context, plan: Plan, columns: Row, standing: Standing, sta
     crash_points.point("publish.before_lock")
     with held(ctx.home.lock(Table.TRAINING)):
         number = publications.repair(ctx.home) + 1
+        training = publication.create_if_missing(ctx.home)  # before it is looked at: the commit follows this version
         present = standing.of(plan.interval.start, number - 1)
         if present is not None and present["plan_id"] == plan.id:  # by another try of this run
             return present
         refuse_superseded(plan, present["number"] if present else None)
         refuse_erased(plan, erasures.discarded(ctx.home))
         row = {**columns, "number": number, "published_at": ctx.now()}
-        publication.create_if_missing(ctx.home)
-        row = publication.commit(ctx.home, plan.interval, row, lambda: _training_rows(ctx, {plan: number}), staged)
+        rows = partial(_training_rows, ctx, {plan: number})
+        row = publication.commit(ctx.home, plan.interval, row, rows, staged, seen=training)
         standing.add(row)
         return row
 

@@ -100,7 +100,6 @@ def commit(
         WriteSkipped: another writer was faster.
     """
     table.update_incremental()
-    tables.require_new(table, path, app_id, version)
 
     def added(name: str) -> tuple[int, AddAction | None]:
         file = DataFile.read(f"{path}/{name}")

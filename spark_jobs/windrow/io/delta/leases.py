@@ -17,7 +17,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -35,7 +35,7 @@ class Waiter:
         """
         Args:
             location: of the object.
-            holder: what others read of the holder, as plain values. The caller holds the lock `file` on `host`, so a
+            holder: what others read of the holder, as plain values. The caller holds the lock `lock` on `host`, so a
                 lease of the same two was left by a process that died.
             stopwatch: seconds since any moment; it never jumps.
         """
@@ -60,7 +60,7 @@ class Waiter:
         """Return whether its holder died or is over its time, by its note or by this process's stopwatch."""
         if tag != self._seen:
             self._seen, self._seen_at = tag, self._stopwatch()
-        is_ours = all(note.get(name) == self._holder.get(name) for name in ("host", "file"))
+        is_ours = all(note.get(name) == self._holder.get(name) for name in ("host", "lock"))
         is_unchanged = self._stopwatch() - self._seen_at >= LENGTH.total_seconds()
         return is_ours or is_unchanged or parse_instant(note["until"]) <= now
 
@@ -77,7 +77,7 @@ def renewed(location: str, holder: dict[str, Any], tag: str) -> Iterator[None]:
 
     Args:
         location: of the lease object.
-        holder: what the lease says about its holder: `pid`, `host`, `since`, `file`.
+        holder: what the lease says about its holder: `pid`, `host`, `since`, `lock`.
         tag: the entity tag that the lease got when it was taken.
     """
     done, held = threading.Event(), [tag]
@@ -99,7 +99,9 @@ def renewed(location: str, holder: dict[str, Any], tag: str) -> Iterator[None]:
     finally:
         done.set()
         thread.join()
-        store.replace(location, json.dumps({**holder, "until": _NEVER}).encode(), held[0])
+        # where the store does not answer, what the body has done stays done, and the lease runs out
+        with suppress(Exception):
+            store.replace(location, json.dumps({**holder, "until": _NEVER}).encode(), held[0])
 
 
 _NEVER = "1970-01-01T00:00:00Z"

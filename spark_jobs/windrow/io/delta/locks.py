@@ -47,7 +47,7 @@ def held(lock: Lock, *, wait_seconds: float = 600.0) -> Iterator[None]:
     _wait(lambda seconds: _flocked(flock, seconds), deadline, path.stem, lambda: _noted(holder))
     try:
         since = short_instant_text(datetime.now(UTC))
-        me = {"pid": os.getpid(), "host": socket.gethostname(), "since": since, "file": str(path)}
+        me = {"pid": os.getpid(), "host": socket.gethostname(), "since": since, "lock": _identity(path)}
         write_whole(holder, json.dumps(me))
         if lock.lease is None:
             yield
@@ -58,6 +58,20 @@ def held(lock: Lock, *, wait_seconds: float = 600.0) -> Iterator[None]:
             yield
     finally:
         flock.release()
+
+
+def _identity(file: Path) -> str:
+    """Return what tells a lock file from those of other machines and containers, whose names and paths may be equal."""
+    found = file.stat()
+    return f"{file} {found.st_dev} {found.st_ino} {_boot()}"
+
+
+def _boot() -> str:
+    """Return an id of the running kernel; empty where the system has none."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
 
 
 def _wait(

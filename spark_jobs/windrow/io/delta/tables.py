@@ -259,9 +259,10 @@ def append_once(
     Raises:
         WriteSkipped: the version is not newer than the last one of the app id.
     """
-    table = opened(path)
-    if table is not None:
-        require_new(table, path, app_id, version)
+    # a write by path, without a table, comes upon one that was made meanwhile and repeats a version of its app id
+    table = create_if_missing(path, schema, REGISTER if merge_files else CHECKPOINTS)
+    require_new(table, path, app_id, version)
+    before = table.version()
     data = pa.Table.from_pylist([{name: row.get(name) for name in schema.names} for row in rows], schema)
     digest = _digest(data)
     properties = CommitProperties(
@@ -271,21 +272,18 @@ def append_once(
     try:
         # schema_mode: a table that was created by an older release gains its missing columns
         write_deltalake(
-            table or path,
+            table,
             data,
             mode="append",
             schema_mode="merge",
-            configuration=None if table else REGISTER if merge_files else CHECKPOINTS,
-            storage_options=None if table else store.options(path),
             commit_properties=properties,
         )
     except (DeltaError, OSError) as error:
-        _require_commit(path, digest, -1 if table is None else table.version(), error)
-    written = table or opened(path)
-    if merge_files and written is not None and written.version() % COMPACT_EVERY == 0:
+        _require_commit(path, digest, before, error)
+    if merge_files and table.version() % COMPACT_EVERY == 0:
         with suppress(*_NOT_MERGED):
-            add_properties(path, written, REGISTER)
-            merge(path, written)
+            add_properties(path, table, REGISTER)
+            merge(path, table)
 
 
 def require_new(table: DeltaTable, path: str, app_id: str, version: int) -> None:
@@ -299,6 +297,19 @@ def require_new(table: DeltaTable, path: str, app_id: str, version: int) -> None
         raise WriteSkipped(
             f"{path}: version {version} of {app_id} is not newer than {last}; another writer was faster. "
             "Start the job again: it will see what is there."
+        )
+
+
+def require_unchanged(path: str, table: DeltaTable) -> None:
+    """Fail where a table has a later version than `table`.
+
+    Raises:
+        WriteSkipped: it has.
+    """
+    if (newest := at(path).version()) != table.version():
+        raise WriteSkipped(
+            f"{path}: another writer was faster: version {newest} follows {table.version()}, which this job has looked "
+            "at. Nothing was committed. Start the job again: it will see what is there."
         )
 
 
@@ -338,9 +349,6 @@ def create_if_missing(
     path: str, schema: pa.Schema | Schema, properties: Mapping[str, str] = REGISTER, *, by: str | None = None
 ) -> DeltaTable:
     """Return a table at its newest version; an empty one is created where there is none.
-
-    A first append creates its table too. But of two first appends the second may come upon a table that it has not
-    looked at, and repeat a version of its app id. Who has no lock to rely on creates the table before.
 
     Args:
         properties: of a table that is created; some may be for Spark alone.
@@ -407,6 +415,7 @@ def commit_files(
     message: str | None = None,
     transaction: tuple[str, int] | None = None,
     rows: int | None = None,
+    pinned: bool = False,
 ) -> None:
     """Add and remove files that are there already, in one commit on top of `table`, or do nothing.
 
@@ -416,14 +425,18 @@ def commit_files(
     Args:
         identity: text that no other commit of the table has; by it the commit is found where its answer was lost.
         message: JSON text that the commit carries.
-        transaction: app id and version.
+        transaction: app id and version; delta-rs compares it with the commits after `table` only, this function with
+            those before.
         rows: number of rows in the files, where they are new; the commit carries it.
+        pinned: whether a commit that removes nothing takes the version after `table`, or none, too.
     Raises:
         WriteSkipped: another writer has taken the version.
     """
+    if transaction:
+        require_new(table, path, *transaction)
     digest, before = hashlib.sha256(identity.encode()).hexdigest(), table.version()
     lines = len(actions) + (transaction is not None)
-    is_pinned = any(isinstance(action, RemoveAction) for action in actions)
+    is_pinned = pinned or any(isinstance(action, RemoveAction) for action in actions)
     try:
         table.create_write_transaction(
             list(actions),
@@ -458,7 +471,7 @@ def _require_commit(path: str, digest: str, before: int, error: Exception) -> No
     """Return where the commit was made although its writer got an error; otherwise raise.
 
     Args:
-        before: version that the writer began from; -1 without a table.
+        before: version that the writer began from.
         error: what it got.
     Raises:
         WriteSkipped: another writer was faster.
@@ -468,7 +481,7 @@ def _require_commit(path: str, digest: str, before: int, error: Exception) -> No
     newer = 0 if table is None else table.version() - before
     if table is not None and newer and any(one.get(damage.DIGEST) == digest for one in table.history(limit=newer)):
         return
-    if isinstance(error, CommitFailedError) or (before < 0 and newer):
+    if isinstance(error, CommitFailedError):
         raise WriteSkipped(
             f"{path}: another writer was faster ({_first_line(error)}), and nothing was committed. Start the job "
             "again: it will see what is there."

@@ -61,7 +61,6 @@ def record(places: Places, pipeline: str, rows: Sequence[Row], version: int) -> 
     """
     if not rows:
         return version
-    path, following = places.table(pipeline, Table.ALERTS), max(0, version) + 1
-    tables.create_if_missing(path, ALERTS)
-    tables.append_once(path, ALERTS, rows, app_id=APP_ID, version=following)
+    following = max(0, version) + 1
+    tables.append_once(places.table(pipeline, Table.ALERTS), ALERTS, rows, app_id=APP_ID, version=following)
     return following

@@ -16,9 +16,7 @@ _APP_ID = "windrow.exports"
 
 def record(home: Home, row: dict[str, Any]) -> None:
     """Add a finished export (columns: `schemas.EXPORTS`)."""
-    path = home.table(Table.EXPORTS)
-    tables.create_if_missing(path, EXPORTS)
-    tables.append_next(path, EXPORTS, [row], app_id=_APP_ID)
+    tables.append_next(home.table(Table.EXPORTS), EXPORTS, [row], app_id=_APP_ID)
 
 
 def listed(home: Home) -> list[dict[str, Any]]:

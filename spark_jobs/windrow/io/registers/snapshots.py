@@ -227,9 +227,7 @@ def kept_files(files: Sequence[Mapping[str, Any]]) -> Iterator[KeptFile]:
 
 
 def _append(home: Home, row: Mapping[str, Any], is_done: Any) -> bool:
-    path = home.table(Table.SNAPSHOTS)
-    tables.create_if_missing(path, SNAPSHOTS)
-    return tables.append_next(path, SNAPSHOTS, [row], app_id=_APP_ID, is_done=is_done)
+    return tables.append_next(home.table(Table.SNAPSHOTS), SNAPSHOTS, [row], app_id=_APP_ID, is_done=is_done)
 
 
 def _snapshot(row: Mapping[str, Any], deleted: Mapping[str, Any] | None) -> Snapshot:

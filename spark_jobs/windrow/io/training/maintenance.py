@@ -12,7 +12,7 @@ a snapshot keeps for good. Which files form a piece is decided in `semantics.mai
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -195,18 +195,21 @@ def vacuum(home: Home, retention: timedelta) -> dict[str, int]:
     others = [(str(table), home.table(table), table) for table in Table if table is not Table.LANDING]
     deleted = {}
     for name, path, lock in (*landing, *others):
-        table = tables.opened(path)
-        if table is not None:
-            with held(home.lock(lock)):
-                # under the lock, so that no snapshot is taken between this look and the deletion
-                spared = {file for of in snapshots.paths(home).values() for file in of} if name == "training" else set()
-                deleted[name] = _vacuum(path, table, hours, spared)
+        with held(home.lock(lock)):
+            # under the lock, so that nothing is published and no snapshot taken between this look and the deletion
+            if (table := tables.opened(path)) is not None:
+                deleted[name] = _vacuum(path, table, hours, home if name == "training" else None)
     return deleted
 
 
-def _vacuum(path: str, table: DeltaTable, hours: int, spared: Set[str]) -> int:
-    """Delete the dead files of a table that are not spared; return how many these are."""
+def _vacuum(path: str, table: DeltaTable, hours: int, of: Home | None) -> int:
+    """Delete the dead files of a table that no snapshot keeps; return how many these are.
+
+    Args:
+        of: home whose snapshots keep files of this table; None where none do.
+    """
+    dead = table.vacuum(retention_hours=hours, dry_run=True, full=True) if of else []
+    spared = {file for named in snapshots.paths(of).values() for file in named} if of else set()  # as late as can be
     if not spared:
         return len(table.vacuum(retention_hours=hours, dry_run=False, full=True))
-    dead = table.vacuum(retention_hours=hours, dry_run=True, full=True)
     return store.remove(path, set(dead) - spared)

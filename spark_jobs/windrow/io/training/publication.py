@@ -85,7 +85,7 @@ class Standing:
         self._rows[row["interval"]], self._last = row, row["number"]
 
 
-def create_if_missing(home: Home) -> None:
+def create_if_missing(home: Home) -> DeltaTable:
     """Create an empty training table: partitioned by UTC date, with statistics of the columns that files are chosen by.
 
     One that is there gets the statistics and comments of this release and of this pipeline file. The caller holds the
@@ -95,12 +95,12 @@ def create_if_missing(home: Home) -> None:
     if (present := tables.opened(path)) is not None:
         tables.keep_statistics(present, TRAINING_STATISTICS)
         comments.keep(home.pipeline, present)
-        return
+        return present
     candidate = tables.opened(home.table(Table.CANDIDATES))
     assert candidate is not None, "its rows are about to be published"
     known = {field.name: field for field in scan.spark_schema(candidate)}
     fields = [known.get(name, StructField(name, DateType())) for name in training_columns(known)]
-    DeltaTable.create(
+    return DeltaTable.create(
         path,
         Schema.from_json(StructType(comments.with_comments(home.pipeline, fields)).json()),
         mode="ignore",
@@ -121,15 +121,19 @@ def commit(
     row: Row,
     rows: Callable[[], DataFrame],
     staged: Staged | None = None,
+    *,
+    seen: DeltaTable | None = None,
 ) -> Row:
     """Make a publication visible in one commit and register it; returns the register row.
 
-    The caller holds the lock and has compared the interval's standing publication with the plan's.
+    The caller holds the lock and has compared the interval's standing publication with the plan's. The lock may be lost
+    meanwhile, so the commit follows the version on which the caller has looked at these things, or none.
 
     Args:
         row: register row without the training table's version; the commit carries it.
         rows: returns the numbered training rows; called only where `staged` cannot be used.
         staged: files with these rows; None where no file was written, because there is no row or Spark replaces them.
+        seen: the training table as it was then; None for its newest version.
 
     Raises:
         BalanceBroken: the number of staged rows is not the registered one. Nothing was committed.
@@ -137,13 +141,30 @@ def commit(
     """
     path = home.table(Table.TRAINING)
     crash_points.point("publish.before_commit")
-    if not _swap_files(tables.at(path), path, interval, row, staged):
-        _replace_rows(path, interval, row, rows())
+    table = seen or tables.at(path)
+    if not _swap_files(table, path, interval, row, staged):
+        frame = rows()
+        tables.require_unchanged(path, table)
+        _replace_rows(path, interval, row, frame)
     crash_points.point("publish.after_commit")
     row = {**row, "training_version": _read_back(path, row)}
     publications.register(home, row)
     crash_points.point("publish.after_register")
     return row
+
+
+def fence(home: Home, why: str) -> None:
+    """Make every publication fail that has looked at the training table before now, and has not committed yet.
+
+    Whoever changes what publications must respect holds the lock. But a process that slept for longer than a lease
+    believes that it holds it too.
+
+    Args:
+        why: in the commit, which changes no row.
+    """
+    path = home.table(Table.TRAINING)
+    if (table := tables.opened(path)) is not None:
+        tables.commit_files(path, table, [], identity=f"{why} after version {table.version()}")
 
 
 def _swap_files(table: DeltaTable, path: str, interval: Interval, row: Row, staged: Staged | None) -> bool:
@@ -170,6 +191,7 @@ def _swap_files(table: DeltaTable, path: str, interval: Interval, row: Row, stag
         partition_by=[DATE],
         message=message,
         transaction=(publications.APP_ID, row["number"]),
+        pinned=True,
     )
     return True
 

@@ -30,7 +30,7 @@ from windrow.io.delta.locks import held
 from windrow.io.delta.staging import remove_abandoned
 from windrow.io.landing import batches, erased
 from windrow.io.registers import erasures, exports, publications, snapshots
-from windrow.io.training import candidates, rewriting
+from windrow.io.training import candidates, publication, rewriting
 from windrow.jobs.decision import noted
 from windrow.jobs.erasure import report
 from windrow.jobs.erasure.asked import erasable, hashes_of
@@ -161,6 +161,7 @@ def _erase_training(spark: SparkSession, home: Home, run: str, keys: ErasedKeys,
     """Take the rows of erased keys out of the training table; return how many, and of how many intervals."""
     with held(home.lock(Table.TRAINING)):
         path = home.table(Table.TRAINING)
+        publication.fence(home, f"erasure {run}")  # one that has asked before which candidates were discarded
         rows = rewriting.table_rows(spark, path)
         if rows is None:
             return {"rows": 0, "intervals": 0}

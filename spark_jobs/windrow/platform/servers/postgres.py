@@ -209,7 +209,7 @@ def require_driver() -> None:
     except ImportError as missing:
         raise ServerMissing(
             f"Airflow's driver for PostgreSQL is not installed ({missing.name}).",
-            "run `make setup`, or install psycopg2-binary and asyncpg as uv.lock names them.",
+            "run `pip install psycopg2-binary asyncpg` (in a checkout `make setup`).",
         ) from None
     del asyncpg, psycopg2
 

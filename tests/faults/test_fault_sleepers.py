@@ -1,0 +1,171 @@
+"""A publisher sleeps for longer than its lease, just before its commit: what others did meanwhile stands.
+
+publish ─ lock ─ look at register and erasures ─ (sleep) ······························· commit: refused
+                                                   another machine takes the lock: publishes, erases
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.small_pipeline import at, made
+from support.small_pipeline import event as small_event
+from support.world import World
+from windrow.home import Table
+from windrow.io.delta import crash_points, leases, store, tables
+from windrow.io.delta.locks import held
+from windrow.io.training import maintenance
+from windrow.jobs.audit.intact import require_intact
+from windrow.jobs.check import check
+from windrow.jobs.erasure.erase import erase
+from windrow.jobs.join import make_candidates
+from windrow.jobs.plan.planning import plan_interval
+from windrow.jobs.publish import publish
+from windrow.jobs.run import Context
+from windrow.outcomes import NothingToDo
+from windrow.places import Lock
+from windrow.semantics.maintenance import RETENTION
+from windrow.semantics.plan import Plan
+from windrow.semantics.publication import CandidateErased, Superseded
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(600)]
+
+TEXT = """\
+name: small
+start: 2026-11-01T00:00:00Z
+interval: 1m
+left:
+  name: served
+  topic: {t}.served
+  columns: {id: string, k: bigint, t: timestamp}
+  key: [k]
+  event_time: t
+  out_of_orderness: 0s
+right:
+  - name: likes
+    role: label
+    topic: {t}.likes
+    columns: {id: string, k: bigint, t: timestamp}
+    key: [k]
+    event_time: t
+    out_of_orderness: 0s
+    window: {before: 0s, after: 1m}
+grace: 0s
+idle: {mode: wait}
+max_skew: 1m
+labels: {liked: "size(likes) > 0"}
+erase: {by: [k]}
+"""
+
+
+@pytest.fixture
+def ctx(world: World) -> Context:
+    """A pipeline with closed intervals, of which the first is published."""
+    ctx = made(world, TEXT, {"served": 1, "likes": 1})
+    world.produce(
+        [
+            *(small_event("served", 0, n * 30, key, f"{key}-{n}") for n in range(4) for key in (1, 2)),
+            *(small_event("likes", 0, n * 30 + 1, 1, f"l{n}") for n in range(4)),
+            *(small_event(topic, 0, 600, 9) for topic in ("served", "likes")),
+        ]
+    )
+    world.land(ctx)
+    publish(ctx, judged(ctx, "first", 0))
+    return ctx
+
+
+def judged(ctx: Context, run: str, seconds: int) -> tuple[Plan, ...]:
+    """A new plan of an interval, joined and judged."""
+    planned = plan_interval(ctx, run, at(seconds), "republish", 1)
+    make_candidates(ctx, planned)
+    assert check(ctx, planned) == {}
+    return planned
+
+
+def elsewhere(ctx: Context, folder: Path) -> Context:
+    """The same pipeline on another machine: the same tables, other lock files."""
+    root = ctx.places.tables or f"{ctx.places.home}/tables"
+    return replace(ctx, places=replace(ctx.places, home=folder / "elsewhere", tables=root))
+
+
+@contextmanager
+def asleep(ctx: Context, meanwhile: Callable[[], Any]) -> Iterator[None]:
+    """Within the body, the first publication does something else just before its commit, when its lease is over."""
+    acts = iter([meanwhile])
+
+    def point(name: str) -> None:
+        if name == "publish.before_commit" and (act := next(acts, None)):
+            if lease := ctx.home.lock(Table.TRAINING).lease:
+                _, tag = store.tagged(lease)
+                assert store.replace(lease, b'{"until": "1970-01-01T00:00:00Z"}', tag)
+            act()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(leases, "RENEWAL", RETENTION)
+        patch.setattr(crash_points, "point", point)
+        yield
+    assert next(acts, None) is None, "nothing was published"
+
+
+def register(world: World, ctx: Context) -> list[tuple[int, str]]:
+    return [(row["number"], row["run"]) for row in world.register(ctx)]
+
+
+@pytest.mark.both_roots
+@pytest.mark.parametrize("seconds", [0, 60])
+def test_a_publication_of_another_machine_stands(world: World, ctx: Context, tmp_path: Path, seconds: int) -> None:
+    """Of an interval that has a publication, whose files both replace, and of one that has none."""
+    slow, fast = judged(ctx, "slow", seconds), judged(ctx, "fast", seconds)
+    with (
+        asleep(ctx, lambda: publish(elsewhere(ctx, tmp_path), fast)),
+        pytest.raises(tables.WriteSkipped, match="another writer was faster"),
+    ):
+        publish(ctx, slow)
+    assert register(world, ctx) == [(1, "first"), (2, "fast")]
+    assert {row["_publication"] for row in world.training(ctx) if row["t"] >= at(seconds)} == {2}
+    with pytest.raises((Superseded, NothingToDo), match="has publication 2"):
+        publish(ctx, slow)
+    require_intact(ctx.home)
+
+
+@pytest.mark.both_roots
+def test_an_erasure_on_another_machine_holds(world: World, ctx: Context, tmp_path: Path) -> None:
+    waiting = judged(ctx, "waiting", 60)
+    with (
+        asleep(ctx, lambda: erase(elsewhere(ctx, tmp_path), "one", ["k=1"], who="ann")),
+        pytest.raises(tables.WriteSkipped),
+    ):
+        publish(ctx, waiting)
+    with pytest.raises(CandidateErased):
+        publish(ctx, waiting)
+    publish(ctx, judged(ctx, "again", 60))
+    assert {row["k"] for row in world.training(ctx)} == {2}
+    require_intact(ctx.home)
+
+
+def test_a_vacuum_that_waited_for_a_publication_spares_its_files(
+    world: World, ctx: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of a candidate is published as it is, under its old date."""
+    waiting = judged(ctx, "waiting", 60)
+    for file in Path(ctx.home.table(Table.CANDIDATES)).rglob("*.parquet"):
+        os.utime(file, (0, 0))
+
+    @contextmanager
+    def held_late(lock: Lock) -> Iterator[None]:
+        if lock == ctx.home.lock(Table.TRAINING):
+            publish(ctx, waiting)
+        with held(lock):
+            yield
+
+    monkeypatch.setattr(maintenance, "held", held_late)
+    maintenance.vacuum(ctx.home, RETENTION)
+    assert len(world.training(ctx)) == 8
+    require_intact(ctx.home)
