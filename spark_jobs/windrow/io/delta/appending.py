@@ -13,7 +13,6 @@ import json
 import os
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from deltalake import DeltaTable, Schema
@@ -21,11 +20,9 @@ from deltalake.transaction import AddAction
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
-from windrow.io.delta import scan, tables
+from windrow.io.delta import scan, store, tables
 from windrow.io.delta.files import DataFile, add_action
 from windrow.outcomes import BadInput
-
-_AT_ONCE = 8
 
 
 def append(
@@ -101,12 +98,13 @@ def commit(
     """
     table.update_incremental()
 
-    def added(name: str) -> tuple[int, AddAction | None]:
-        file = DataFile.read(f"{path}/{name}")
+    places = {f"{path}/{name}": name for name in sorted(names)}
+
+    def added(place: str) -> tuple[int, AddAction | None]:
+        file, name = DataFile.read(place), places[place]
         return file.rows, add_action(path, name, file, statistics, names[name], by=by or "") if file.rows else None
 
-    with ThreadPoolExecutor(_AT_ONCE) as pool:  # a store answers each in its own time
-        found = list(pool.map(added, sorted(names)))
+    found = store.each(places, added)
     tables.commit_files(
         path,
         table,

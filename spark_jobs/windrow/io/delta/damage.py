@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
@@ -37,7 +36,6 @@ ROWS = "windrow.rows"
 _LAST_CHECKPOINT = "_last_checkpoint"
 _LOOKED_AT = 100
 """Newest commits that are looked at for missing lines, where no checkpoint is pointed to that has the others."""
-_AT_ONCE = 8
 _BAD_PAGE = "could not verify page integrity"
 """In the error of Arrow that meets values with another checksum than theirs."""
 _FILE = re.compile(r"^(?P<version>\d{20})\.(?P<kind>json|checkpoint\b.*)$")
@@ -81,25 +79,25 @@ def refuse_lost_commits(path: str, version: int) -> None:
 
 def _refuse_cut_commits(log: str, sizes: dict[str, int]) -> None:
     """Fail where a commit lacks lines. One of a size that was found whole is not read again by this process."""
-    with ThreadPoolExecutor(_AT_ONCE) as pool:  # a folder answers faster than a thread starts
-        lacks = (pool.map if store.is_remote(log) else map)(lambda one: _missing(log, *one), sizes.items())
-        for name, lack in zip(sizes, lacks, strict=True):
-            if lack:
-                raise TableDamaged(
-                    f"{log}/{name} was cut: {lack}. Restore it from a backup, then run again; nothing was written."
-                    f"{_without_backup(log, name)}"
-                )
+    places = {f"{log}/{name}": name for name in sizes}
+    lacks = store.each(places, lambda place: _missing(place, sizes[places[place]]))
+    for name, lack in zip(sizes, lacks, strict=True):
+        if lack:
+            raise TableDamaged(
+                f"{log}/{name} was cut: {lack}. Restore it from a backup, then run again; nothing was written."
+                f"{_without_backup(log, name)}"
+            )
 
 
 @lru_cache(100_000)
-def _missing(log: str, name: str, size: int) -> str:
+def _missing(commit: str, size: int) -> str:
     """Return what a commit lacks of what it says of itself; empty where it is whole.
 
     Args:
         size: bytes; a commit never changes, so another size is another file.
     """
     try:
-        lines = store.read(f"{log}/{name}").decode().split("\n")  # a text may hold other ends of lines
+        lines = store.read(commit).decode().split("\n")  # a text may hold other ends of lines
         actions = [json.loads(line) for line in lines if line.strip()]
     except FileNotFoundError:  # cleaned since it was listed
         return ""

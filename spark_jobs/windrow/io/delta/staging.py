@@ -64,7 +64,7 @@ def own(plan: Plan, number: int, paths: Sequence[str], columns: Mapping[str, str
         paths: locations of its files.
         columns: name → type as Spark writes it, of what a training row has, without the partition column.
     """
-    own_files = tuple(DataFile.read(path) for path in paths)
+    own_files = tuple(store.each(paths, DataFile.read))
     names = {name for file in own_files for name in file.columns}
     if not own_files or not names <= set(columns) or any(not _has_number(file, number) for file in own_files):
         return None
@@ -117,7 +117,7 @@ def files_in(folder: str) -> tuple[DataFile, ...]:
         Each with rows, size and statistics from its footer.
     """
     names = [file.name for file in store.listed(folder) if file.name.endswith(".parquet") and "/" not in file.name]
-    return tuple(DataFile.read(f"{folder}/{name}") for name in names)
+    return tuple(store.each([f"{folder}/{name}" for name in names], DataFile.read))
 
 
 def fits(table: DeltaTable, columns: Mapping[str, str]) -> bool:
@@ -165,12 +165,15 @@ def additions(path: str, staged: Staged, statistics: Sequence[str]) -> list[AddA
         statistics: columns whose statistics go into the log.
     """
     day = f"{staged.plan.interval.start:%Y-%m-%d}"
-    actions = []
-    for file in staged.files:
+    known = {file.path: file for file in staged.files}
+
+    def added(source: str) -> AddAction:
+        file = known[source]
         name = f"{DATE}={day}/part-{staged.number}-{file.name}"
-        store.copy(file.path, f"{path}/{name}")
-        actions.append(files.add_action(path, name, file, statistics, day))
-    return actions
+        store.copy(source, f"{path}/{name}")
+        return files.add_action(path, name, file, statistics, day)
+
+    return store.each(known, added)
 
 
 def own_folder(root: str, purpose: str) -> str:

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 import obstore
@@ -28,6 +29,10 @@ from obstore.store import LocalStore, ObjectStore, S3Store
 
 from windrow.io.delta import credentials
 from windrow.outcomes import BadInput
+
+T = TypeVar("T")
+_AT_ONCE = 8
+"""Requests of one process to a store at the same time."""
 
 
 class StoredFile(NamedTuple):
@@ -54,6 +59,18 @@ def options(location: str) -> dict[str, str] | None:
         BadInput: the file of credentials cannot be used.
     """
     return credentials.of_file() if location.startswith("s3") and is_remote(location) else None
+
+
+def each(locations: Iterable[str], work: Callable[[str], T]) -> list[T]:
+    """Do something with each of several files, and return what comes of it, in their order.
+
+    A store answers each in its own time, so several are asked at once; a folder answers faster than a thread starts.
+    """
+    wanted = list(locations)
+    if not wanted or not is_remote(wanted[0]):
+        return [work(one) for one in wanted]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return list(pool.map(work, wanted))
 
 
 def may_exist(location: str) -> bool:

@@ -178,6 +178,15 @@ def of_intervals(home: Home, starts: Sequence[datetime], columns: Sequence[str] 
     return _read(home, [("interval", "in", list(starts))], columns)
 
 
+def between(home: Home, begin: datetime, end: datetime) -> list[dict[str, Any]]:
+    """Return every publication of the intervals that start in [begin, end).
+
+    Returns:
+        Register rows in no order, superseded ones too; one that a killed run did not register is missing.
+    """
+    return _read(home, [("interval", ">=", begin), ("interval", "<", end)])
+
+
 def since(home: Home, first: datetime, columns: Sequence[str] = ()) -> list[dict[str, Any]]:
     """Return every publication of the intervals from `first` on; files of the register before them are not read.
 

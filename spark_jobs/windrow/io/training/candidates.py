@@ -24,7 +24,7 @@ from pyspark.sql.types import StructType
 
 from windrow.columns import FILE, INTERVAL, PAIRED, PLACE_TYPES, PLAN, ROW_ORDER
 from windrow.home import Home, Table
-from windrow.io.delta import appending, lookup, scan, tables
+from windrow.io.delta import appending, lookup, scan, store, tables
 from windrow.io.delta.files import DataFile
 from windrow.io.delta.locks import held
 from windrow.io.delta.lookup import Range
@@ -211,7 +211,7 @@ def null_counts(home: Home, plans: Sequence[Plan]) -> dict[str, dict[str, int]]:
     files, columns = files_of(home, plans)
     counts = {}
     for plan_id, paths in files.items():
-        by_file = [DataFile.read(path).null_counts for path in paths]
+        by_file = [file.null_counts for file in store.each(paths, DataFile.read)]
         known = [name for name in home.pipeline.left.columns if all(name in nulls for nulls in by_file)]
         totals = {name: sum(nulls[name] for nulls in by_file) for name in known}
         counts[plan_id] = {name: n for name, n in totals.items() if n == 0 or PAIRED not in columns}

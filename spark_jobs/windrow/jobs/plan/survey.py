@@ -79,11 +79,12 @@ def survey(ctx: Context, begin: datetime, end: datetime, *, everything: bool = F
     """
     first, last = _bounds(ctx, begin, end)
     known = Known(ctx)
-    published, intervals = known.published, list(intervals_between(first.start, last.end, ctx.pipeline.interval))
-    standing = publications.standing(publications.of_intervals(ctx.home, [one.start for one in intervals]))
+    published = known.published
+    standing = publications.standing(publications.between(ctx.home, first.start, last.end))
     clock = known.clock
     if not is_closed(last, clock.frontier(ctx.pipeline)):
         raise WindowStillOpen(f"the range reaches past what is closed: {why_open(ctx, last, clock)}")
+    intervals = list(intervals_between(first.start, last.end, ctx.pipeline.interval))
     changes = ledger_table.summary(ctx.home, [i.start for i in intervals])
     blocked = judgements.blocked_intervals(ctx.home, [i for i in intervals if i.start not in standing])
     lines = []
