@@ -51,7 +51,7 @@ def needs(units: Units, rate: int, interval: int, more: int) -> dict[str, float]
         "shuffled by an interval (labels broadcast), GB": train["shuffled row"] * rate * interval / 1e9,
         "written, MB/s": each("bytes") / 1e6,
         "written, GB a day": each("bytes") * DAY / 1e9,
-        **({"requests to the store a day": DAY * asked, "a second": asked} if asked else {}),
+        **({"requests to the store a day": DAY * asked, "requests to the store a second": asked} if asked else {}),
         "data files a day": DAY * each("files"),
         "commits a day": DAY * (land["commits once"] / LAND_EVERY + train["commits once"] / interval),
         "Airflow runs a day": DAY / LAND_EVERY + DAY / interval,

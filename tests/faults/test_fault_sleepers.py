@@ -15,8 +15,7 @@ from typing import Any
 
 import pytest
 
-from support.small_pipeline import at, made
-from support.small_pipeline import event as small_event
+from support.small_pipeline import PIPELINE, at, event, made
 from support.world import World
 from windrow.home import Table
 from windrow.io.delta import crash_points, leases, store, tables
@@ -37,43 +36,16 @@ from windrow.semantics.publication import CandidateErased, Superseded
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(600)]
 
-TEXT = """\
-name: small
-start: 2026-11-01T00:00:00Z
-interval: 1m
-left:
-  name: served
-  topic: {t}.served
-  columns: {id: string, k: bigint, t: timestamp}
-  key: [k]
-  event_time: t
-  out_of_orderness: 0s
-right:
-  - name: likes
-    role: label
-    topic: {t}.likes
-    columns: {id: string, k: bigint, t: timestamp}
-    key: [k]
-    event_time: t
-    out_of_orderness: 0s
-    window: {before: 0s, after: 1m}
-grace: 0s
-idle: {mode: wait}
-max_skew: 1m
-labels: {liked: "size(likes) > 0"}
-erase: {by: [k]}
-"""
-
 
 @pytest.fixture
 def ctx(world: World) -> Context:
     """A pipeline with closed intervals, of which the first is published."""
-    ctx = made(world, TEXT, {"served": 1, "likes": 1})
+    ctx = made(world, PIPELINE + "erase: {by: [k]}\n", {"served": 1, "likes": 1})
     world.produce(
         [
-            *(small_event("served", 0, n * 30, key, f"{key}-{n}") for n in range(4) for key in (1, 2)),
-            *(small_event("likes", 0, n * 30 + 1, 1, f"l{n}") for n in range(4)),
-            *(small_event(topic, 0, 600, 9) for topic in ("served", "likes")),
+            *(event("served", 0, n * 30, key, f"{key}-{n}") for n in range(4) for key in (1, 2)),
+            *(event("likes", 0, n * 30 + 1, 1, f"l{n}") for n in range(4)),
+            *(event(topic, 0, 600, 9) for topic in ("served", "likes")),
         ]
     )
     world.land(ctx)

@@ -208,8 +208,9 @@ def _vacuum(path: str, table: DeltaTable, hours: int, of: Home | None) -> int:
     Args:
         of: home whose snapshots keep files of this table; None where none do.
     """
-    dead = table.vacuum(retention_hours=hours, dry_run=True, full=True) if of else []
-    spared = {file for named in snapshots.paths(of).values() for file in named} if of else set()  # as late as can be
-    if not spared:
-        return len(table.vacuum(retention_hours=hours, dry_run=False, full=True))
-    return store.remove(path, set(dead) - spared)
+    if of is not None:
+        dead = table.vacuum(retention_hours=hours, dry_run=True, full=True)
+        spared = {file for named in snapshots.paths(of).values() for file in named}  # as late as can be
+        if spared:
+            return store.remove(path, set(dead) - spared)
+    return len(table.vacuum(retention_hours=hours, dry_run=False, full=True))
