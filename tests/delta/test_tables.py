@@ -73,6 +73,20 @@ def register(tmp_path: Path) -> str:
     return path
 
 
+def test_of_two_first_appends_of_a_version_one_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, digest = str(tmp_path / "register"), tables._digest
+
+    def another_first(data: pa.Table) -> str:
+        monkeypatch.setattr(tables, "_digest", digest)
+        tables.append_once(path, SCHEMA, rows_of(2), app_id="app", version=1)
+        return digest(data)
+
+    monkeypatch.setattr(tables, "_digest", another_first)
+    with pytest.raises(tables.WriteSkipped):
+        tables.append_once(path, SCHEMA, rows_of(1), app_id="app", version=1)
+    assert numbers(path) == [2]
+
+
 @pytest.mark.parametrize("is_stale", [True, False])
 def test_a_version_of_an_app_id_is_committed_once_whatever_the_writer_has_seen(register: str, is_stale: bool) -> None:
     seen = tables.at(register)
