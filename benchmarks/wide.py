@@ -3,8 +3,9 @@
     array     one `array<float>`
     columns   as many columns of type float, up to what a pipeline file may name
 
-`ours` is the whole of it in one process: plan, join, check, publish; `copy` reads and writes the same left rows. Two
-hours are landed: the cold pass is about the first, the warm pass about the second.
+`ours` is the whole of it in one process: plan, join, check, publish; `by_files` the same with payload from files;
+`copy` reads and writes the same left rows. Two hours are landed: the cold pass is about the first, the warm pass about
+the second.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from windrow.config.fields import MOST_COLUMNS
 from windrow.jobs.run import leave
 
 FORMS = ("array", "columns")
-COMPARED = ("copy", "ours")
+COMPARED = ("copy", "ours", "by_files")
 OTHER_COLUMNS = 4
 """Columns of a left stream of `tables` in addition to its features."""
 

@@ -182,7 +182,7 @@ def test_a_row_is_there_once_where_the_merge_after_it_fails(register: str, monke
 def test_a_property_that_somebody_has_set_stays(register: str) -> None:
     table, mine = tables.at(register), {"delta.logRetentionDuration": "interval 90 days"}
     table.alter.set_table_properties(mine)
-    tables.add_properties(register, table, tables.REGISTER)
+    tables.add_properties(table, tables.REGISTER)
     assert tables.at(register).metadata().configuration == {**tables.REGISTER, **mine}
 
 

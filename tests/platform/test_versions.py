@@ -31,16 +31,16 @@ def test_delta_and_spark_are_declared_and_pinned() -> None:
 
 
 NAMED_BY_AIRFLOW = {
-    "filelock": "3.20.1",
+    "filelock": "3.32.7",
     "jinja2": "3.1.6",
-    "prometheus-client": "0.23.1",
-    "psutil": "7.2.0",
-    "pyarrow": "18.1.0",
-    "pydantic": "2.12.5",
+    "prometheus-client": "0.26.0",
+    "psutil": "7.2.2",
+    "pyarrow": "25.0.1",
+    "pydantic": "2.13.5",
     "pyyaml": "6.0.3",
-    "rich": "13.9.4",
+    "sqlglot": "30.20.0",
 }
-"""Versions in Airflow's constraints file for Python 3.11, as its main branch published it in December 2025."""
+"""Versions in Airflow's constraints file for Python 3.11, as its main branch published it on 2 October 2026."""
 
 
 def test_airflows_side_allows_the_versions_that_airflows_constraints_name() -> None:

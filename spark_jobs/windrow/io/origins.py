@@ -20,6 +20,7 @@ from deltalake import DeltaTable
 from windrow.columns import RAW_ENVELOPE
 from windrow.config import Pipeline
 from windrow.config.origins import Origin
+from windrow.io.delta import tables
 
 PROPERTY = "windrow.origins"
 """Table property: column → origin as a pipeline file writes it, as JSON. A column that is not in it is of the value."""
@@ -57,7 +58,7 @@ def keep(table: DeltaTable, pipeline: Pipeline, topic: str) -> None:
     recorded = _recorded(table)
     known = {**(recorded or {}), **_written(pipeline, topic)}
     if known != recorded:
-        table.alter.set_table_properties({PROPERTY: json.dumps(known)}, raise_if_not_exists=False)
+        tables.set_properties(table, {PROPERTY: json.dumps(known)})
 
 
 def _recorded(table: DeltaTable) -> dict[str, str] | None:

@@ -58,10 +58,12 @@ def landed_history(world: World, ctx: Context) -> list[object]:
         for p in range(partitions):
             end = consumer.get_watermark_offsets(TopicPartition(name, p), timeout=30)[1]
             consumer.assign([TopicPartition(name, p, 0)])
-            while len([r for r in records if (r.topic, r.partition) == (topic, p)]) < end:
-                for m in consumer.consume(500, timeout=10):
+            left = end
+            while left:
+                for m in consumer.consume(left, timeout=10):  # it waits for as many, or for the time
                     at = EPOCH + timedelta(milliseconds=m.timestamp()[1])
                     records.append(KafkaRecord(topic, p, m.offset(), m.value(), at))
+                    left -= 1
     consumer.close()
     return records
 

@@ -91,6 +91,10 @@ def _serve(target: str, lost: Synchronized[int], ready: Connection) -> None:
         def log_message(self, format: str, *args: object) -> None:
             """Say nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    class Server(ThreadingHTTPServer):
+        # delta-rs opens a connection for each commit of a log at once; one beyond the queue waits for up to a minute
+        request_queue_size = 1024
+
+    server = Server(("127.0.0.1", 0), Handler)
     ready.send(server.server_port)
     server.serve_forever()

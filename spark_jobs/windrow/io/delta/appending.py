@@ -137,7 +137,7 @@ def prepare(
     """
     properties = {**tables.CHECKPOINTS, **(properties or {})}
     known = tables.create_if_missing(path, _nullable(schema), properties, by=by)
-    tables.add_properties(path, known, {name: properties[name] for name in tables.REGISTER if name in properties})
+    tables.add_properties(known, {name: properties[name] for name in tables.REGISTER if name in properties})
     if _lacks(scan.spark_schema(known), schema, path):
         empty = spark.createDataFrame([], schema).write.format("delta").mode("append").option("mergeSchema", "true")
         (empty.partitionBy(by) if by else empty).save(path)

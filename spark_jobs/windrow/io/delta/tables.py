@@ -89,25 +89,56 @@ def keep_statistics(table: DeltaTable, columns: Sequence[str]) -> None:
 
     An older release let Delta keep them for others too. The caller holds the table's lock; `table` shows the commit.
     """
-    listed = ",".join(columns)
-    if table.metadata().configuration.get(STATISTICS) != listed:
-        table.alter.set_table_properties({STATISTICS: listed})
+    set_properties(table, {STATISTICS: ",".join(columns)})
 
 
-def add_properties(path: str, table: DeltaTable, properties: Mapping[str, str]) -> None:
+def add_properties(table: DeltaTable, properties: Mapping[str, str]) -> None:
     """Give a table those of the properties that it lacks: an older release made it without them.
 
     Raises:
         WriteSkipped: another writer was faster.
     """
     known = table.metadata().configuration
-    if missing := {name: value for name, value in properties.items() if name not in known}:
-        try:
-            table.alter.set_table_properties(missing)
-        except CommitFailedError as error:
+    set_properties(table, {name: value for name, value in properties.items() if name not in known})
+
+
+def set_properties(table: DeltaTable, properties: Mapping[str, str]) -> None:
+    """Give a table properties, unless it has them; `table` shows the commit.
+
+    Raises:
+        WriteSkipped: another writer was faster.
+    """
+    ensure(
+        table,
+        lambda: properties.items() <= table.metadata().configuration.items(),
+        lambda: table.alter.set_table_properties(dict(properties), raise_if_not_exists=False),
+    )
+
+
+def ensure(table: DeltaTable, is_so: Callable[[], bool], commit: Callable[[], object]) -> None:
+    """Make a commit that makes something true of a table, unless it is true; also where the answer to it is lost.
+
+    Args:
+        table: shows the commit afterwards.
+        is_so: whether it is true of `table`.
+        commit: makes it true.
+    Raises:
+        WriteSkipped: another writer was faster.
+        DeltaError, OSError: it could not be committed.
+    """
+    if is_so():
+        return
+    try:
+        commit()
+    except (DeltaError, OSError) as error:
+        table.update_incremental()
+        if is_so():
+            return
+        if isinstance(error, CommitFailedError):
             raise WriteSkipped(
-                f"{path}: another writer was faster ({_first_line(error)}). Start the job again."
+                f"{table.table_uri}: another writer was faster ({_first_line(error)}). Start the job again."
             ) from error
+        raise
 
 
 def data_files(table: DeltaTable) -> pa.Table:
@@ -282,7 +313,7 @@ def append_once(
         _require_commit(path, digest, before, error)
     if merge_files and table.version() % COMPACT_EVERY == 0:
         with suppress(*_NOT_MERGED):
-            add_properties(path, table, REGISTER)
+            add_properties(table, REGISTER)
             merge(path, table)
 
 
@@ -346,13 +377,19 @@ def merge(path: str, table: DeltaTable) -> None:
 
 
 def create_if_missing(
-    path: str, schema: pa.Schema | Schema, properties: Mapping[str, str] = REGISTER, *, by: str | None = None
+    path: str,
+    schema: pa.Schema | Schema,
+    properties: Mapping[str, str] = REGISTER,
+    *,
+    by: str | None = None,
+    about: str | None = None,
 ) -> DeltaTable:
     """Return a table at its newest version; an empty one is created where there is none.
 
     Args:
         properties: of a table that is created; some may be for Spark alone.
         by: the partition column.
+        about: its description.
 
     Raises:
         DeltaError, OSError: it cannot be created.
@@ -364,13 +401,14 @@ def create_if_missing(
             path,
             schema,
             mode="ignore",
+            description=about,
             partition_by=[by] if by else None,
             configuration=dict(properties),
             raise_if_key_not_exists=False,
             storage_options=store.options(path),
         )
     except (DeltaError, OSError):
-        if (made := opened(path)) is None:  # no other writer has created it meanwhile
+        if (made := opened(path)) is None:  # neither this writer, whose answer was lost, nor another one made it
             raise
         return made
 

@@ -21,7 +21,7 @@ from windrow.columns import BATCH, EVENT_TIME
 from windrow.config import Stream
 from windrow.config.conditions import columns_in
 from windrow.home import Home
-from windrow.io.delta import lookup
+from windrow.io.delta import lookup, tables
 from windrow.io.delta.lookup import Has, Range
 from windrow.outcomes import BadInput
 from windrow.text import shown_instant
@@ -46,7 +46,7 @@ def keep(table: DeltaTable, columns: Sequence[str], batch: int) -> None:
     known = _since(table)
     if known.keys() != set(columns):
         since = {name: known.get(name, batch) for name in columns}
-        table.alter.set_table_properties({PROPERTY: json.dumps(since)}, raise_if_not_exists=False)
+        tables.set_properties(table, {PROPERTY: json.dumps(since)})
 
 
 def require_whole(home: Home, begin: datetime, end: datetime, pins: Mapping[str, int]) -> None:

@@ -247,9 +247,13 @@ def discard(home: Home, plan_ids: Sequence[str]) -> None:
     """
     with held(home.lock(Table.CANDIDATES)):
         table = tables.opened(home.table(Table.CANDIDATES))
-        if table is not None and plan_ids:
+        if table is not None:
             names = ", ".join(f"'{plan_id}'" for plan_id in plan_ids)
-            table.delete(f"{PLAN} in ({names})")
+            tables.ensure(
+                table,
+                lambda: {entry[PLAN] for entry in table.partitions()}.isdisjoint(plan_ids),
+                lambda: table.delete(f"{PLAN} in ({names})"),
+            )
 
 
 def _app_id(plans: Sequence[Plan]) -> str:

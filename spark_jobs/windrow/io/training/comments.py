@@ -11,6 +11,7 @@ from deltalake import DeltaTable
 from pyspark.sql.types import StructField
 
 from windrow.config import Pipeline
+from windrow.io.delta import tables
 from windrow.meaning import meaning_of, meaning_of_row
 
 _COMMENT = "comment"
@@ -33,9 +34,18 @@ def keep(pipeline: Pipeline, table: DeltaTable) -> None:
 
     The caller holds the table's lock: such a commit would make another writer's fail.
     """
-    if table.metadata().description != (about := meaning_of_row(pipeline)):
-        table.alter.set_table_description(about)
-    for field in table.schema().fields:
-        text = meaning_of(pipeline, field.name)
-        if field.metadata.get(_COMMENT, "") != text:
-            table.alter.set_column_metadata(field.name, {_COMMENT: text})
+    about = meaning_of_row(pipeline)
+    tables.ensure(
+        table,
+        lambda: table.metadata().description == about,
+        lambda: table.alter.set_table_description(about),
+    )
+    for name in [field.name for field in table.schema().fields]:
+        _keep_comment(table, name, meaning_of(pipeline, name))
+
+
+def _keep_comment(table: DeltaTable, column: str, text: str) -> None:
+    def is_so() -> bool:
+        return any(field.metadata.get(_COMMENT, "") == text for field in table.schema().fields if field.name == column)
+
+    tables.ensure(table, is_so, lambda: table.alter.set_column_metadata(column, {_COMMENT: text}))

@@ -24,7 +24,7 @@ from pyspark.sql.types import DateType, StructField, StructType
 
 from windrow.columns import DATE, INTERVAL, TRAINING_STATISTICS
 from windrow.home import Home, Table
-from windrow.io.delta import crash_points, scan, staging, store, tables
+from windrow.io.delta import crash_points, scan, staging, tables
 from windrow.io.delta.staging import Staged
 from windrow.io.registers import publications
 from windrow.io.training import candidates, comments
@@ -100,19 +100,13 @@ def create_if_missing(home: Home) -> DeltaTable:
     assert candidate is not None, "its rows are about to be published"
     known = {field.name: field for field in scan.spark_schema(candidate)}
     fields = [known.get(name, StructField(name, DateType())) for name in training_columns(known)]
-    return DeltaTable.create(
-        path,
-        Schema.from_json(StructType(comments.with_comments(home.pipeline, fields)).json()),
-        mode="ignore",
-        description=meaning_of_row(home.pipeline),
-        partition_by=[DATE],
-        configuration={
-            "delta.enableDeletionVectors": "false",
-            tables.STATISTICS: ",".join(TRAINING_STATISTICS),
-            "delta.checkpointInterval": "10",
-        },
-        storage_options=store.options(path),
-    )
+    properties = {
+        "delta.enableDeletionVectors": "false",
+        tables.STATISTICS: ",".join(TRAINING_STATISTICS),
+        **tables.CHECKPOINTS,
+    }
+    schema = Schema.from_json(StructType(comments.with_comments(home.pipeline, fields)).json())
+    return tables.create_if_missing(path, schema, properties, by=DATE, about=meaning_of_row(home.pipeline))
 
 
 def commit(
