@@ -14,7 +14,9 @@ computed; the driver's application runs; a task runs. `windrow up --cluster` the
 stay dead until landing has ended, so that it ends with two brokers and one worker.
 
 Judged by the demo itself (every count, every row of the training table), and here once more by what a plain consumer
-reads in the topics: each offset is in the landing table exactly once, each served row is published exactly once.
+reads in the topics: each offset is in the landing table exactly once, each served row is published exactly once. The
+store's secret is searched in every file that the run has left (logs of Airflow and Spark, the database of Airflow,
+reports, objects of the store) and in the arguments of every process.
 Exit code 1 and the evidence otherwise. It takes about a quarter of an hour on two cores.
 """
 
@@ -231,6 +233,25 @@ def _difference(what: str, wanted: set[tuple[int, int]], found: Counter[tuple[in
             yield f"{what}: {len(ids)} {kind}, for example {sorted(ids)[:5]}"
 
 
+def leaks(home: Path) -> Iterator[str]:
+    """Search files and arguments of processes for the store's secret; yield where it is, beside files made for it."""
+    secret, files = os.environ["AWS_SECRET_ACCESS_KEY"].encode(), 0
+    platform = home / "platform"
+    made_for_it = {platform / "cluster/env", *(platform / "store" / n for n in ("env", "secret", "s3proxy.properties"))}
+    for path in home.rglob("*"):
+        if path.is_file() and path not in made_for_it:
+            files += 1
+            if secret in path.read_bytes():
+                yield f"the store's secret is in {path}"
+    processes = 0
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            processes += 1
+            if secret.decode() in " ".join(process.cmdline()):
+                yield f"the store's secret is an argument of process {process.pid}"
+    say(f"the store's secret: searched {files:,} files and the arguments of {processes} processes")
+
+
 def addresses() -> dict[str, str]:
     """Free ports for every part, unless the environment names them."""
     chosen = {
@@ -268,6 +289,7 @@ def main() -> int:
                 demo.terminate() if demo.poll() is None else None
         found = [f"the demo ended with {demo.returncode}"] if demo.returncode else []
         found += wrong(prepare(places, open_bandit.fetch(places.cache)))
+        found += leaks(home)
     finally:
         subprocess.run(windrow("down"), check=False)
     for kill in killing.kills:
