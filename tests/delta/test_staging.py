@@ -64,14 +64,16 @@ def test_statistics_are_bounds_that_no_reader_can_miss_a_row_by(tmp_path: Path) 
     assert known["numRecords"] == 4
     assert known["nullCount"] == {"_interval": 0, "_event_time": 0, "user_id": 1, "name": 1, "score": 0}
     assert known["minValues"] == {
-        "_interval": "2026-11-01T12:00:00.000Z", "_event_time": "2026-11-01T12:00:00.000Z", "user_id": 0,
+        "_interval": "2026-11-01T12:00:00.000Z", "_event_time": "2026-11-01T12:00:00.000Z", "user_id": 0, "name": "a",
     }  # fmt: skip
-    # the newest is at 4 501 µs: the bound is the millisecond above; text that is too long has no bounds
+    # the newest is at 4 501 µs: the bound is the millisecond above; that of a long text is its beginning and more
     assert known["maxValues"] == {
         "_interval": "2026-11-01T12:00:00.000Z", "_event_time": "2026-11-01T12:00:00.005Z", "user_id": 2,
+        "name": "x" * 32 + "\U0010ffff",
     }  # fmt: skip
     newest = NOON + timedelta(microseconds=4501)
     assert DeltaTable(path).to_pyarrow_table(filters=[("_event_time", ">=", newest)]).num_rows == 1
+    assert DeltaTable(path).to_pyarrow_table(filters=[("name", "=", "x" * 33)]).num_rows == 1
 
 
 def test_a_file_of_one_interval_leaves_by_name_and_a_compacted_one_must_be_rewritten(tmp_path: Path) -> None:

@@ -23,7 +23,9 @@ from windrow.semantics.intervals import MICROSECOND, micros
 from windrow.text import instant_text
 
 _LONGEST_TEXT = 32
-"""Text longer than this has no bounds in the statistics."""
+"""Characters of a text in the statistics; a longer one has its beginning as bound."""
+_LAST = "\U0010ffff"
+"""The last character that a text can have."""
 
 
 @dataclass(frozen=True)
@@ -153,6 +155,16 @@ def _partition(value: str | None, by: str = DATE) -> dict[str, str | None]:
     return {by: value} if value else {}
 
 
+def _bound_of_text(value: str, *, up: bool) -> str | None:
+    """Return a bound of a text with few characters: its beginning, followed by the last character for an upper one."""
+    if len(value) <= _LONGEST_TEXT:
+        return value
+    begin = value[:_LONGEST_TEXT]
+    if not up:
+        return begin
+    return begin + _LAST if value[_LONGEST_TEXT] < _LAST else None
+
+
 def _bound(value: Any, *, up: bool) -> Any:
     """Return a bound as Delta's log writes it, None where the value gives none.
 
@@ -164,7 +176,7 @@ def _bound(value: Any, *, up: bool) -> Any:
         at = floor + timedelta(milliseconds=1) if up and floor < at else floor
         return instant_text(at).replace("000Z", "Z")
     if isinstance(value, str):
-        return value if len(value) <= _LONGEST_TEXT else None
+        return _bound_of_text(value, up=up)
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     return value.isoformat() if hasattr(value, "isoformat") else None

@@ -29,6 +29,8 @@ from windrow.semantics.plan import Plan
 
 Filter = tuple[str, str, Any]
 """Column, operator and value, as Arrow's readers take them."""
+Filters = Sequence[Filter] | Sequence[list[Filter]]
+"""Conditions that a row must all meet, or lists of such, one of which it must meet."""
 
 COMPACT_EVERY = 10
 """Commits between two compactions; many one-row files make a table slow to read."""
@@ -163,14 +165,11 @@ def rows_by(table: DeltaTable, partition: str) -> dict[Any, int]:
     return counts
 
 
-def read(
-    path: str, columns: Sequence[str] | None = None, filters: Sequence[Filter] | None = None
-) -> list[dict[str, Any]]:
+def read(path: str, columns: Sequence[str] | None = None, filters: Filters | None = None) -> list[dict[str, Any]]:
     """Return rows of a small table as dicts by column; empty where the table is missing.
 
     Args:
         columns: None or empty for all.
-        filters: conditions that a row must all meet.
     Raises:
         TableDamaged: the log or a data file cannot be read.
     """
@@ -198,17 +197,50 @@ def _values(column: pa.Array) -> list[Any]:
     return [None if at is None else at.replace(tzinfo=UTC) for at in naive]
 
 
-def arrow(path: str, columns: Sequence[str] | None = None, filters: Sequence[Filter] | None = None) -> pa.Table | None:
+def arrow(path: str, columns: Sequence[str] | None = None, filters: Filters | None = None) -> pa.Table | None:
     """Return rows of a small table, as `read` does; None where there is no table, or no row can be wanted."""
     table = opened(path)
     if table is None or any(part[1:] == ("in", []) for part in filters or ()):
         return None  # an empty set selects no row, and Arrow could not infer its type
     with damage.named(path):
-        return pa.table(
-            table.to_pyarrow_table(
-                columns=list(columns) if columns else None, filters=list(filters) if filters else None
-            )
-        )
+        return matching(table, columns, filters)
+
+
+def matching(table: DeltaTable, columns: Sequence[str] | None = None, filters: Filters | None = None) -> pa.Table:
+    """Return the rows that meet conditions, from the files that can hold one by their bounds in the log.
+
+    Delta-rs takes a bound that is missing in the log for one that no value is within, and would leave out the file.
+
+    Args:
+        columns: None or empty for all.
+    """
+    whole = table.to_pyarrow_dataset()
+    either = _alternatives(filters or ())
+    if boundless := _without_bounds(table, {name for conditions in either for name, _, _ in conditions}):
+        parts = [
+            whole.format.make_fragment(part.path, whole.filesystem) if part.path in boundless else part
+            for part in whole.get_fragments()
+        ]
+        whole = pds.FileSystemDataset(parts, whole.schema, whole.format, whole.filesystem)
+    wanted = pq.filters_to_expression(either) if either else None
+    return whole.to_table(columns=list(columns) if columns else None, filter=wanted)
+
+
+def _alternatives(filters: Filters) -> list[list[Filter]]:
+    given: Any = list(filters)
+    return [given] if given and isinstance(given[0], tuple) else given
+
+
+def _without_bounds(table: DeltaTable, columns: set[str]) -> set[str]:
+    """Return the files for which the log lacks a bound of one of the columns; none of a table with partitions."""
+    if not columns or table.metadata().partition_columns:
+        return set()
+    return {
+        file["path"]
+        for file in data_files(table).to_pylist()
+        for name in columns
+        if file.get(f"min.{name}") is None or file.get(f"max.{name}") is None
+    }
 
 
 def of_plans(column: str, plans: Sequence[Plan]) -> list[Filter]:
@@ -491,6 +523,19 @@ def commit_files(
         )
     except (DeltaError, OSError) as error:
         _require_commit(path, digest, before, error)
+
+
+def fence(path: str, why: str) -> None:
+    """Make a commit without rows: whoever commits only on the version that was looked at fails after it.
+
+    Whoever changes what they must respect holds the lock. But a process that slept for longer than a lease believes
+    that it holds it too. Where there is no table, whoever creates it looks later.
+
+    Args:
+        why: names the change, and is not in the log.
+    """
+    if (table := opened(path)) is not None:
+        commit_files(path, table, [], identity=f"{why} after version {table.version()}")
 
 
 def _transaction(app_id: str, version: int) -> Transaction:

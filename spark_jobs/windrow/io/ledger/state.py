@@ -145,7 +145,9 @@ def observations_above(home: Home, floor: Mapping[str, int]) -> Sequence[Observa
     Args:
         floor: topic → batch.
     """
-    alternatives: Any = [[("topic", "=", topic), ("batch", ">=", batch)] for topic, batch in floor.items()]
+    alternatives: list[list[tables.Filter]] = [
+        [("topic", "=", topic), ("batch", ">=", batch)] for topic, batch in floor.items()
+    ]
     by_number: dict[int, list[dict[str, Any]]] = {}
     for row in tables.read(home.table(Table.CLOCK), filters=alternatives):
         by_number.setdefault(row["observation"], []).append(row)

@@ -64,7 +64,7 @@ def lines(
     between: list[Filter] = [("interval", ">=", min(wanted)), ("interval", "<=", max(wanted))]
     needed = list(dict.fromkeys([*columns, *reading.NEEDED]))
     with damage.named(path_of(home)):
-        found = pl.from_arrow(table.to_pyarrow_table(columns=needed, filters=between))
+        found = pl.from_arrow(tables.matching(table, needed, between))
     assert isinstance(found, pl.DataFrame)
     config_hash = home.pipeline.config_hash
     current = {row["number"] for row in wanted.values() if row["config_hash"] == config_hash}
@@ -95,11 +95,9 @@ def of_row(home: Home, row_id: RowId, start: datetime | None = None) -> list[dic
     table = tables.opened(path_of(home))
     if table is None:
         return []
-    filters: list[list[Filter]] = [_is_row(row_id, ""), _is_row(row_id, "gone_")]
+    either: list[list[Filter]] = [_is_row(row_id, ""), _is_row(row_id, "gone_")]
     with damage.named(path_of(home)):
-        found = table.to_pyarrow_table(
-            columns=["interval"], filters=filters
-        ).to_pylist()  # the filters are alternatives
+        found = tables.matching(table, ["interval"], either).to_pylist()
     starts = {row["interval"] for row in found} | ({start} if start else set())
     about = [_id(row_id, ""), _id(row_id, "gone_"), {"kind": CONFIG_CHANGED, "interval": start}]
     counting = lines(home, sorted(starts)).iter_rows(named=True) if starts else ()
