@@ -1,7 +1,8 @@
-"""A publisher sleeps for longer than its lease, just before its commit: what others did meanwhile stands.
+"""A job sleeps for longer than its lease, just before its commit: what others did meanwhile stands.
 
 publish ─ lock ─ look at register and erasures ─ (sleep) ······························· commit: refused
                                                    another machine takes the lock: publishes, erases
+land, join, rollback ─ lock ─ look at erased keys ─ (sleep) ···· erases ················ commit: refused
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from support.world import World
 from windrow.home import Table
 from windrow.io.delta import crash_points, leases, store, tables
 from windrow.io.delta.locks import held
+from windrow.io.registers.plans import Request
 from windrow.io.training import maintenance
 from windrow.jobs.audit.intact import require_intact
 from windrow.jobs.check import check
@@ -28,6 +30,7 @@ from windrow.jobs.join import make_candidates
 from windrow.jobs.plan.planning import plan_interval
 from windrow.jobs.publish import publish
 from windrow.jobs.run import Context
+from windrow.jobs.upkeep.rollback import rollback
 from windrow.outcomes import NothingToDo
 from windrow.places import Lock
 from windrow.semantics.maintenance import RETENTION
@@ -68,22 +71,29 @@ def elsewhere(ctx: Context, folder: Path) -> Context:
 
 
 @contextmanager
-def asleep(ctx: Context, meanwhile: Callable[[], Any]) -> Iterator[None]:
-    """Within the body, the first publication does something else just before its commit, when its lease is over."""
+def asleep(
+    ctx: Context, meanwhile: Callable[[], Any], where: str = "publish.before_commit", lock: Table = Table.TRAINING
+) -> Iterator[None]:
+    """Within the body, the first job at a point does something else there, when the lease of its lock is over."""
     acts = iter([meanwhile])
 
     def point(name: str) -> None:
-        if name == "publish.before_commit" and (act := next(acts, None)):
-            if lease := ctx.home.lock(Table.TRAINING).lease:
-                _, tag = store.tagged(lease)
-                assert store.replace(lease, b'{"until": "1970-01-01T00:00:00Z"}', tag)
+        if name == where and (act := next(acts, None)):
+            expire(ctx, lock)
             act()
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(leases, "RENEWAL", RETENTION)
         patch.setattr(crash_points, "point", point)
         yield
-    assert next(acts, None) is None, "nothing was published"
+    assert next(acts, None) is None, f"nothing came to {where}"
+
+
+def expire(ctx: Context, lock: Table) -> None:
+    """End the lease of a lock, where it has one."""
+    if lease := ctx.home.lock(lock).lease:
+        _, tag = store.tagged(lease)
+        assert store.replace(lease, b'{"until": "1970-01-01T00:00:00Z"}', tag)
 
 
 def register(world: World, ctx: Context) -> list[tuple[int, str]]:
@@ -111,7 +121,7 @@ def test_a_publication_of_another_machine_stands(world: World, ctx: Context, tmp
 def test_an_erasure_on_another_machine_holds(world: World, ctx: Context, tmp_path: Path) -> None:
     waiting = judged(ctx, "waiting", 60)
     with (
-        asleep(ctx, lambda: erase(elsewhere(ctx, tmp_path), "one", ["k=1"], who="ann")),
+        asleep(ctx, lambda: erased(ctx, tmp_path)),
         pytest.raises(tables.WriteSkipped),
     ):
         publish(ctx, waiting)
@@ -120,6 +130,73 @@ def test_an_erasure_on_another_machine_holds(world: World, ctx: Context, tmp_pat
     publish(ctx, judged(ctx, "again", 60))
     assert {row["k"] for row in world.training(ctx)} == {2}
     require_intact(ctx.home)
+
+
+@pytest.mark.both_roots
+def test_a_join_does_not_bring_back_a_key_that_was_erased_meanwhile(world: World, ctx: Context, tmp_path: Path) -> None:
+    planned = plan_interval(ctx, "slow", at(60), "republish", 1)
+    with (
+        asleep(ctx, lambda: erased(ctx, tmp_path), "join.before_commit", Table.CANDIDATES),
+        pytest.raises(tables.WriteSkipped, match="were erased while rows were written"),
+    ):
+        make_candidates(ctx, planned)
+    make_candidates(ctx, planned)
+    assert check(ctx, planned) == {}
+    publish(ctx, planned)
+    assert {row["k"] for row in world.training(ctx)} == {2}
+    require_intact(ctx.home)
+
+
+@pytest.mark.both_roots
+@pytest.mark.parametrize("sleeps", ["before its last look", "after it"])
+def test_a_landing_does_not_bring_back_a_key_that_was_erased_meanwhile(
+    world: World, ctx: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sleeps: str
+) -> None:
+    world.produce([event("served", 0, 700, key, f"again-{key}") for key in (1, 2)])
+    if sleeps == "after it":  # the erasure comes between the look at the register and the commit
+        commit, acts, served = tables.commit_files, [erased], ctx.home.landing(f"{world.name}.served")
+
+        def slept(path: str, *args: Any, **options: Any) -> None:
+            if acts and path == served and options.get("transaction"):
+                expire(ctx, Table.LANDING)
+                acts.pop()(ctx, tmp_path)
+            commit(path, *args, **options)
+
+        monkeypatch.setattr(leases, "RENEWAL", RETENTION)
+        monkeypatch.setattr(tables, "commit_files", slept)
+        with pytest.raises(tables.WriteSkipped):
+            world.land(ctx)
+    else:
+        with (
+            asleep(ctx, lambda: erased(ctx, tmp_path), "land.before_commit", Table.LANDING),
+            pytest.raises(tables.WriteSkipped, match="were erased while rows were written"),
+        ):
+            world.land(ctx)
+    world.land(ctx)
+    landed = world.table(ctx, f"landing/{world.name}.served")
+    assert len(landed) == len({row["_offset"] for row in landed}) == 11
+    assert {row["k"] for row in landed} == {None, 2, 9}
+    require_intact(ctx.home)
+
+
+@pytest.mark.both_roots
+def test_a_rollback_does_not_bring_back_a_key_that_was_erased_meanwhile(
+    world: World, ctx: Context, tmp_path: Path
+) -> None:
+    publish(ctx, judged(ctx, "second", 0))
+    with (
+        asleep(ctx, lambda: erased(ctx, tmp_path)),
+        pytest.raises(tables.WriteSkipped, match="were erased while rows were written"),
+    ):
+        rollback(ctx, at(0), 1, Request("to see", "ann"))
+    rollback(ctx, at(0), 1, Request("to see", "ann"))
+    assert {row["k"] for row in world.training(ctx)} == {2}
+    require_intact(ctx.home)
+
+
+def erased(ctx: Context, folder: Path) -> None:
+    """Another machine erases a key."""
+    erase(elsewhere(ctx, folder), "one", ["k=1"], who="ann")
 
 
 def test_a_vacuum_that_waited_for_a_publication_spares_its_files(

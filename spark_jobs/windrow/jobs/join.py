@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -89,11 +89,13 @@ def _join(ctx: Context, plans: tuple[Plan, ...], clock: Observation, numbers: Ma
     with held(home.lock(Table.CANDIDATES)):
         erasures.require_covered(home)
         # read
+        erased_since = erasures.watch(home)
         wants_files = ways.wants_files(rows_expected, is_warm=is_shared())
         read = inputs.read(spark, home, plans, clock, with_place=wants_files)
         if not candidates.are_written(home, plans):
             crash_points.point("join.before_commit")
-            write_candidates(ctx, plans, read, numbers, rows_expected, home.table(Table.CANDIDATES))
+            path = home.table(Table.CANDIDATES)
+            write_candidates(ctx, plans, read, numbers, rows_expected, path, erased_since)
         crash_points.point("join.after_commit")
         if not measures.are_recorded(home, plans):
             # read what was written, so that a row that the join lost or doubled is noticed
@@ -111,7 +113,13 @@ def _join(ctx: Context, plans: tuple[Plan, ...], clock: Observation, numbers: Ma
 
 
 def write_candidates(
-    ctx: Context, plans: Sequence[Plan], read: Inputs, numbers: Mapping[str, int], rows_expected: int, path: str
+    ctx: Context,
+    plans: Sequence[Plan],
+    read: Inputs,
+    numbers: Mapping[str, int],
+    rows_expected: int,
+    path: str,
+    last_look: Callable[[], None] | None = None,
 ) -> None:
     """Join what was read for the plans, and write the candidates in the way that `io.training.ways` chooses.
 
@@ -120,6 +128,7 @@ def write_candidates(
         numbers: plan id → the publication number that is foreseen for it.
         rows_expected: about how many left rows there are.
         path: location of the candidates table.
+        last_look: fails where keys were erased since they were read (`erasures.watch`).
 
     Raises:
         LabelNotPublishable: a label has a type that not every reader knows.
@@ -137,9 +146,11 @@ def write_candidates(
     # write
     if by_files:
         are_small = inputs.are_right_rows_small(home, read, rows_expected)
-        candidates.write_with_payload(rows, schema, home, path, plans, rows_expected, are_small=are_small)
+        candidates.write_with_payload(
+            rows, schema, home, path, plans, rows_expected, are_small=are_small, last_look=last_look
+        )
     else:
-        candidates.write(rows, path, plans, rows_expected)
+        candidates.write(rows, path, plans, rows_expected, last_look)
 
 
 def measured(

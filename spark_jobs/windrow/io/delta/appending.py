@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from deltalake import DeltaTable, Schema
@@ -35,6 +35,7 @@ def append(
     message: str,
     statistics: Sequence[str] = (),
     by: str | None = None,
+    last_look: Callable[[], None] | None = None,
 ) -> None:
     """Append rows in one commit, with the schema of the table.
 
@@ -45,13 +46,23 @@ def append(
         message: JSON text that the commit carries.
         statistics: columns whose bounds go into the log.
         by: the partition column, where the table has one.
+        last_look: see `commit`.
 
     Raises:
         WriteSkipped: the version is not newer than the last one of the app id, or another writer was faster.
     """
     tables.require_new(table, path, app_id, version)
-    names = written(rows, path, table, by)
-    commit(path, table, names, app_id=app_id, version=version, message=message, statistics=statistics, by=by)
+    commit(
+        path,
+        table,
+        written(rows, path, table, by),
+        app_id=app_id,
+        version=version,
+        message=message,
+        statistics=statistics,
+        by=by,
+        last_look=last_look,
+    )
 
 
 def written(rows: DataFrame, path: str, table: DeltaTable, by: str | None = None) -> dict[str, str | None]:
@@ -86,17 +97,22 @@ def commit(
     message: str,
     statistics: Sequence[str] = (),
     by: str | None = None,
+    last_look: Callable[[], None] | None = None,
 ) -> None:
     """Add files that are in the folder of a table already, in one commit; see `append`. One without rows is left out.
 
     Args:
         table: the table at some version; it is brought up to date.
         names: name relative to the table → value of the partition column `by`.
+        last_look: fails where what the rows were made from has changed; asked after the table was brought up to date.
+            The commit follows that version, or is refused.
 
     Raises:
         WriteSkipped: another writer was faster.
     """
     table.update_incremental()
+    if last_look:
+        last_look()
 
     places = {f"{path}/{name}": name for name in sorted(names)}
 
@@ -114,6 +130,7 @@ def commit(
         message=message,
         transaction=(app_id, version),
         rows=sum(rows for rows, _ in found),
+        pinned=last_look is not None,
     )
 
 

@@ -9,7 +9,7 @@ The batch number is the transaction version of the landing table, so a batch is 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow.compute as pc
@@ -60,12 +60,13 @@ class Committed(NamedTuple):
     """what its undelivered offsets are; None if it has no account (yet)"""
 
 
-def append(rows: DataFrame, home: Home, batch: Batch) -> None:
+def append(rows: DataFrame, home: Home, batch: Batch, last_look: Callable[[], None] | None = None) -> None:
     """Append a batch in one Delta commit that carries its offsets.
 
     Args:
         rows: landing rows of the batch (`transforms.decode`).
         home: of the pipeline; the topic's landing table is created if missing.
+        last_look: fails where keys were erased since they were read (`erasures.watch`).
 
     Raises:
         WriteSkipped: another writer has committed a batch of this number.
@@ -85,6 +86,7 @@ def append(rows: DataFrame, home: Home, batch: Batch) -> None:
         version=batch.number,
         message=batch.to_json(),
         statistics=LANDING_META,
+        last_look=last_look,
     )
     # the commit is the record, so it is read back
     written = committed(path, batch.number)

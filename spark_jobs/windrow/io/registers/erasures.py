@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from importlib.metadata import version
 from typing import Any, NamedTuple
@@ -129,6 +129,34 @@ def _coverage(home: Home) -> tuple[set[tuple[str, ...]], set[Holder]]:
     lists = {tuple(json.loads(row["columns"])) for row in _distinct_keys(home, ["columns"])}
     rows = _rows(home, HOLDER) if lists else []
     return lists, {Holder(tuple(json.loads(row["columns"])), row["topic"], row["stream"]) for row in rows}
+
+
+def watch(home: Home) -> Callable[[], None]:
+    """Return a function that fails where keys were recorded since this call; a writer of rows asks twice by it.
+
+        writer    this call ─ keys read, rows written ─ table looked at ─ the function ─ commit on that version, or none
+        erasure   keys recorded ─ a commit in the table (`tables.fence`) ─ rows of the keys looked for
+
+    So a writer that slept for longer than its lease either fails, or has committed before the erasure looks.
+
+    Returns:
+        The function; it raises WriteSkipped.
+    """
+    before = _recorded(home)
+
+    def require_no_more() -> None:
+        if _recorded(home) != before:
+            raise tables.WriteSkipped(
+                f"keys of {home.pipeline.name} were erased while rows were written. Nothing was committed. Start the "
+                "job again: it will write them without these keys."
+            )
+
+    return require_no_more
+
+
+def _recorded(home: Home) -> int:
+    found = tables.arrow(home.table(Table.ERASURES), ["kind"], [("kind", "=", KEY)])
+    return 0 if found is None else found.num_rows
 
 
 def made_secret(home: Home) -> bytes:

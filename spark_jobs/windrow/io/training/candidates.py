@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -61,19 +61,27 @@ def are_written(home: Home, plans: Sequence[Plan]) -> bool:
     return tables.version_of(home.table(Table.CANDIDATES), _app_id(plans)) >= 1
 
 
-def write(rows: DataFrame, path: str, plans: Sequence[Plan], rows_expected: int) -> None:
+def write(
+    rows: DataFrame,
+    path: str,
+    plans: Sequence[Plan],
+    rows_expected: int,
+    last_look: Callable[[], None] | None = None,
+) -> None:
     """Write candidate rows of a run's plans in one commit, in row order within a file.
 
     Args:
         rows: candidate rows with the foreseen numbers (`transforms.training.candidate_rows`).
         path: location of the candidates table; created if missing.
         rows_expected: about how many rows there are; it decides the number of files.
+        last_look: see `appending.commit`.
 
     Raises:
         WriteSkipped: another writer has made the commit.
     """
     table = appending.prepare(rows.sparkSession, path, rows.schema, properties=_PROPERTIES, by=PLAN)
-    _commit(path, table, plans, appending.written(_in_order(rows, plans, rows_expected), path, table, PLAN))
+    written = appending.written(_in_order(rows, plans, rows_expected), path, table, PLAN)
+    _commit(path, table, plans, written, last_look)
 
 
 def write_with_payload(
@@ -85,6 +93,7 @@ def write_with_payload(
     rows_expected: int,
     *,
     are_small: bool = False,
+    last_look: Callable[[], None] | None = None,
 ) -> None:
     """Write candidate rows as `write` does, from rows that were joined without payload: Python workers add it.
 
@@ -94,6 +103,7 @@ def write_with_payload(
         path: location of the candidates table; it is created if it is missing, and gets columns that it lacks.
         rows_expected: about how many rows there are; it decides the number of files.
         are_small: whether a row without payload has a few kilobytes at most, whatever row it is.
+        last_look: see `appending.commit`.
 
     Raises:
         WriteSkipped: another writer has made the commit.
@@ -116,7 +126,7 @@ def write_with_payload(
     ordered = _in_order(rows, plans, rows_expected).select(*added, *PLACE_TYPES)
     with without_byte_limit(rows.sparkSession) if are_small else nullcontext():
         written = ordered.mapInArrow(partial(payload.write, work), payload.WRITTEN).collect()
-    _commit(path, table, plans, {row["written"]: row[PLAN] for row in written})
+    _commit(path, table, plans, {row["written"]: row[PLAN] for row in written}, last_look)
 
 
 @contextmanager
@@ -160,14 +170,29 @@ def _message(plans: Sequence[Plan]) -> str:
     return json.dumps(message, sort_keys=True)
 
 
-def _commit(path: str, table: DeltaTable, plans: Sequence[Plan], written: Mapping[str, str | None]) -> None:
+def _commit(
+    path: str,
+    table: DeltaTable,
+    plans: Sequence[Plan],
+    written: Mapping[str, str | None],
+    last_look: Callable[[], None] | None,
+) -> None:
     """Add files that are there already to the table, in the one commit of these plans.
 
     Args:
         table: what `prepare` has returned.
         written: path relative to the table → plan id.
     """
-    appending.commit(path, table, written, app_id=_app_id(plans), version=1, message=_message(plans), by=PLAN)
+    appending.commit(
+        path,
+        table,
+        written,
+        app_id=_app_id(plans),
+        version=1,
+        message=_message(plans),
+        by=PLAN,
+        last_look=last_look,
+    )
 
 
 def read(spark: SparkSession, home: Home, plans: Sequence[Plan]) -> DataFrame:

@@ -26,7 +26,7 @@ from windrow.columns import DATE, INTERVAL, TRAINING_STATISTICS
 from windrow.home import Home, Table
 from windrow.io.delta import crash_points, scan, staging, tables
 from windrow.io.delta.staging import Staged
-from windrow.io.registers import publications
+from windrow.io.registers import erasures, publications
 from windrow.io.training import candidates, comments
 from windrow.meaning import meaning_of_row
 from windrow.semantics.balance import BalanceBroken
@@ -117,6 +117,7 @@ def commit(
     staged: Staged | None = None,
     *,
     seen: DeltaTable | None = None,
+    last_look: Callable[[], None] | None = None,
 ) -> Row:
     """Make a publication visible in one commit and register it; returns the register row.
 
@@ -128,15 +129,20 @@ def commit(
         rows: returns the numbered training rows; called only where `staged` cannot be used.
         staged: files with these rows; None where no file was written, because there is no row or Spark replaces them.
         seen: the training table as it was then; None for its newest version.
+        last_look: fails where keys were erased since the rows were looked at (`erasures.watch`).
 
     Raises:
         BalanceBroken: the number of staged rows is not the registered one. Nothing was committed.
+        HoldsErased: it is published, and keys may have been erased while Spark made the commit.
         WriteSkipped: the last commit is not this publication.
     """
     path = home.table(Table.TRAINING)
     crash_points.point("publish.before_commit")
     table = seen or tables.at(path)
-    if not _swap_files(table, path, interval, row, staged):
+    if last_look:
+        last_look()
+    is_by_spark = not _swap_files(table, path, interval, row, staged)
+    if is_by_spark:
         frame = rows()
         tables.require_unchanged(path, table)
         _replace_rows(path, interval, row, frame)
@@ -144,21 +150,19 @@ def commit(
     row = {**row, "training_version": _read_back(path, row)}
     publications.register(home, row)
     crash_points.point("publish.after_register")
+    if is_by_spark:
+        _refuse_erased_meanwhile(home, table.version(), row)
     return row
 
 
-def fence(home: Home, why: str) -> None:
-    """Make every publication fail that has looked at the training table before now, and has not committed yet.
-
-    Whoever changes what publications must respect holds the lock. But a process that slept for longer than a lease
-    believes that it holds it too.
-
-    Args:
-        why: in the commit, which changes no row.
-    """
-    path = home.table(Table.TRAINING)
-    if (table := tables.opened(path)) is not None:
-        tables.commit_files(path, table, [], identity=f"{why} after version {table.version()}")
+def _refuse_erased_meanwhile(home: Home, seen: int, row: Row) -> None:
+    """Fail where a commit came between the look at the table and Spark's commit: Spark lets an erasure's pass."""
+    if row["training_version"] != seen + 1 and erasures.are_any(home):
+        raise erasures.HoldsErased(
+            f"publication {row['number']} of {home.pipeline.name} is made, and another writer has committed meanwhile, "
+            "which may be an erasure: rows of its keys may be back. Run `windrow erase` again for this pipeline, "
+            "without a key: it looks for every key that was ever erased."
+        )
 
 
 def _swap_files(table: DeltaTable, path: str, interval: Interval, row: Row, staged: Staged | None) -> bool:

@@ -98,6 +98,10 @@ def _swap(
     table = tables.opened(path)
     assert table is not None, "its rows were just looked at"
     known = {str(row["path"]).rsplit("/", 1)[-1]: row for row in tables.data_files(table).to_pylist()}
+    if gone := [one.name for one in held if one.name not in known]:
+        raise tables.WriteSkipped(
+            f"{path}: another writer has replaced {gone[0]}, and nothing was committed. Start again."
+        )
     old = [known[one.name] for one in held]
     folder = own_folder(home.places.staging(home.pipeline.name), "erase")
     try:

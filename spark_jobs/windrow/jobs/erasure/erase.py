@@ -25,12 +25,12 @@ from pyspark.sql import functions as F
 
 from windrow.columns import INTERVAL, LANDING_META, PLAN, PUBLICATION, ROW_ID, TRAINING_STATISTICS
 from windrow.home import Home, Table
-from windrow.io.delta import crash_points, store
+from windrow.io.delta import crash_points, store, tables
 from windrow.io.delta.locks import held
 from windrow.io.delta.staging import remove_abandoned
 from windrow.io.landing import batches, erased
 from windrow.io.registers import erasures, exports, publications, snapshots
-from windrow.io.training import candidates, publication, rewriting
+from windrow.io.training import candidates, rewriting
 from windrow.jobs.decision import noted
 from windrow.jobs.erasure import report
 from windrow.jobs.erasure.asked import erasable, hashes_of
@@ -85,7 +85,7 @@ def erase(
         crash_points.point("erase.after_keys")
         found = erased.keys_of(spark, home)
         assert found is not None, "keys were recorded, now or before"
-        landed = {topic: _empty_landing(spark, home, topic, found) for topic in ctx.pipeline.topics}
+        landed = {topic: _empty_landing(spark, home, run, topic, found) for topic in ctx.pipeline.topics}
         crash_points.point("erase.after_landing")
     gone = _discard_candidates(spark, home, run, found, ctx.now())
     crash_points.point("erase.after_candidates")
@@ -117,13 +117,14 @@ def erase(
     return {**done, "report": str(page)}
 
 
-def _empty_landing(spark: SparkSession, home: Home, topic: str, keys: ErasedKeys) -> dict[str, int]:
+def _empty_landing(spark: SparkSession, home: Home, run: str, topic: str, keys: ErasedKeys) -> dict[str, int]:
     """Take payload and raw bytes from the landed records of erased keys; the caller holds the landing lock.
 
     Returns:
         `rows` that were emptied, and `unsearchable`: records with bytes in which a key could not be read.
     """
     path = home.landing(topic)
+    tables.fence(path, f"erasure {run}")  # a landing that has read the keys before, and has not committed yet
     rows = rewriting.table_rows(spark, path)
     if rows is None:
         return {"rows": 0, "unsearchable": 0}
@@ -145,9 +146,11 @@ def _unknown_tables(home: Home) -> list[str]:
 def _discard_candidates(spark: SparkSession, home: Home, run: str, keys: ErasedKeys, now: datetime) -> list[str]:
     """Discard the candidates that hold rows of erased keys; return the ids of their plans.
 
-    The lock is taken for the look, so that a join that began before the keys were recorded has written what it will.
+    The lock is taken for the look, so that a join that began before the keys were recorded has ended; one that slept
+    and does not know that it has lost the lock cannot commit.
     """
     with held(home.lock(Table.CANDIDATES)):
+        tables.fence(home.table(Table.CANDIDATES), f"erasure {run}")
         rows = rewriting.table_rows(spark, home.table(Table.CANDIDATES))
         if rows is None:
             return []
@@ -161,7 +164,7 @@ def _erase_training(spark: SparkSession, home: Home, run: str, keys: ErasedKeys,
     """Take the rows of erased keys out of the training table; return how many, and of how many intervals."""
     with held(home.lock(Table.TRAINING)):
         path = home.table(Table.TRAINING)
-        publication.fence(home, f"erasure {run}")  # one that has asked before which candidates were discarded
+        tables.fence(path, f"erasure {run}")  # a publication that has asked before which candidates were discarded
         rows = rewriting.table_rows(spark, path)
         if rows is None:
             return {"rows": 0, "intervals": 0}

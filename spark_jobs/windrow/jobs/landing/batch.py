@@ -13,6 +13,7 @@ from windrow.home import Home
 from windrow.io.delta import crash_points
 from windrow.io.landing import batches, broker, erased, log
 from windrow.io.landing.batches import Committed
+from windrow.io.registers import erasures
 from windrow.jobs.landing import schemas
 from windrow.semantics.clock import ClockRow
 from windrow.semantics.landing.batch import Batch, Topic
@@ -60,13 +61,14 @@ def land_batch(
         records, delivered = broker.read(spark, home.places.brokers, batch, with_headers=with_headers)
 
         # Compute.
+        erased_since = erasures.watch(home)
         careful = home.places.decode_carefully
         rows = decode(records, home.pipeline, batch, known, is_complete=is_complete, careful=careful)
         rows = emptied(rows, home.pipeline, batch.topic, erased.keys_of(spark, home))
 
         # Write. The rows are counted as the table has them, not as they were written, so that a lost row is noticed.
         crash_points.point("land.before_commit")
-        batches.append(rows, home, batch)
+        batches.append(rows, home, batch, erased_since)
         crash_points.point("land.after_commit")
         counted.append(delivered)
 

@@ -104,10 +104,11 @@ def reconsider_batch(
     known = schemas.asked(home, topic.name, records, batch.landed_at)
     read = decode(records, home.pipeline, batch, known, careful=home.places.decode_carefully)
     judged = read.where(F.col(QUARANTINED).isNull())
+    erased_since = erasures.watch(home)
     rows = emptied(judged, home.pipeline, topic.name, erased.keys_of(spark, home))
     if rows.isEmpty():
         return previous
     crash_points.point("land.before_commit")
-    batches.append(rows, home, batch)
+    batches.append(rows, home, batch, erased_since)
     crash_points.point("land.after_commit")
     return clock_after(spark, home, topic, Committed(batch, None), previous)

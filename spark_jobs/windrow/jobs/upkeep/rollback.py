@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 
 from windrow.columns import PUBLICATION, ROW_ID
 from windrow.home import Table
+from windrow.io.delta import tables
 from windrow.io.delta.locks import held
 from windrow.io.landing import erased
 from windrow.io.registers import configs, erasures, publications
@@ -63,6 +64,8 @@ def rollback(ctx: Context, at: datetime, number: int, why: Request) -> Row:
     spark = spark_for(f"rollback {ctx.pipeline.name}", ctx.places, ctx.pipeline)
     with held(ctx.home.lock(Table.TRAINING)):
         erasures.require_covered(ctx.home)
+        seen = tables.at(ctx.home.table(Table.TRAINING))  # before what is looked at: the commit follows this version
+        erased_since = erasures.watch(ctx.home)
         new = publications.repair(ctx.home) + 1
         register = publications.of_intervals(ctx.home, [at])
         standing = max(register, key=lambda row: row["number"])
@@ -76,7 +79,8 @@ def rollback(ctx: Context, at: datetime, number: int, why: Request) -> Row:
         _refuse_erased_matches(spark, ctx, rows, earlier)
         earlier = {**earlier, "rows": rows.count()}
         numbered = rows.withColumn(PUBLICATION, F.lit(new).cast("bigint"))
-        row = publication.commit(ctx.home, interval, _register_row(ctx, earlier, new, why), lambda: numbered)
+        made = _register_row(ctx, earlier, new, why)
+        row = publication.commit(ctx.home, interval, made, lambda: numbered, seen=seen, last_look=erased_since)
     extend_after_publication(ctx)
     return row
 
