@@ -175,7 +175,7 @@ def _commit(
     table: DeltaTable,
     plans: Sequence[Plan],
     written: Mapping[str, str | None],
-    last_look: Callable[[], None] | None,
+    last_look: Callable[[], None] | None = None,
 ) -> None:
     """Add files that are there already to the table, in the one commit of these plans.
 
