@@ -21,6 +21,7 @@ from support.world import World
 from windrow.home import Table
 from windrow.io.delta import crash_points, leases, store, tables
 from windrow.io.delta.locks import held
+from windrow.io.registers import erasures, snapshots
 from windrow.io.registers.plans import Request
 from windrow.io.training import maintenance
 from windrow.jobs.audit.intact import require_intact
@@ -31,6 +32,7 @@ from windrow.jobs.plan.planning import plan_interval
 from windrow.jobs.publish import publish
 from windrow.jobs.run import Context
 from windrow.jobs.upkeep.rollback import rollback
+from windrow.jobs.upkeep.snapshot import take
 from windrow.outcomes import NothingToDo
 from windrow.places import Lock
 from windrow.semantics.maintenance import RETENTION
@@ -192,6 +194,17 @@ def test_a_rollback_does_not_bring_back_a_key_that_was_erased_meanwhile(
     rollback(ctx, at(0), 1, Request("to see", "ann"))
     assert {row["k"] for row in world.training(ctx)} == {2}
     require_intact(ctx.home)
+
+
+def test_a_snapshot_does_not_keep_a_key_that_was_erased_meanwhile(ctx: Context, tmp_path: Path) -> None:
+    with (
+        asleep(ctx, lambda: erased(ctx, tmp_path), "snapshot.before_commit"),
+        pytest.raises(erasures.HoldsErased, match="keys were erased while the snapshot slow was taken"),
+    ):
+        take(ctx, "slow", who="ann")
+    assert snapshots.kept(ctx.home) == []
+    take(ctx, "again", who="ann")
+    assert [one.name for one in snapshots.kept(ctx.home)] == ["again"]
 
 
 def erased(ctx: Context, folder: Path) -> None:

@@ -73,6 +73,7 @@ def take(
         raise BadRequest(f"{short(name)} is not a valid snapshot name: letters, digits, . _ and -, at most 100 of them")
     home = ctx.home
     with held(home.lock(Table.TRAINING)):
+        erased_since = erasures.watch(home)
         one, files = _state(ctx, name, begin, end, number, who, why)
         _refuse_given(home, one)
         crash_points.point("snapshot.before_commit")
@@ -82,6 +83,14 @@ def take(
         if _lost(home, files):  # where another machine deletes files although this one holds the lock
             snapshots.delete(home, name, ctx.now(), who, "files were deleted while it was taken")
             raise _gone(one.range)
+        try:
+            erased_since()
+        except tables.WriteSkipped as error:
+            snapshots.delete(home, name, ctx.now(), who, "keys were erased while it was taken")
+            raise erasures.HoldsErased(
+                f"keys were erased while the snapshot {name} was taken, so it was deleted: it could hold their rows. "
+                "Take it again under another name."
+            ) from error
     return one
 
 
