@@ -40,8 +40,9 @@ def keep(pipeline: Pipeline, table: DeltaTable) -> None:
         lambda: table.metadata().description == about,
         lambda: table.alter.set_table_description(about),
     )
-    for name in [field.name for field in table.schema().fields]:
-        _keep_comment(table, name, meaning_of(pipeline, name))
+    for field in table.schema().fields:
+        if field.metadata.get(_COMMENT, "") != (text := meaning_of(pipeline, field.name)):
+            _keep_comment(table, field.name, text)
 
 
 def _keep_comment(table: DeltaTable, column: str, text: str) -> None:
