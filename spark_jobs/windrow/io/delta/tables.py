@@ -235,12 +235,9 @@ def _without_bounds(table: DeltaTable, columns: set[str]) -> set[str]:
     """Return the files for which the log lacks a bound of one of the columns; none of a table with partitions."""
     if not columns or table.metadata().partition_columns:
         return set()
-    return {
-        file["path"]
-        for file in data_files(table).to_pylist()
-        for name in columns
-        if file.get(f"min.{name}") is None or file.get(f"max.{name}") is None
-    }
+    files, bounds = data_files(table), [f"{end}.{name}" for name in columns for end in ("min", "max")]
+    known = files.select(["path", *(name for name in bounds if name in files.column_names)])
+    return {file["path"] for file in known.to_pylist() if any(file.get(name) is None for name in bounds)}
 
 
 def of_plans(column: str, plans: Sequence[Plan]) -> list[Filter]:
@@ -528,7 +525,7 @@ def commit_files(
 def fence(path: str, why: str) -> None:
     """Make a commit without rows: whoever commits only on the version that was looked at fails after it.
 
-    Whoever changes what they must respect holds the lock. But a process that slept for longer than a lease believes
+    Whoever changes what writers must respect holds the lock. But a process that slept for longer than a lease believes
     that it holds it too. Where there is no table, whoever creates it looks later.
 
     Args:

@@ -20,6 +20,8 @@ from datetime import datetime
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+
 from windrow.home import Home, Table
 from windrow.io.delta import store, tables
 from windrow.outcomes import BadInput, NeedsPerson
@@ -155,7 +157,7 @@ def watch(home: Home) -> Callable[[], None]:
 
 
 def _recorded(home: Home) -> int:
-    found = tables.arrow(home.table(Table.ERASURES), ["kind"], [("kind", "=", KEY)])
+    found = _keys(home, ["kind"])
     return 0 if found is None else found.num_rows
 
 
@@ -251,9 +253,13 @@ def _rows(home: Home, kind: str, columns: list[str] | None = None) -> list[dict[
     return tables.read(home.table(Table.ERASURES), columns, [("kind", "=", kind)])
 
 
+def _keys(home: Home, columns: list[str]) -> pa.Table | None:
+    return tables.arrow(home.table(Table.ERASURES), columns, [("kind", "=", KEY)])
+
+
 def _distinct_keys(home: Home, columns: list[str]) -> list[dict[str, Any]]:
     """Return what the erased keys have in these columns, each combination once: a few rows for millions of keys."""
-    found = tables.arrow(home.table(Table.ERASURES), columns, [("kind", "=", KEY)])
+    found = _keys(home, columns)
     return [] if found is None else found.group_by(columns).aggregate([]).to_pylist()
 
 
