@@ -13,6 +13,9 @@ Everything is killed with SIGKILL, at a moment that is waited for: records have 
 computed; the driver's application runs; a task runs. `windrow up --cluster` then starts what died. Broker and worker
 stay dead until landing has ended, so that it ends with two brokers and one worker.
 
+Where this user may mount, workers and their executors have a view of their own, in which the home holds nothing but the
+cluster's folder: no table, staged file, lock or report of the drivers is there, as on another machine.
+
 Judged by the demo itself (every count, every row of the training table), and here once more by what a plain consumer
 reads in the topics: each offset is in the landing table exactly once, each served row is published exactly once. The
 store's secret is searched in every file that the run has left (logs of Airflow and Spark, the database of Airflow,
@@ -26,6 +29,7 @@ import argparse
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -46,6 +50,7 @@ from soaking import truth
 from windrow.cli.demo.preparation import Demo, prepare
 from windrow.places import PROJECT, Places
 from windrow.platform import Airflow, Broker, SparkCluster
+from windrow.platform.java import find_java
 from windrow.platform.processes import Background, free_port
 from windrow.platform.servers import cluster
 from windrow.simulate import open_bandit
@@ -54,6 +59,23 @@ NAME = "open_bandit"
 PATIENCE_S = 900.0
 WORKED_S = 6.0
 """CPU seconds after which an executor has more than started."""
+
+
+_JAVA = """\
+#!/bin/sh
+case " $* " in *" org.apache.spark.deploy.worker.Worker "*)
+  exec unshare --mount sh -ec '
+    home=$1; java=$2; shift 2
+    mount --bind "$home/platform/cluster" /mnt
+    mount -t tmpfs none "$home"
+    mkdir -p "$home/platform/cluster"
+    mount --move /mnt "$home/platform/cluster"
+    cd "$home/platform/cluster"
+    exec "$java" "$@"' view {home} {java} "$@" ;;
+esac
+exec {java} "$@"
+"""
+"""A Java that takes the home away from Spark's workers before it starts them; executors inherit what they see."""
 
 
 def say(text: str) -> None:
@@ -111,6 +133,7 @@ class Killing:
         worker = self.spark.processes["spark-worker-1"]
         self._until(lambda: self._application("land"), "landing runs")
         executors = self._until(lambda: _busy(worker), "executors have worked")
+        require_apart(self.places.home, [*_tree(worker), *executors])
         self._kill(f"worker 1 with {len(executors)} executor(s), while landing", _tree(worker))
 
     def a_driver(self) -> None:
@@ -194,6 +217,29 @@ def _end(consumer: Consumer, topic: str) -> int:
     return 0
 
 
+def take_home_from_workers(home: Path) -> None:
+    """Let the processes that are started from here on use a Java that does, where this user may mount."""
+    if subprocess.run(["unshare", "--mount", "true"], check=False, capture_output=True).returncode:
+        return
+    java = home / "platform" / "cluster" / "java" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(_JAVA.format(home=shlex.quote(str(home)), java=shlex.quote(str(find_java(os.environ)))))
+    java.chmod(0o700)
+    os.environ["JAVA_HOME"] = str(java.parent.parent)
+
+
+def require_apart(home: Path, processes: list[psutil.Process]) -> None:
+    """Fail where a worker's process sees more of the home than the cluster's folder; unless no one may mount."""
+    if not os.environ.get("JAVA_HOME", "").startswith(str(home)):
+        say("workers see the drivers' home, because this user may not mount: whether they need it was not tried")
+        return
+    for process in processes:
+        view = Path(f"/proc/{process.pid}/root{home}")
+        if seen := {*view.iterdir(), *view.glob("platform/*")} - {view / "platform", view / "platform/cluster"}:
+            raise SystemExit(f"a process of a worker sees {', '.join(sorted(path.name for path in seen))} of the home")
+    say(f"{len(processes)} processes of a worker see nothing of the drivers' home but the cluster's folder")
+
+
 def windrow(*words: str) -> list[str]:
     """A command line of the command."""
     return [sys.executable, "-c", "from windrow.cli import main; main()", *words]
@@ -275,6 +321,7 @@ def main() -> int:
     os.umask(0o077)
     os.environ |= {"WINDROW_HOME": str(home), "WINDROW_TABLES": "", **addresses()}
     os.environ |= {"PYTHONPATH": os.pathsep.join([str(PROJECT / "spark_jobs"), os.environ.get("PYTHONPATH", "")])}
+    take_home_from_workers(home)
     try:
         up()
         os.environ |= cluster.environment(os.environ)

@@ -2,12 +2,17 @@
 
     .venv/bin/python benchmarks/many.py                                  100 pipelines, half an hour
     .venv/bin/python benchmarks/many.py --pipelines 10 --minutes 12      small
+    .venv/bin/python benchmarks/many.py --pipelines 30 --busy 24 --slots 2 --minutes 12     what a pool keeps off
 
 All parts are real: Kafka with two topics for each pipeline, the project's DAGs in a real Airflow, its jobs in the warm
 engine. Only the traffic is small, --rate rows a minute for each pipeline and a click for every second one, so what is
 measured is what a pipeline costs by existing: scheduling, starting tasks, waiting sensors, planning, commits. What rows
 cost is in the other benchmarks, and has to be added. At the end the rows of every published interval are compared with
 what was sent.
+
+With --busy, so many of the pipelines are another team's: they land every minute, in intervals of a minute, more than
+Airflow's six places carry. What busy and other pipelines wait is then said apart, to be compared with and without
+--slots, the size of a pool for the busy ones.
 """
 
 from __future__ import annotations
@@ -47,6 +52,8 @@ from windrow.semantics.intervals import grid_around
 from windrow.simulate.producer import create_topics
 from windrow.text import instant_text, parse_duration
 
+BUSY = "busy"
+"""Name of the pool of the busy pipelines."""
 OURS = "p___"
 """Pattern of the pipelines' names; those of the project itself stay paused."""
 TASKS = ("land", "wait", "join", "check", "publish")
@@ -96,17 +103,19 @@ def home_of(options: argparse.Namespace) -> Path:
     (home / "pipelines").mkdir(parents=True)
     start, _ = grid_around(datetime.now(UTC), parse_duration(options.interval))  # no interval waits already
     for number in range(options.pipelines):
-        name = f"p{number:03}"
+        name, is_busy = f"p{number:03}", number < options.busy
+        interval, land_every = ("1m", "1m") if is_busy else (options.interval, options.land_every)
+        pool = f"pool: {BUSY}\n" if is_busy and options.slots else ""
         text = pipeline_text(
             name,
             instant_text(start),
-            options.interval,
+            interval,
             "1m",
             topics=f"{name}.",
             served_disorder="10s",
             clicks_disorder="10s",
             grace="0s",
-            more=f"land_every: {options.land_every}\nidle: {{mode: caught_up, after: 30s}}\n",
+            more=f"land_every: {land_every}\nidle: {{mode: caught_up, after: 30s}}\n{pool}",
         )
         (home / "pipelines" / f"{name}.yaml").write_text(text)
     return home
@@ -214,6 +223,8 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
         airflow.start()
         warm.wait()
         found: dict[str, Any] = {"seconds to make all DAGs": parsing(airflow)}
+        if options.slots:
+            airflow.api.call("POST", "/api/v2/pools", {"name": BUSY, "slots": options.slots, "include_deferred": False})
         with traffic.running():
             unpause(airflow, ("land", "training"), 7 * options.pipelines)
             known = {**airflow.processes, "engine": warm.process, "kafka": broker.nodes[0].process}
@@ -236,27 +247,38 @@ def figures(
 ) -> dict[str, Any]:
     """What the task instances and the use of the parts say."""
     done = [row for row in rows if row["state"] == "success"]
-    published = [row for row in done if row["task_id"] == "publish"]
-    return {
+    found = {
         "tasks ended a minute": round(len(done) / options.minutes, 1),
         "tasks failed": sum(row["state"] in ("failed", "up_for_retry") for row in rows),
-        "land: due, and ended": [sum(row["task_id"] == "land" for row in group) for group in (rows, done)],
-        "seconds from due to started": {
-            name: _spread(_seconds([row for row in done if row["task_id"] == name], "scheduled_dttm", "start_date"))
-            for name in TASKS
-            if name != "wait"  # its start is the one before it was deferred
-        },
-        "seconds that a task takes": {
-            name: _spread(_seconds([row for row in done if row["task_id"] == name], "start_date", "end_date"))
-            for name in TASKS
-            if name != "wait"
-        },
-        "seconds from a window's close to published": _spread(_seconds(published, "run_after", "end_date")),
+        **waits(rows),
         "deferred sensors at the end": sum(row["state"] == "deferred" for row in rows),
         "cores and MiB, by process": {
             name: [round((after[name][0] - before[name][0]) / (60 * options.minutes), 3), round(after[name][1])]
             for name in after
         },
+    }
+    if options.busy:
+        busy = {f"p{number:03}" for number in range(options.busy)}
+        found["busy pipelines"] = waits([row for row in rows if row["dag_id"].split(".")[0] in busy])
+        found["other pipelines"] = waits([row for row in rows if row["dag_id"].split(".")[0] not in busy])
+    return found
+
+
+def waits(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """How many landings were due and are done, and what tasks wait and take."""
+    done = [row for row in rows if row["state"] == "success"]
+    published = [row for row in done if row["task_id"] == "publish"]
+    by_task = {name: [row for row in done if row["task_id"] == name] for name in TASKS if name != "wait"}
+    # the start of `wait` is the one before it was deferred
+    return {
+        "land: due, and ended": [sum(row["task_id"] == "land" for row in group) for group in (rows, done)],
+        "seconds from due to started": {
+            name: _spread(_seconds(of, "scheduled_dttm", "start_date")) for name, of in by_task.items()
+        },
+        "seconds that a task takes": {
+            name: _spread(_seconds(of, "start_date", "end_date")) for name, of in by_task.items()
+        },
+        "seconds from a window's close to published": _spread(_seconds(published, "run_after", "end_date")),
     }
 
 
@@ -277,13 +299,16 @@ def main() -> None:
     parser.add_argument("--interval", default="10m", help="length of an interval (default 10m)")
     parser.add_argument("--land-every", default="10m", help="how often each pipeline lands (default 10m)")
     parser.add_argument("--rate", type=float, default=6, help="rows a minute of a pipeline (default 6)")
+    parser.add_argument("--busy", type=int, default=0, help="how many of them are busy (default none)")
+    parser.add_argument("--slots", type=int, default=0, help="size of a pool for the busy ones (default: no pool)")
     parser.add_argument("--home", default=".windrow/benchmarks", help="folder for data")
     options = parser.parse_args()
     about = {name: value for name, value in vars(options).items() if name != "home"}
     found = measured(options)
-    keep({"name": "many", "about": {**about, **found}, "machine": machine(), "commit": commit()})
-    for name, value in {**about, **found}.items():
-        print(f"{name:44} {value}")
+    name = "many" if not options.busy else "many_pool" if options.slots else "many_busy"
+    keep({"name": name, "about": {**about, **found}, "machine": machine(), "commit": commit()})
+    for what, value in {**about, **found}.items():
+        print(f"{what:44} {value}")
 
 
 if __name__ == "__main__":

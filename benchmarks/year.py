@@ -2,6 +2,7 @@
 
     .venv/bin/python benchmarks/year.py                                      both pasts are made by the first run
     .venv/bin/python benchmarks/year.py --rounds 1 --variants day            smaller
+    .venv/bin/python benchmarks/year.py --store 1                            the same tables in an object store
     .venv/bin/python benchmarks/year.py --work profile --out year            where the driver's time goes, once, warm
 
 Aim: at most 1.1 x the cost with a day behind.
@@ -10,7 +11,8 @@ The past is simulated (`common.past`): every table has the log, and every regist
 --rows rows leave behind, with hours and days compacted as maintenance compacts them. Its landed and published rows
 were never made: their files are holes of the right size, and no correct reader opens one. The tables agree with each
 other, and `require_intact` of the product says so before anything is measured. On top come real intervals, which the
-product plans, joins, checks and publishes; only their landing commits are written by delta-rs instead of Spark.
+product plans, joins, checks and publishes; only their landing commits are written by delta-rs instead of Spark. The
+store is S3Proxy, which gets the tables as they are; its own CPU is in no figure, and requests to it are counted.
 
     |<----------- simulated ----------->|<--- real, published --->|<-- cold -->|<-- warm -->|
     logs and registers, no rows          rows                      measured
@@ -21,13 +23,14 @@ closes), `plan`, `session`, `join`, `check`, `publish`, `late ledger`, `health` 
 
 from __future__ import annotations
 
+import argparse
 import cProfile
 import os
 import pstats
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -43,6 +46,7 @@ from common.side_by_side import Steps, arguments, compare, work_twice
 from common.tables import START, Shape, clicks, clock_row, served
 from deltalake import CommitProperties, Transaction, write_deltalake
 from publish import close, require
+from units import tables as tables_of
 
 from windrow.columns import LANDING_META
 from windrow.config import load
@@ -55,6 +59,7 @@ from windrow.jobs.run import Context, leave
 from windrow.jobs.spark import spark_for
 from windrow.jobs.upkeep import health
 from windrow.places import Places
+from windrow.platform.servers.store import BUCKET
 from windrow.semantics.intervals import Interval
 from windrow.semantics.landing.batch import Batch
 from windrow.text import instant_text
@@ -122,7 +127,7 @@ def world(home: Path, days: int) -> Context:
 
 def _shared() -> dict[str, Any]:
     known = Places.from_env(os.environ)
-    return {"cache": known.cache}
+    return {"cache": known.cache, "tables": known.tables}
 
 
 def shape_of(rows: int) -> Shape:
@@ -290,8 +295,38 @@ def profile(base: Path, home: Path, rows: int, days: int) -> None:
     pstats.Stats(kept).sort_stats("cumulative").print_stats("windrow|deltalake|pyarrow", 60)
 
 
+def measure(options: argparse.Namespace, base: Path, wanted: Sequence[str], sizes: Sequence[str]) -> None:
+    """Compare the variants on fresh copies of their homes; print the requests of each run to a store."""
+    scratch, stored = base / "run", base / "stored"
+    with tables_of("store" if options.store else "folder", stored) as (variables, counted):
+        os.environ.update(variables)
+        ran: list[str] = []
+
+        def take() -> None:
+            if counted is not None:
+                asked = counted.taken()
+                print(f"{ran[-1]}: {sum(asked.values())} requests, {asked}" if ran else "the store answers", flush=True)
+
+        def command(variant: str) -> list[str]:
+            """Called just before the worker starts, which then works on a fresh copy."""
+            take()
+            fresh(base / variant, scratch)
+            if counted is not None:
+                bucket = stored / "platform" / "store" / "data" / BUCKET
+                shutil.rmtree(bucket)
+                (scratch / "tables").rename(bucket)
+            ran.append(variant)
+            return [sys.executable, __file__, "--work", variant, *sizes]
+
+        about = {"rows an interval": options.rows, "intervals": {name: DAYS[name] * past.OF_DAY for name in wanted}}
+        about |= {"aim": "at most 1.1 x a day"}
+        compare("year_store" if options.store else "year", wanted, command, rounds=options.rounds, about=about)
+        take()
+    shutil.rmtree(scratch, ignore_errors=True)
+
+
 def main() -> None:
-    options = arguments(__doc__ or "", tuple(DAYS), rows=200)
+    options = arguments(__doc__ or "", tuple(DAYS), rows=200, store=0)
     base = Path(options.home).resolve() / f"year_{options.rows}"
     wanted = [name for name in DAYS if name in options.variants]
     if options.work == "make":
@@ -307,15 +342,7 @@ def main() -> None:
         leave(0)
     sizes = ["--home", options.home, "--rows", str(options.rows), "--variants", *wanted]
     subprocess.run([sys.executable, __file__, "--work", "make", *sizes], check=True)
-
-    def command(variant: str) -> list[str]:
-        """Called just before the worker starts, which then works on a fresh copy."""
-        fresh(base / variant, scratch)
-        return [sys.executable, __file__, "--work", variant, *sizes]
-
-    about = {"rows an interval": options.rows, "intervals": {name: DAYS[name] * past.OF_DAY for name in wanted}}
-    compare("year", wanted, command, rounds=options.rounds, about={**about, "aim": "at most 1.1 x a day"})
-    shutil.rmtree(scratch, ignore_errors=True)
+    measure(options, base, wanted, sizes)
 
 
 if __name__ == "__main__":
