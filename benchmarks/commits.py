@@ -44,7 +44,7 @@ def by_log_store(rows: DataFrame, path: str, version: int) -> None:
 
 
 def by_one_committer(rows: DataFrame, path: str, version: int) -> None:
-    table = appending.prepare(rows.sparkSession, path, rows.schema)
+    table = appending.prepare(path, rows.schema)
     appending.append(rows, path, table, app_id="app", version=version, message="{}", statistics=["id"])
 
 

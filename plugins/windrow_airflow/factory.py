@@ -42,6 +42,8 @@ MINUTE, WARM = timedelta(minutes=1), timedelta(minutes=10)
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 """Start date of the DAGs without intervals of their own."""
 DEFAULTS = {"owner": "windrow", "retries": 2, "retry_delay": timedelta(seconds=30)}
+EVEN_IF_BLOCKED = "all_done_min_one_success"
+"""When `publish` starts: after join, and after check even if that blocked intervals, for the others that passed."""
 AT_MOST = timedelta(hours=12)
 """No job runs longer. Vacuum relies on it: it keeps every file that a running job may still read."""
 
@@ -86,6 +88,9 @@ def canary_dag(pipeline: Pipeline) -> DAG:
 def training_dag(pipeline: Pipeline) -> DAG:
     """Wait, join, check and publish, one run per interval.
 
+    Of the intervals that a run takes along, those that passed are published also where its own is blocked; `trained`
+    makes the run fail where `check` failed.
+
     One scheduled run is active at a time: windows close in order, so that a waiting run does not delay a closed
     interval. Backfill runs are counted separately, therefore `join` and `publish` run at most once at a time in the
     whole DAG. `weight_rule` prefers later tasks: a joined interval is published before the next one is joined. "manual"
@@ -123,17 +128,20 @@ def training_dag(pipeline: Pipeline) -> DAG:
             inlets=topic_assets(pipeline),
             outlets=[asset],
             max_active_tis_per_dag=1,
+            trigger_rule=EVEN_IF_BLOCKED,
         )
-        wait >> join >> check >> publish
+        trained = EmptyOperator(task_id="trained")
+        wait >> join >> check >> publish >> trained
+        join >> publish
+        check >> trained
     return dag
 
 
 def rebuild_dag(pipeline: Pipeline) -> DAG:
     """Plan a range, and publish it again. One rebuild runs at a time.
 
-    All tasks work under the run key of `plan`, whichever of them is cleared. Intervals do not block each other: those
-    that passed are published although others of the range were blocked. `rebuilt` makes the run fail where `check`
-    failed.
+    All tasks work under the run key of `plan`, whichever of them is cleared. Intervals do not block each other, as in
+    the training DAG; `rebuilt` makes the run fail where `check` failed.
     """
     planned = "{{ planned_run(dag_run, ti, 'plan') }}"
     with _dag(
@@ -169,7 +177,7 @@ def rebuild_dag(pipeline: Pipeline) -> DAG:
             without_first=True,
             inlets=topic_assets(pipeline),
             outlets=[asset_of(pipeline)],
-            trigger_rule="all_done_min_one_success",  # after join, and after check even if it has blocked intervals
+            trigger_rule=EVEN_IF_BLOCKED,
         )
         rebuilt = EmptyOperator(task_id="rebuilt")
         plan >> is_no_dry_run >> join >> check >> publish >> rebuilt

@@ -3,7 +3,9 @@
     scheduled, never cleared   publish     skips published intervals, includes older closed unpublished ones
     backfilled or cleared      republish   only its own interval, published again if it was published before
 
-The run key contains the clear number but not the try number: a retry is the same run, a clear is another one.
+The run key contains the clear number but not the try number: a retry is the same run, a clear is another one. An id
+comes again where a backfill follows one whose runs were deleted, and a clear number where Airflow's database is put
+back, so the key of what publishes anew ends with the moment at which the run began.
 """
 
 from __future__ import annotations
@@ -26,7 +28,10 @@ def mode(dag_run: DagRunProtocol) -> str:
 
 def run_key(dag_run: DagRunProtocol) -> str:
     """Key under which a run records its plan."""
-    return f"{dag_run.run_id}#{dag_run.clear_number}" if dag_run.clear_number else dag_run.run_id
+    if mode(dag_run) == PUBLISH:
+        return dag_run.run_id
+    began = f"@{argument(dag_run.start_date)}" if dag_run.start_date else ""
+    return f"{dag_run.run_id}#{dag_run.clear_number or 0}{began}"
 
 
 def planned_run(dag_run: DagRunProtocol, ti: Any, planner: str = "join") -> str:

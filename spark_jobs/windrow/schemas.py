@@ -263,7 +263,7 @@ EXPORTS = pa.schema(
         ("code_version", _TEXT),
     ]
 )
-"""Exports that the command has finished, so that an erasure can name them."""
+"""Exports that the command has begun or finished, so that an erasure can name them."""
 
 LATE = pa.schema(
     [

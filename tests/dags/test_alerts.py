@@ -410,7 +410,7 @@ def test_the_task_asks_airflow_for_runs_and_fails_where_somebody_was_not_told(to
         def send(self, message):
             assert message.dag_id in dags
             ago = failed.get(message.dag_id) if message.state == "failed" else timedelta(minutes=30)
-            run = ago and SimpleNamespace(run_after=datetime.now(UTC) - ago)
+            run = ago and SimpleNamespace(run_after=datetime.now(UTC) - ago, data_interval_start=None)
             return SimpleNamespace(dag_run=run)
 
     class Ti:

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from datetime import UTC, datetime
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag
@@ -48,15 +49,18 @@ def test_every_dag_has_an_operators_manual_with_the_pipelines_own_figures(bag, p
     assert "starts 32m after" in dags["ads.training"].doc_md
 
 
-def test_training_is_four_visible_tasks_in_a_row(bag, pipelines):
+def test_training_is_four_visible_tasks_and_a_blocked_interval_keeps_no_other_back(bag, pipelines):
     pipelines("ads")
     tasks = bag().dags["ads.training"].task_dict
     assert {name: task.downstream_task_ids for name, task in tasks.items()} == {
         "wait": {"join"},
-        "join": {"check"},
-        "check": {"publish"},
-        "publish": set(),
+        "join": {"check", "publish"},
+        "check": {"publish", "trained"},
+        "publish": {"trained"},
+        "trained": set(),
     }
+    assert tasks["publish"].trigger_rule.value == "all_done_min_one_success"
+    assert tasks["trained"].trigger_rule.value == "all_success"
 
 
 def test_training_runs_by_schedule_and_backfill_only_and_landing_also_by_hand(bag, pipelines):
@@ -194,8 +198,9 @@ print("HEAVY", sorted(engines & set(sys.modules)))
 class Run:
     """What the context's `dag_run` has, as the jobs' arguments need it."""
 
-    def __init__(self, run_type="scheduled", clear_number=0, run_id="scheduled__2026-11-01T00:00:00+00:00"):
+    def __init__(self, run_type="scheduled", clear_number=0, run_id="scheduled__2026-11-01T00:00:00+00:00", began=7):
         self.run_type, self.clear_number, self.run_id = run_type, clear_number, run_id
+        self.start_date = datetime(2026, 11, 27, began, tzinfo=UTC)
         self.triggering_user_name = None
 
 
@@ -226,10 +231,12 @@ def arguments(dag, task_id, run, ti=None):
     ("run", "key", "mode"),
     [
         (Run(), "scheduled__2026-11-01T00:00:00+00:00", "publish"),
-        (Run(clear_number=2), "scheduled__2026-11-01T00:00:00+00:00#2", "republish"),
-        (Run("backfill", run_id="backfill__x"), "backfill__x", "republish"),
+        (Run(clear_number=2), "scheduled__2026-11-01T00:00:00+00:00#2@2026-11-27T07:00:00Z", "republish"),
+        # a backfill gets the id of an earlier one whose runs were deleted
+        (Run("backfill", run_id="backfill__x"), "backfill__x#0@2026-11-27T07:00:00Z", "republish"),
+        (Run("backfill", run_id="backfill__x", began=8), "backfill__x#0@2026-11-27T08:00:00Z", "republish"),
         # a backfill that reprocesses a scheduled run keeps its id, and counts as a clear
-        (Run("backfill", clear_number=1), "scheduled__2026-11-01T00:00:00+00:00#1", "republish"),
+        (Run("backfill", clear_number=1), "scheduled__2026-11-01T00:00:00+00:00#1@2026-11-27T07:00:00Z", "republish"),
     ],
 )
 def test_a_retry_is_the_same_run_a_clear_and_a_backfill_publish_anew(bag, pipelines, run, key, mode):

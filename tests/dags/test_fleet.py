@@ -195,6 +195,7 @@ def test_paused_dags_and_failed_runs_come_from_airflow(places, now, database):
     def run(dag, n, state):
         made = DagRun(dag_id=dag, run_id=f"r{n}", run_type=DagRunType.SCHEDULED, state=state)
         made.run_after, made.triggered_by = now - timedelta(minutes=10 - n), DagRunTriggeredByType.TIMETABLE
+        made.data_interval_start = made.run_after
         return made
 
     with create_session() as session:
@@ -212,7 +213,7 @@ def test_paused_dags_and_failed_runs_come_from_airflow(places, now, database):
         assert known["good"].paused == ["good.land"]
         assert found["good"].status.words == "paused"
         assert "good.land is paused" in found["good"].reason
-        assert known["slow"].failed == ["slow.land"]
+        assert known["slow"].failed == {"slow.land": now - timedelta(minutes=9)}
         assert found["slow"].status.words == "failing"
         assert found["mute"].status.words == "silent"
     finally:

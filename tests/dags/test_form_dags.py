@@ -75,7 +75,10 @@ def test_the_plan_of_a_rebuild_gets_range_reason_and_dry_run(dags):
     common = ["--from=2026-11-01T06:00:00+00:00", "--to=2026-11-01T12:00:00Z", "--reason=late labels; rm -rf /"]
     run = Run("manual", run_id="manual__x")
     run.triggering_user_name = "ada"
-    assert rendered(rebuild, "plan", REBUILD, run) == ("manual__x", [*common, "--who=ada", "--dry-run"])
+    assert rendered(rebuild, "plan", REBUILD, run) == (
+        "manual__x#0@2026-11-27T07:00:00Z",
+        [*common, "--who=ada", "--dry-run"],
+    )
 
 
 def test_the_plan_of_a_real_rebuild_gets_no_dry_run(dags):

@@ -136,7 +136,8 @@ def test_of_many_partitions_only_those_that_are_furthest_behind_have_figures(pla
         {**zeros, "topic": "good.served", "partition": n, "clock_at": now - timedelta(seconds=n), "newest_at": now}
         for n in range(PARTITIONS + 50)
     ]
-    clocks.record(home, 1, [*rows, {**rows[0], "partition": 999, "clock_at": None}])
+    others = {**rows[0], "topic": "good.clicks"}, {**rows[0], "partition": 999, "clock_at": None}
+    clocks.record(home, 1, [*rows, *others])
     found = measured(["good"], places, now)
     shown = {int(key[1]) for key in found if key[0] == "windrow_waiting_records"}
     assert shown == {999, *range(51, PARTITIONS + 50)}

@@ -23,7 +23,7 @@ def path(places: Places) -> str:
 
 
 def append(rows: DataFrame, path: str, version: int) -> None:
-    table = appending.prepare(rows.sparkSession, path, rows.schema)
+    table = appending.prepare(path, rows.schema)
     appending.append(rows, path, table, app_id="app", version=version, message=f'{{"n": {version}}}', statistics=["id"])
 
 

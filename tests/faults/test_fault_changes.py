@@ -13,7 +13,8 @@ from support.small_pipeline import PIPELINE, at, event, made
 from support.world import World
 from windrow.config import Pipeline
 from windrow.io.landing.joined import ColumnJoinedLater
-from windrow.io.registers import configs
+from windrow.io.registers import clocks, configs
+from windrow.jobs.audit.verify import verify
 from windrow.jobs.check import check
 from windrow.jobs.explain.answer import explain
 from windrow.jobs.explain.question import Question
@@ -72,11 +73,81 @@ def test_each_interval_is_made_under_one_pipeline_file_that_is_on_record(world: 
     again = world.training(ctx)[0]
     assert (len(again["likes"]), again["liked"]) == (2, False)
 
+    # also where the present file has a stream more, about which it has no counts
+    staged = plan_interval(ctx, "staged again", at(60), "republish", 1)
+    make_candidates(ctx, staged)
+    more = world.pipeline(with_shares(texts[0]), now=at(10_000))
+    assert check(more, staged) == {}
+    assert [row["config_hash"] for row in publish(more, staged)] == [last]
+
     # a file under which the interval is not closed yet makes it wait
     patient = world.pipeline(texts[0].replace("grace: 30s", "grace: 1h"), now=at(10_000))
     with pytest.raises(WindowStillOpen, match="waiting helps"):
         plan_interval(patient, "patient", at(300), "publish", 1)
     assert plan_interval(before, "at once", at(300), "publish", 1)
+
+
+def with_shares(text: str) -> str:
+    """The pipeline file with a second label stream."""
+    begin, end = text.index("  - name: likes"), text.index("grace:")
+    return text[:end] + text[begin:end].replace("likes", "shares") + text[end:]
+
+
+def test_a_stream_that_was_away_goes_on_where_it_was(world: World) -> None:
+    """
+    file     A: likes, shares      B: likes      A
+    batch    1                     2             3: only what came since
+    """
+    without, text = PIPELINE, with_shares(PIPELINE)
+    ctx = made(world, text, {"served": 1, "likes": 1, "shares": 1})
+    topics = ("served", "likes", "shares")
+    world.produce([event(topic, 0, seconds, key=1, name=f"{seconds}") for seconds in (10, 600) for topic in topics])
+    world.land(ctx)
+    train_one(ctx, "first", at(0), "publish")
+    (before,) = clocks.observe(ctx.home).of_topic(f"{world.name}.shares")
+
+    away = world.pipeline(without, now=at(10_000))
+    world.produce([event("likes", 0, 700, key=1, name="a"), event("served", 0, 700, key=1, name="b")])
+    world.land(away)
+    assert [one.is_same for one in verify(away, world.register(away))] == [True]
+
+    back = world.pipeline(text, now=at(10_000))
+    assert clocks.observe(back.home).of_topic(f"{world.name}.shares") == (before,)
+    world.produce([event("shares", 0, 700, key=1, name="c")])
+    world.land(back)
+    (after,) = clocks.observe(back.home).of_topic(f"{world.name}.shares")
+    assert (after["batch"], after["landed"]) == (before["batch"] + 1, before["landed"] + 1)
+    train_one(back, "again", at(0), "republish")
+    assert [len(row["shares"]) for row in world.training(back)] == [1]
+
+
+def test_a_label_without_a_time_that_another_where_means_makes_its_key_unknown(world: World) -> None:
+    """No `where` of the file under which it landed meant it, so it was not quarantined."""
+    wanted = """{{id: string, k: bigint, t: timestamp, v: string}}
+    key: [k]
+    where: "{where}"
+"""
+    likes = """{id: string, k: bigint, t: timestamp}
+    key: [k]
+    event_time: t
+    out_of_orderness: 5s
+"""
+    assert PIPELINE.count(likes) == 1
+    narrow, wide = (
+        PIPELINE.replace(likes, wanted.format(where=where) + likes.split("\n", 2)[2])
+        for where in ("v = 'click'", "v in ('click', 'like')")
+    )
+    ctx = made(world, narrow, {"served": 1, "likes": 1})
+    undated = ("likes", 0, b'{"id": "l", "k": 1, "v": "like"}', at(20))
+    far = [event(topic, 0, 2000, key=99) for topic in ("served", "likes")]
+    world.produce([*(event("served", 0, 10, key=key) for key in (1, 2)), undated, *far])
+    world.land(ctx)
+    assert [row["_quarantined"] for row in world.table(ctx, f"landing/{world.name}.likes")] == [None, None]
+    train_one(ctx, "narrow", at(0), "publish")
+    ctx = world.pipeline(wide, now=at(10_000))
+    train_one(ctx, "wide", at(0), "republish")
+    states = {row["k"]: (row["label_state"], row["label_reason"]) for row in world.training(ctx)}
+    assert states == {1: ("unknown", "label_quarantined"), 2: ("negative", None)}
 
 
 def test_a_column_that_joined_later_decides_about_no_row_that_landed_before_it(world: World) -> None:

@@ -16,14 +16,15 @@ from typing import Any
 
 import pytest
 
+from support.side_by_side import Killed, dying, faults
 from support.small_pipeline import PIPELINE, at, event, made
 from support.world import World
-from windrow.home import Table
+from windrow.home import Home, Table
 from windrow.io.delta import crash_points, leases, store, tables
 from windrow.io.delta.locks import held
-from windrow.io.registers import erasures, snapshots
+from windrow.io.registers import publications, snapshots
 from windrow.io.registers.plans import Request
-from windrow.io.training import maintenance
+from windrow.io.training import maintenance, publication
 from windrow.jobs.audit.intact import require_intact
 from windrow.jobs.check import check
 from windrow.jobs.erasure.erase import erase
@@ -182,29 +183,68 @@ def test_a_landing_does_not_bring_back_a_key_that_was_erased_meanwhile(
 
 
 @pytest.mark.both_roots
+@pytest.mark.parametrize("is_written", [False, True])
 def test_a_rollback_does_not_bring_back_a_key_that_was_erased_meanwhile(
-    world: World, ctx: Context, tmp_path: Path
+    world: World, ctx: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_written: bool
 ) -> None:
+    """Before its last look at the keys, or after it has written the rows."""
     publish(ctx, judged(ctx, "second", 0))
-    with (
-        asleep(ctx, lambda: erased(ctx, tmp_path)),
-        pytest.raises(tables.WriteSkipped, match="were erased while rows were written"),
-    ):
-        rollback(ctx, at(0), 1, Request("to see", "ann"))
+    if is_written:
+        written = publication._written
+
+        def slept(*arguments: Any) -> Any:
+            found = written(*arguments)
+            monkeypatch.undo()
+            expire(ctx, Table.TRAINING)
+            erased(ctx, tmp_path)
+            return found
+
+        monkeypatch.setattr(leases, "RENEWAL", RETENTION)
+        monkeypatch.setattr(publication, "_written", slept)
+        with pytest.raises(tables.WriteSkipped, match="another writer was faster"):
+            rollback(ctx, at(0), 1, Request("to see", "ann"))
+    else:
+        with (
+            asleep(ctx, lambda: erased(ctx, tmp_path)),
+            pytest.raises(tables.WriteSkipped, match="were erased while rows were written"),
+        ):
+            rollback(ctx, at(0), 1, Request("to see", "ann"))
     rollback(ctx, at(0), 1, Request("to see", "ann"))
     assert {row["k"] for row in world.training(ctx)} == {2}
     require_intact(ctx.home)
 
 
-def test_a_snapshot_does_not_keep_a_key_that_was_erased_meanwhile(ctx: Context, tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_begun", [False, True])
+def test_a_snapshot_does_not_keep_a_key_that_was_erased_meanwhile(ctx: Context, tmp_path: Path, is_begun: bool) -> None:
+    """Also where the erasure has recorded its keys before, and goes on while the snapshot sleeps."""
+    if is_begun:
+        with faults(), dying("erase.after_keys"), pytest.raises(Killed):
+            erased(ctx, tmp_path)
     with (
         asleep(ctx, lambda: erased(ctx, tmp_path), "snapshot.before_commit"),
-        pytest.raises(erasures.HoldsErased, match="keys were erased while the snapshot slow was taken"),
+        pytest.raises(tables.WriteSkipped, match="another writer was faster"),
     ):
         take(ctx, "slow", who="ann")
     assert snapshots.kept(ctx.home) == []
-    take(ctx, "again", who="ann")
-    assert [one.name for one in snapshots.kept(ctx.home)] == ["again"]
+    kept, standing = take(ctx, "slow", who="ann"), tables.at(ctx.home.table(Table.TRAINING)).to_pyarrow_table()
+    assert set(standing["k"].to_pylist()) == {2}
+    assert sum(file.rows for file in snapshots.files_of(ctx.home, kept.name).files) == len(standing)
+
+
+def test_a_publication_while_a_snapshot_is_taken_is_not_kept_under_another_number(
+    ctx: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting = judged(ctx, "waiting", 0)
+
+    def late(home: Home) -> int:
+        monkeypatch.undo()
+        publish(elsewhere(ctx, tmp_path), waiting)
+        return publications.repair(home)
+
+    monkeypatch.setattr(publications, "repair", late)
+    with pytest.raises(tables.WriteSkipped, match="was published to while the snapshot was taken"):
+        take(ctx, "slow", who="ann")
+    assert take(ctx, "slow", who="ann").numbers == (2,)
 
 
 def erased(ctx: Context, folder: Path) -> None:

@@ -289,7 +289,12 @@ BREAKS = (
         assigned("reach", "span.end - span.end"),
         WINDOWS,
     ),
-    Break("a name is given twice", "io.registers.snapshots:record", argument("_append", 3, "lambda: False"), ONCE),
+    Break(
+        "a name is given twice",
+        "io.registers.snapshots:record",
+        statement("tables.append_next(home.table(Table.SNAPSHOTS), SNAPSHOTS, [row], app_id=_APP_ID)", "append_once"),
+        ONCE,
+    ),
     Break("credits of a piece alone", "training.export.__init__:_rows", assigned("span", "piece"), PIECES),
     Break(
         "a bucket in the order of its pieces",

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ from windrow.cli import app
 from windrow.columns import ROW_ID, ROW_ORDER
 from windrow.home import Home
 from windrow.io.delta import crash_points, store
-from windrow.io.registers import exports
+from windrow.io.registers import erasures, exports
 from windrow.outcomes import NothingToDo
 from windrow.places import PROJECT, Places
 from windrow.semantics.intervals import Interval, micros
@@ -231,6 +231,7 @@ def test_a_killed_export_goes_on_to_the_same_bytes(tmp_path: Path, options: list
     with pytest.raises(ExportDamaged, match="not finished"):
         verify(str(broken))
     assert len(list(broken.glob("part-*"))) == 2
+    assert {Path(one["location"]): one["rows"] is None for one in exports.listed(home)} == {whole: False, broken: True}
     with (broken / WORK / "journal").open("ab") as journal:
         journal.write(b'[["part-0')  # a kill in the middle of a line
     model = life()
@@ -242,6 +243,19 @@ def test_a_killed_export_goes_on_to_the_same_bytes(tmp_path: Path, options: list
     assert files(broken) == before
     again = run(broken)
     assert (again.returncode, "holds this export" in again.stderr + again.stdout) == (10, True)
+    assert len({one["rows"] for one in exports.listed(home)}) == 1
+
+    late = tmp_path / "late"
+    assert run(late, CRASH_AT=crash_points.EXPORT_POINTS[1]).returncode == -signal.SIGKILL
+    erase_key(home)
+    refused = run(late)
+    assert (refused.returncode, "keys of feed were erased since the export to" in refused.stderr) == (2, True)
+
+
+def erase_key(home: Home) -> None:
+    """Put a key that nobody has on record as erased."""
+    secret, now = erasures.made_secret(home), datetime(2026, 11, 2, tzinfo=UTC)
+    erasures.add_keys(home, "e", ["0" * 64], ["user_id"], "delete", who="ann", why=None, now=now, secret=secret)
 
 
 def test_a_place_that_holds_something_else_is_refused(feed: Home, tmp_path: Path) -> None:

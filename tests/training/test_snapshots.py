@@ -37,6 +37,7 @@ from windrow.jobs.run import BadRequest, Context
 from windrow.jobs.upkeep import snapshot as job
 from windrow.outcomes import ExitCode, NothingToDo, exit_code
 from windrow.places import PROJECT, Places
+from windrow.semantics.maintenance import RETENTION
 from windrow.semantics.paper.model import Model
 
 LIFE = Outage("held", 22, 12)
@@ -305,6 +306,47 @@ def test_a_state_that_vacuum_has_ended_is_not_kept(life: Lived) -> None:
     with pytest.raises(job.RowsOfStateGone, match="Take a later state"):
         take(life, "late", number=last)
     assert snapshots.listed(life.home) == []
+
+
+def test_files_stay_for_the_retention_also_where_the_log_has_forgotten_when_they_left(life: Lived) -> None:
+    """A checkpoint drops what left the table before the time that a property says; the files are older than that."""
+    before, last = life.read(), len(life.model.publications)
+    for file in store.listed(life.path):
+        os.utime(f"{life.path}/{file.name}", (0, 0))
+    assert maintenance.vacuum(life.home, RETENTION)["training"] == 0
+    life.writer.now = datetime.now(UTC) - timedelta(days=8)
+    life.rebuild()
+    DeltaTable(life.path).create_checkpoint()
+    assert maintenance.vacuum(life.home, RETENTION)["training"] == 0
+    assert_frame_equal(life.read(at=last), before)
+    assert life.maintain() == last, "a shorter one is asked for"
+
+
+@pytest.mark.both_roots
+def test_a_vacuum_that_slept_spares_what_a_snapshot_has_kept_meanwhile(
+    stored: Lived, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has looked at the snapshots, and sleeps beyond its lease; another machine takes one of an earlier state."""
+    life, last = stored, len(stored.model.publications)
+    before = life.read()
+    life.rebuild()
+    places = life.home.places
+    elsewhere = replace(places, home=tmp_path / "elsewhere", tables=places.tables or f"{places.home}/tables")
+    lease = life.home.lock(Table.TRAINING).lease
+
+    def take_meanwhile(name: str) -> None:
+        if name == "vacuum.before_delete":
+            if lease:
+                assert store.replace(lease, b'{"until": "1970-01-01T00:00:00Z"}', store.tagged(lease)[1])
+            job.take(Context(life.home.pipeline, elsewhere), "earlier", number=last, who=ME)
+
+    monkeypatch.setattr(crash_points, "point", take_meanwhile)
+    assert life.maintain() > 0
+    require_intact(life.home)
+    assert_frame_equal(life.read(at="snapshot:earlier"), before)
+    monkeypatch.undo()
+    life.maintain()
+    assert_frame_equal(life.read(at="snapshot:earlier"), before)
 
 
 def test_after_an_erasure_only_rows_that_stand_are_kept(life: Lived) -> None:

@@ -26,7 +26,8 @@ def runs(name: str, ti: Any, now: datetime) -> Runs:
     dags = (f"{name}.land", f"{name}.training")
     there = {dag: known for dag in dags if (known := _dag(dag, ti)) is not None}
     paused = [dag for dag, known in there.items() if known.is_paused]
-    return Runs(paused, [dag for dag in there if _has_failed(dag, now)])
+    failed = {dag: run.data_interval_start for dag in there if (run := _failed(dag, now)) is not None}
+    return Runs(paused, failed)
 
 
 def _dag(dag_id: str, ti: Any) -> Any:
@@ -40,18 +41,18 @@ def _dag(dag_id: str, ti: Any) -> Any:
         raise
 
 
-def _has_failed(dag_id: str, now: datetime) -> bool:
+def _failed(dag_id: str, now: datetime) -> Any:
+    """Return the newest ended run where it failed, and not long ago; otherwise None."""
     failed = _newest(dag_id, now, "failed")
-    if failed is None or failed < now - RECENT:
-        return False
+    if failed is None or failed.run_after < now - RECENT:
+        return None
     worked = _newest(dag_id, now, "success")
-    return worked is None or worked < failed
+    return failed if worked is None or worked.run_after < failed.run_after else None
 
 
-def _newest(dag_id: str, now: datetime, state: str) -> datetime | None:
+def _newest(dag_id: str, now: datetime, state: str) -> Any:
     from airflow.sdk.execution_time import task_runner
     from airflow.sdk.execution_time.comms import GetPreviousDagRun
 
     answer = task_runner.SUPERVISOR_COMMS.send(GetPreviousDagRun(dag_id=dag_id, logical_date=now, state=state))
-    run = getattr(answer, "dag_run", None)
-    return run.run_after if run is not None else None
+    return getattr(answer, "dag_run", None)

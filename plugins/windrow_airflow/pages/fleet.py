@@ -123,9 +123,10 @@ def runs(names: Iterable[str], now: datetime) -> dict[str, Runs]:
     )
     with create_session() as session:
         paused = set(session.scalars(select(DagModel.dag_id).where(DagModel.dag_id.in_(ids), DagModel.is_paused)))
-        failed = set(session.scalars(select(DagRun.dag_id).where(DagRun.id.in_(newest), DagRun.state == "failed")))
+        ended = select(DagRun.dag_id, DagRun.data_interval_start).where(DagRun.id.in_(newest))
+        failed = {row.dag_id: row.data_interval_start for row in session.execute(ended.where(DagRun.state == "failed"))}
     return {
-        name: Runs([dag for dag in both if dag in paused], [dag for dag in both if dag in failed])
+        name: Runs([dag for dag in both if dag in paused], {dag: failed[dag] for dag in both if dag in failed})
         for name, both in dags.items()
     }
 

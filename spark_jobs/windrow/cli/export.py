@@ -15,6 +15,7 @@ import typer
 from windrow.cli.show import AsJson, console, print_json
 from windrow.jobs.options import LENGTH, NAME, TIME
 from windrow.jobs.run import BadRequest, context
+from windrow.outcomes import NothingToDo
 from windrow.text import counted, instant_of, size_text
 from windrow.training.export.manifest import Manifest
 
@@ -83,18 +84,24 @@ def export(
         state = int(at) if at is not None and at.isdecimal() else at
         names = None if columns is None else [name.strip() for name in columns.split(",")]
         write = _by_spark(pipeline) if spark else way_out.export
-        manifest = write(
-            pipeline,
-            to,
-            cast(way_out.Format, format),
-            begin,
-            until,
-            at=state,
-            columns=names,
-            shuffle=shuffle,
-            places=context(pipeline).places,
-            **options,
-        )
+        way_out.require_possible(format, shard_rows or 1)
+        _register(pipeline, to)  # before its rows are looked for: an erasure names it, or it has none of their rows
+        try:
+            manifest = write(
+                pipeline,
+                to,
+                cast(way_out.Format, format),
+                begin,
+                until,
+                at=state,
+                columns=names,
+                shuffle=shuffle,
+                places=context(pipeline).places,
+                **options,
+            )
+        except NothingToDo:
+            _register(pipeline, to, Manifest.read(way_out.location(to)))
+            raise
         _register(pipeline, to, manifest)
         what = f"{to} is complete"
     if json:
@@ -113,14 +120,17 @@ def _by_spark(pipeline: str) -> Callable[..., Manifest]:
     return partial(export, spark_for(f"export {pipeline}", ctx.places, ctx.pipeline))
 
 
-def _register(pipeline: str, to: str, manifest: Manifest) -> None:
-    """Record where the rows are, so that an erasure can name the copy."""
+def _register(pipeline: str, to: str, manifest: Manifest | None = None) -> None:
+    """Record where the rows are, so that an erasure can name the copy; without a manifest, that some may be there."""
     from windrow.io.registers import exports
 
-    ctx, span = context(pipeline), manifest.pin["span"]
-    row = {"location": to if "://" in to else str(Path(to).absolute()), "exported_at": ctx.now(), "rows": manifest.rows}
-    row |= {"range_start": instant_of(span[0]), "range_end": instant_of(span[1]), "asked_by": getpass.getuser()}
-    row |= {"state": json_text(manifest.pin["publications"]), "code_version": version("windrow")}
+    ctx = context(pipeline)
+    row: dict[str, Any] = {"location": to if "://" in to else str(Path(to).absolute()), "exported_at": ctx.now()}
+    row |= {"asked_by": getpass.getuser(), "code_version": version("windrow")}
+    if manifest is not None:
+        span, state = manifest.pin["span"], json_text(manifest.pin["publications"])
+        row |= {"rows": manifest.rows, "state": state}
+        row |= {"range_start": instant_of(span[0]), "range_end": instant_of(span[1])}
     exports.record(ctx.home, row)
 
 

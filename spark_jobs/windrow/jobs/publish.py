@@ -24,7 +24,7 @@ from windrow.home import Table
 from windrow.io.delta import crash_points
 from windrow.io.delta.locks import held
 from windrow.io.delta.staging import Staged
-from windrow.io.registers import erasures, judgements, measures, plans, publications
+from windrow.io.registers import configs, erasures, judgements, measures, plans, publications
 from windrow.io.training import candidates, publication
 from windrow.io.training.publication import Row, Standing
 from windrow.jobs import ledger
@@ -117,9 +117,10 @@ def _register_columns(
     """
     numbers, origins = measures.by_plan(ctx.home, missing), plans.origins(ctx.home, missing)
     who, why = override or (None, None)
+    streams = {of: _right_streams(ctx, of) for of in {plan.config_hash for plan in missing}}
     columns = {}
     for plan in missing:
-        balance = Balance.from_measures(numbers[plan.id], [stream.name for stream in ctx.pipeline.right])
+        balance = Balance.from_measures(numbers[plan.id], streams[plan.config_hash])
         balance.check()
         if numbers[plan.id].get("landing_imbalance"):
             raise BalanceBroken(f"{plan.interval}: the counts of what was landed do not add up; its report names them")
@@ -142,6 +143,12 @@ def _register_columns(
             **origins[plan.id],
         }
     return columns
+
+
+def _right_streams(ctx: Context, config_hash: str) -> list[str]:
+    """Return the right streams of the pipeline file under which a candidate was joined, which may be an earlier one."""
+    joined_under = configs.of_hash(ctx.home, config_hash) or ctx.pipeline
+    return [stream.name for stream in joined_under.right]
 
 
 def _publish_each(ctx: Context, missing: Sequence[Plan], columns: Mapping[str, Row]) -> Iterator[Row | Superseded]:
@@ -221,12 +228,15 @@ def execute(pipeline: PipelineName, run: RunKey) -> Mapping[str, Any]:
     Raises:
         BadRequest: the run has recorded no plan, or one was not judged.
         BalanceBroken: the counts do not add up.
+        NothingToDo: the check has blocked every interval of the run.
         NothingToDo, Superseded: other runs have published every one of the intervals since.
         NeedsSpark: files must be written again, and Spark is switched off.
         LedgerNotExtended: it is published, and the late ledger is behind.
     """
     ctx = context(pipeline)
     rows = publish(ctx, recorded_plans(ctx, run, first="join"))
+    if not rows:
+        raise NothingToDo("the check has blocked every interval of this run: nothing is published")
     ledger.extend_after_publication(ctx)
     return {"publications": [brief(row) for row in rows]}
 

@@ -39,7 +39,9 @@ from windrow.jobs.check import check
 from windrow.jobs.erasure import erase
 from windrow.jobs.join import make_candidates
 from windrow.jobs.landing.reconsider import reconsider_once
+from windrow.jobs.landing.replay import replay
 from windrow.jobs.plan.planning import plan_interval
+from windrow.jobs.plan.survey import survey
 from windrow.jobs.publish import publish
 from windrow.jobs.rebuild import rebuild
 from windrow.jobs.run import Context
@@ -222,6 +224,7 @@ def test_a_killed_erasure_is_finished_by_the_next_and_after_vacuum_no_byte_of_th
     assert world.training(ctx) == left
     assert len(left) == len(rows) - 4
     assert done["other_rows"] == {instant_text(at(0)): 2}
+    assert survey(ctx, at(0), at(120)).counts == {"replace": 1, "leave": 1}  # no pin has changed
     rebuild(ctx, "without", at(0), at(60), lambda row: None)
     assert PERSON not in repr(world.training(ctx))
     standing = world.training(ctx)
@@ -259,6 +262,7 @@ def test_a_killed_erasure_is_finished_by_the_next_and_after_vacuum_no_byte_of_th
         lambda: reconsider_once(spark, blind, Reconsidered("ann", "to see")),
         lambda: make_candidates(blind, planned),
         lambda: rollback(blind, at(0), first["number"], Request("to see", "ann")),
+        lambda: replay(blind, Request("lost", "ann")),
     ]
     for move in moves:
         with pytest.raises(erasures.ErasedColumnGone, match="erased by who, and the left stream served has no such"):

@@ -134,11 +134,13 @@ def test_a_paused_dag_explains_what_stands_still_and_hides_no_block() -> None:
 
 
 def test_a_failed_run_is_said_once_also_where_its_check_blocked_an_interval() -> None:
-    assert only(replace(FINE, failed=["feed.land"])).status is Status.FAILING
-    failed = replace(FINE, failed=["feed.training"])
+    assert only(replace(FINE, failed={"feed.land": None})).status is Status.FAILING
+    failed = replace(FINE, failed={"feed.training": HOLES[0].start})
     assert status(findings(failed, NOW)) is Status.FAILING
     blocked = replace(failed, unpublished=HOLES[:1], blocked={HOLES[0].start: "why"})
     assert only(blocked).status is Status.BLOCKED
+    another = replace(blocked, failed={"feed.training": HOLES[1].start})
+    assert {one.status for one in findings(another, NOW)} == {Status.BLOCKED, Status.FAILING}
 
 
 @given(

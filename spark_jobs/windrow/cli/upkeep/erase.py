@@ -36,7 +36,7 @@ def erase(
     user, reason = noted(why, who)
     done = job.erase(ctx, ctx.run_key("erase"), key or (), keys_file, who=user, why=reason)
     if json:
-        exports = [{**one, "state": loads(one["state"])} for one in done["exports"]]
+        exports = [{**one, "state": one["state"] and loads(one["state"])} for one in done["exports"]]
         print_json({**done, "exports": exports})
         return
     landed = sum(one["rows"] for one in done["landing"].values())

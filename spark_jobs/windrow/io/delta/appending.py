@@ -17,8 +17,8 @@ from typing import Any
 
 from deltalake import DeltaTable, Schema
 from deltalake.transaction import AddAction
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+from pyspark.sql import DataFrame
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from windrow.io.delta import scan, store, tables
 from windrow.io.delta.files import DataFile, add_action
@@ -113,7 +113,29 @@ def commit(
     table.update_incremental()
     if last_look:
         last_look()
+    actions, rows = additions(path, names, statistics, by)
+    tables.commit_files(
+        path,
+        table,
+        actions,
+        identity=" ".join([app_id, str(version), *sorted(names)]),
+        partition_by=[by] if by else [],
+        message=message,
+        transaction=(app_id, version),
+        rows=rows,
+        pinned=last_look is not None,
+    )
 
+
+def additions(
+    path: str, names: Mapping[str, str | None], statistics: Sequence[str] = (), by: str | None = None
+) -> tuple[list[AddAction], int]:
+    """Return the log entries that add files in the folder of a table, and how many rows these have.
+
+    Args:
+        names: name relative to the table → value of the partition column `by`; one without rows is left out.
+        statistics: columns whose bounds go into the log.
+    """
     places = {f"{path}/{name}": name for name in sorted(names)}
 
     def added(place: str) -> tuple[int, AddAction | None]:
@@ -121,21 +143,10 @@ def commit(
         return file.rows, add_action(path, name, file, statistics, names[name], by=by or "") if file.rows else None
 
     found = store.each(places, added)
-    tables.commit_files(
-        path,
-        table,
-        [action for _, action in found if action is not None],
-        identity=" ".join([app_id, str(version), *sorted(names)]),
-        partition_by=[by] if by else [],
-        message=message,
-        transaction=(app_id, version),
-        rows=sum(rows for rows, _ in found),
-        pinned=last_look is not None,
-    )
+    return [action for _, action in found if action is not None], sum(rows for rows, _ in found)
 
 
 def prepare(
-    spark: SparkSession,
     path: str,
     schema: StructType,
     *,
@@ -155,11 +166,47 @@ def prepare(
     properties = {**tables.CHECKPOINTS, **(properties or {})}
     known = tables.create_if_missing(path, _nullable(schema), properties, by=by)
     tables.add_properties(known, {name: properties[name] for name in tables.REGISTER if name in properties})
-    if _lacks(scan.spark_schema(known), schema, path):
-        empty = spark.createDataFrame([], schema).write.format("delta").mode("append").option("mergeSchema", "true")
-        (empty.partitionBy(by) if by else empty).save(path)
-        known.update_incremental()
+    grow(known, schema, path)
     return known
+
+
+def grow(table: DeltaTable, schema: StructType, path: str) -> None:
+    """Give a table the fields of a schema that it lacks, at any depth, in one commit without rows; usually none.
+
+    Args:
+        table: shows the commit afterwards.
+        path: its location, for errors.
+
+    Raises:
+        BadInput: a column has another type in the table.
+        WriteSkipped: another writer was faster.
+    """
+    known = scan.spark_schema(table)
+    lacking = [field for field in schema if _lacks(known, StructType([field]), path)]
+    if lacking:
+        fields = _nullable(StructType([_as_in(known, field) for field in lacking])).fields
+        tables.ensure(
+            table,
+            lambda: not _lacks(scan.spark_schema(table), schema, path),
+            lambda: table.alter.add_columns(fields),
+        )
+
+
+def _as_in(table: StructType, field: StructField) -> StructField:
+    """Return a field with its names spelled as in the table, which tells names apart without regard to case."""
+    known = {there.name.lower(): there for there in table}
+    there = known.get(field.name.lower())
+    return field if there is None else StructField(there.name, _type_as_in(there.dataType, field.dataType))
+
+
+def _type_as_in(table: DataType, rows: DataType) -> DataType:
+    if isinstance(table, StructType) and isinstance(rows, StructType):
+        return StructType([_as_in(table, field) for field in rows])
+    if isinstance(table, ArrayType) and isinstance(rows, ArrayType):
+        return ArrayType(_type_as_in(table.elementType, rows.elementType))
+    if isinstance(table, MapType) and isinstance(rows, MapType):
+        return MapType(rows.keyType, _type_as_in(table.valueType, rows.valueType))
+    return rows
 
 
 def _lacks(table: DataType, rows: DataType, where: str) -> bool:

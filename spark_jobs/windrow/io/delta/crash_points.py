@@ -37,6 +37,9 @@ LEDGER_POINTS = ("late.before_commit", "late.after_commit")
 SNAPSHOT_POINTS = ("snapshot.before_commit", "snapshot.after_commit")
 """Points of taking a snapshot."""
 
+VACUUM_POINTS = ("vacuum.before_delete",)
+"""Points of deleting files that only snapshots could need."""
+
 
 EXPORT_POINTS = ("export.before_shard", "export.after_shard")
 """Points of an export: a file is whole and not yet in its place, or it is in its place and on record."""
@@ -58,7 +61,7 @@ def point(name: str) -> None:
     Raises:
         ValueError: the name is not a crash point.
     """
-    known = (*POINTS, *PAUSES, *LEDGER_POINTS, *SNAPSHOT_POINTS, *EXPORT_POINTS, *ERASE_POINTS)
+    known = (*POINTS, *PAUSES, *LEDGER_POINTS, *SNAPSHOT_POINTS, *VACUUM_POINTS, *EXPORT_POINTS, *ERASE_POINTS)
     if name not in known:
         raise ValueError(f"{name!r} is not a crash point; known: {', '.join(known)}")
     if os.environ.get("PAUSE_AT") == name:

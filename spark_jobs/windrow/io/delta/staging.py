@@ -25,7 +25,7 @@ from typing import Any
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.transaction import AddAction, RemoveAction
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from windrow.columns import DATE, INTERVAL, PUBLICATION, ROW_ORDER
@@ -123,11 +123,10 @@ def files_in(folder: str) -> tuple[DataFile, ...]:
 def fits(table: DeltaTable, columns: Mapping[str, str]) -> bool:
     """Return whether files with these columns (name → type as Spark writes it) can join the table as it is.
 
-    They cannot where its schema would have to change, or where its log needs a newer writer than Windrow is.
+    They cannot where it spells a name otherwise, or has a type with fewer fields.
     """
     types = {field.name: field.dataType.simpleString() for field in scan.spark_schema(table)}
-    is_plain = table.protocol().min_writer_version <= 2
-    return is_plain and all(types.get(name) == kind for name, kind in columns.items())
+    return all(types.get(name) == kind for name, kind in columns.items())
 
 
 def removals(table: DeltaTable, interval: Interval, now: datetime) -> list[RemoveAction] | None:
@@ -148,14 +147,24 @@ def removals(table: DeltaTable, interval: Interval, now: datetime) -> list[Remov
 
 
 def files_with(table: DeltaTable, interval: Interval) -> list[dict[str, Any]]:
-    """Return the files that can hold rows of an interval: path, size and bounds of `_interval` (None where unknown)."""
+    """Return the files that can hold rows of an interval: path, size, rows, bounds of `_interval`; None for unknown."""
     known = tables.data_files(table)
     low, high, day = f"min.{INTERVAL}", f"max.{INTERVAL}", f"partition.{DATE}"
-    wanted = [c for c in ("path", "size_bytes", low, high) if c in known.column_names]
+    wanted = [c for c in ("path", "size_bytes", "num_records", low, high) if c in known.column_names]
     # a row in Python for each file of the day, not for each of the table
     of_day = known.filter(pc.field(day) == interval.start.date()).select(wanted) if known.num_rows else known
     rows = [{low: None, high: None, **row} for row in of_day.to_pylist()]
     return [row for row in rows if None in (row[low], row[high]) or row[low] <= interval.start <= row[high]]
+
+
+def rows_in(spark: SparkSession, table: DeltaTable, path: str, files: Sequence[Mapping[str, Any]]) -> DataFrame:
+    """Return all rows of files of a table, as `files_with` returns them.
+
+    Args:
+        files: at least one.
+    """
+    read = spark.read.schema(scan.spark_schema(table)).option("basePath", path)
+    return read.parquet(*[f"{path}/{file['path']}" for file in files])
 
 
 def additions(path: str, staged: Staged, statistics: Sequence[str]) -> list[AddAction]:

@@ -153,7 +153,7 @@ def filesystem(folder: str) -> pyarrow.fs.FileSystem:
     return pyarrow.fs.PyFileSystem(DeltaStorageHandler(folder, options(folder)))
 
 
-def copy(source: str, target: str) -> None:
+def copy(source: str, target: str, *, is_new: bool = False) -> None:
     """Give the file at `source` another name, replacing an older file of that name in a single step.
 
     A folder gets a link, and a store copies without a byte passing through this process.
@@ -161,9 +161,14 @@ def copy(source: str, target: str) -> None:
     Args:
         source: location of a file.
         target: of a store, in the same bucket.
+        is_new: the file's date becomes the present, under both names in a folder. A copy in a store is new in any case.
+    Raises:
+        FileNotFoundError: there is no file at `source`.
     """
     root = _root(source) if is_remote(source) else os.path.commonpath([source, target])
     obstore.copy(_store(root), source.removeprefix(root).lstrip("/"), target.removeprefix(root).lstrip("/"))
+    if is_new and not is_remote(target):
+        os.utime(target)
 
 
 def create(location: str, content: bytes) -> bool:

@@ -307,6 +307,7 @@ def append_once(
     version: int,
     message: str | None = None,
     merge_files: bool = True,
+    seen: DeltaTable | None = None,
 ) -> None:
     """Append rows in one commit, exactly once per version of the app id.
 
@@ -316,11 +317,12 @@ def append_once(
         version: number of this write, greater than those before.
         message: JSON text that the commit carries.
         merge_files: whether small files become one after every so many commits, and the log is kept for days only.
+        seen: the table as it was when the rows were found; the commit follows this version, or none.
     Raises:
-        WriteSkipped: the version is not newer than the last one of the app id.
+        WriteSkipped: the version is not newer than the last one of the app id, or another writer was faster.
     """
     # a write by path, without a table, comes upon one that was made meanwhile and repeats a version of its app id
-    table = create_if_missing(path, schema, REGISTER if merge_files else CHECKPOINTS)
+    table = seen or create_if_missing(path, schema, REGISTER if merge_files else CHECKPOINTS)
     require_new(table, path, app_id, version)
     before = table.version()
     data = pa.Table.from_pylist([{name: row.get(name) for name in schema.names} for row in rows], schema)
@@ -328,6 +330,7 @@ def append_once(
     properties = CommitProperties(
         custom_metadata={damage.DIGEST: digest} | ({"userMetadata": message} if message else {}),
         app_transactions=[_transaction(app_id, version)],
+        max_commit_retries=None if seen is None else 0,
     )
     try:
         # schema_mode: a table that was created by an older release gains its missing columns
@@ -357,19 +360,6 @@ def require_new(table: DeltaTable, path: str, app_id: str, version: int) -> None
         raise WriteSkipped(
             f"{path}: version {version} of {app_id} is not newer than {last}; another writer was faster. "
             "Start the job again: it will see what is there."
-        )
-
-
-def require_unchanged(path: str, table: DeltaTable) -> None:
-    """Fail where a table has a later version than `table`.
-
-    Raises:
-        WriteSkipped: it has.
-    """
-    if (newest := at(path).version()) != table.version():
-        raise WriteSkipped(
-            f"{path}: another writer was faster: version {newest} follows {table.version()}, which this job has looked "
-            "at. Nothing was committed. Start the job again: it will see what is there."
         )
 
 

@@ -77,7 +77,7 @@ def append(rows: DataFrame, home: Home, batch: Batch, last_look: Callable[[], No
         joined.keep(present, [name for name in rows.columns if not name.startswith("_")], batch.number)
         origins.keep(present, home.pipeline, batch.topic)
     properties = {tables.STATISTICS: ",".join(LANDING_META)}
-    table = appending.prepare(rows.sparkSession, path, rows.schema, properties=properties)
+    table = appending.prepare(path, rows.schema, properties=properties)
     appending.append(
         rows.coalesce(spread.tasks(batch.size, rows.sparkSession.sparkContext.defaultParallelism)),
         path,

@@ -51,7 +51,7 @@ def append_frame(home: Home, new_pass: Pass, lines: DataFrame, others: Sequence[
         cells = [tuple(line.get(name) for name in LATE.names) for line in others]
         numbered = numbered.unionByName(frame_of(lines.sparkSession, cells, DDL))
     path = path_of(home)
-    table = appending.prepare(lines.sparkSession, path, numbered.schema)
+    table = appending.prepare(path, numbered.schema)
     appending.append(
         numbered.hint("rebalance"),  # as few files as the lines need
         path,

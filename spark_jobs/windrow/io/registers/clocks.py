@@ -2,6 +2,7 @@
 
 One observation is one commit. It holds a row for every partition of every topic of the pipeline, also for partitions
 without a record, so the newest observation alone gives the watermark, the pins and the partition that holds the clock.
+A topic that was not in the pipeline file then has the rows of the newest observation that it is in.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from typing import Any
 
 from windrow.config import Pipeline
 from windrow.home import Home, Table
@@ -95,7 +97,7 @@ class Observation:
 
 
 def observe(home: Home) -> Observation:
-    """Read the newest observation. Rows of topics that the pipeline file no longer names are left out."""
+    """Read the newest observation. Rows of topics that the pipeline file does not name are left out."""
     return observed(home, lookup.opened(home.table(Table.CLOCK)))
 
 
@@ -108,8 +110,19 @@ def observed(home: Home, clock: lookup.Lookup | None) -> Observation:
             last = max((row["observation"] for row in clock.read(["observation"], None, [])), default=-1)
         number = int(last)
         rows = clock.having(clock.schema.names, "observation", number)
-    kept = (row for row in map(_complete, rows) if row["topic"] in home.pipeline.topics)
-    return Observation(number, home.pipeline.topics, _ordered(kept))
+    away = set(home.pipeline.topics) - {row["topic"] for row in rows}
+    rows = [row for row in rows if row["topic"] in home.pipeline.topics]
+    if clock is not None and number >= 0:
+        rows += [row for topic in sorted(away) for row in _last_rows(clock, topic)]
+    return Observation(number, home.pipeline.topics, _ordered(map(_complete, rows)))
+
+
+def _last_rows(clock: lookup.Lookup, topic: str) -> list[dict[str, Any]]:
+    """Return a topic's rows of the newest observation that has any: the pipeline file did not name it since."""
+    wanted, near = lookup.equal("topic", topic), [lookup.Range("topic", topic, topic)]
+    found = next(clock.newest_first(clock.schema.names, wanted, "observation", near), [])
+    last = max((row["observation"] for row in found), default=None)
+    return [row for row in found if row["observation"] == last]
 
 
 def earlier(clock: lookup.Lookup | None, number: int) -> tuple[ClockRow, ...]:

@@ -144,10 +144,10 @@ def watch(home: Home) -> Callable[[], None]:
     Returns:
         The function; it raises WriteSkipped.
     """
-    before = _recorded(home)
+    before = recorded(home)
 
     def require_no_more() -> None:
-        if _recorded(home) != before:
+        if recorded(home) != before:
             raise tables.WriteSkipped(
                 f"keys of {home.pipeline.name} were erased while rows were written. Nothing was committed. Start the "
                 "job again: it will write them without these keys."
@@ -156,7 +156,8 @@ def watch(home: Home) -> Callable[[], None]:
     return require_no_more
 
 
-def _recorded(home: Home) -> int:
+def recorded(home: Home) -> int:
+    """Return how many keys are on record as erased."""
     found = _keys(home, ["kind"])
     return 0 if found is None else found.num_rows
 
@@ -240,6 +241,15 @@ def unfinished(home: Home) -> list[str]:
     done = {row["erasure"] for row in _rows(home, DONE, ["erasure"])}
     began = {row["erasure"]: row["recorded_at"] for row in _rows(home, KEY, ["erasure", "recorded_at"])}
     return sorted(began.keys() - done, key=lambda name: (began[name], name))
+
+
+def are_covered(home: Home) -> bool:
+    """Return whether records of every erased key can be told from others under this pipeline file."""
+    try:
+        require_covered(home)
+    except ErasedColumnGone:
+        return False
+    return True
 
 
 def finish(home: Home, erasures: Iterable[str], now: datetime) -> None:

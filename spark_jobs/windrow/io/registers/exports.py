@@ -15,12 +15,17 @@ _APP_ID = "windrow.exports"
 
 
 def record(home: Home, row: dict[str, Any]) -> None:
-    """Add a finished export (columns: `schemas.EXPORTS`)."""
+    """Add an export that begins or is finished (columns: `schemas.EXPORTS`)."""
     tables.append_next(home.table(Table.EXPORTS), EXPORTS, [row], app_id=_APP_ID)
 
 
 def listed(home: Home) -> list[dict[str, Any]]:
-    """Return every recorded export, oldest first, each location once: as it was written last."""
+    """Return every recorded export, oldest first, each location once: as it was written last, or begun.
+
+    Returns:
+        Rows with the columns of `schemas.EXPORTS`; of an export that is not finished, `rows` and what follows from them
+        are None.
+    """
     rows = tables.read(home.table(Table.EXPORTS))
     last = {row["location"]: row for row in sorted(rows, key=lambda row: row["exported_at"])}
     return list(last.values())

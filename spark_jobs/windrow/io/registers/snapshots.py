@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
+from deltalake import DeltaTable
+
 from windrow.columns import EVENT_TIME
 from windrow.home import Home, Table
 from windrow.io.delta import store, tables
@@ -142,13 +144,23 @@ def files_of(home: Home, name: str) -> KeptFiles:
     return KeptFiles(home.table(Table.TRAINING), row["training_version"], row["columns"], files)
 
 
-def record(home: Home, one: Snapshot, files: KeptFiles, code_version: str) -> bool:
-    """Record a snapshot under its name; return False where the name was given before. The caller holds the training
-    lock, so that maintenance deletes no file in between.
+def opened(home: Home) -> DeltaTable:
+    """Return the table of this register, created where it is missing."""
+    return tables.create_if_missing(home.table(Table.SNAPSHOTS), SNAPSHOTS)
+
+
+def record(home: Home, one: Snapshot, files: KeptFiles, code_version: str, seen: DeltaTable) -> None:
+    """Record a snapshot, whose name is free, after the version of the register that was seen, or not at all.
+
+    An erasure that has been through the training table makes a commit here before it looks which snapshots hold rows of
+    its keys: either it sees this one, or this one is refused.
 
     Args:
         files: those that hold its rows, and the columns of the table.
         code_version: version of Windrow.
+        seen: what `opened` has returned before the name, the publications and the files were looked for.
+    Raises:
+        WriteSkipped: another writer was faster.
     """
     row = {
         "name": one.name,
@@ -167,7 +179,8 @@ def record(home: Home, one: Snapshot, files: KeptFiles, code_version: str) -> bo
         "files": json.dumps(files.files, separators=(",", ":")),
         "code_version": code_version,
     }
-    return _append(home, row, lambda: named(home, one.name) is not None)
+    number = (seen.transaction_version(_APP_ID) or 0) + 1
+    tables.append_once(home.table(Table.SNAPSHOTS), SNAPSHOTS, [row], app_id=_APP_ID, version=number, seen=seen)
 
 
 def delete(home: Home, name: str, now: datetime, who: str, why: str | None) -> bool:
@@ -184,7 +197,7 @@ def delete(home: Home, name: str, now: datetime, who: str, why: str | None) -> b
         found = named(home, name)
         return found is None or found.deleted_at is not None
 
-    return _append(home, row, is_done)
+    return tables.append_next(home.table(Table.SNAPSHOTS), SNAPSHOTS, [row], app_id=_APP_ID, is_done=is_done)
 
 
 def paths(home: Home) -> dict[str, dict[str, int]]:
@@ -224,10 +237,6 @@ def kept_files(files: Sequence[Mapping[str, Any]]) -> Iterator[KeptFile]:
         yield KeptFile(
             row["path"], row["size_bytes"], row["num_records"] or 0, least and micros(least), most and micros(most)
         )
-
-
-def _append(home: Home, row: Mapping[str, Any], is_done: Any) -> bool:
-    return tables.append_next(home.table(Table.SNAPSHOTS), SNAPSHOTS, [row], app_id=_APP_ID, is_done=is_done)
 
 
 def _snapshot(row: Mapping[str, Any], deleted: Mapping[str, Any] | None) -> Snapshot:

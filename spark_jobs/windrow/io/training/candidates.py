@@ -79,7 +79,7 @@ def write(
     Raises:
         WriteSkipped: another writer has made the commit.
     """
-    table = appending.prepare(rows.sparkSession, path, rows.schema, properties=_PROPERTIES, by=PLAN)
+    table = appending.prepare(path, rows.schema, properties=_PROPERTIES, by=PLAN)
     written = appending.written(_in_order(rows, plans, rows_expected), path, table, PLAN)
     _commit(path, table, plans, written, last_look)
 
@@ -110,7 +110,7 @@ def write_with_payload(
         PythonException: a landing file does not have the rows that Spark has read there, or is damaged.
     """
     left = home.pipeline.left
-    table = appending.prepare(rows.sparkSession, path, schema, properties=_PROPERTIES, by=PLAN)
+    table = appending.prepare(path, schema, properties=_PROPERTIES, by=PLAN)
     fields = to_arrow_schema(StructType([field for field in schema if field.name != PLAN]), timezone="UTC")
     work = payload.Work(
         landing={topic: home.landing(topic) for topic in left.topics},

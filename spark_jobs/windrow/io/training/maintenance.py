@@ -32,13 +32,13 @@ from windrow.columns import (
     TRAINING_STATISTICS,
 )
 from windrow.home import Home, Table
-from windrow.io.delta import files, store, tables
+from windrow.io.delta import crash_points, files, store, tables
 from windrow.io.delta.files import DataFile
 from windrow.io.delta.locks import held
 from windrow.io.delta.staging import files_in, own_folder
 from windrow.io.registers import plans, snapshots
 from windrow.semantics.balance import BalanceBroken
-from windrow.semantics.maintenance import HOUR, LandingFile, Piece, TrainingFile, require_safe
+from windrow.semantics.maintenance import HOUR, RETENTION, LandingFile, Piece, TrainingFile, require_safe
 from windrow.semantics.plan import Plan
 from windrow.text import counted
 
@@ -183,6 +183,14 @@ def waiting_plans(home: Home) -> list[Plan]:
     return plans.of_ids(home, ids)
 
 
+def kept_for(retention: timedelta) -> dict[str, str]:
+    """Return the property by which the log of the training table remembers when each file left it.
+
+    Where the log forgets that, a vacuum of all files that the log does not know goes by the date of the file instead.
+    """
+    return {"delta.deletedFileRetentionDuration": f"interval {max(retention, RETENTION) // HOUR} hours"}
+
+
 def vacuum(home: Home, retention: timedelta) -> dict[str, int]:
     """Delete the files that no version of the last `retention` needs, and no snapshot; returns how many, by table.
 
@@ -191,6 +199,9 @@ def vacuum(home: Home, retention: timedelta) -> dict[str, int]:
     """
     require_safe(retention)
     hours = int(retention / HOUR)
+    with held(home.lock(Table.TRAINING)):
+        if (training := tables.opened(home.table(Table.TRAINING))) is not None:
+            tables.set_properties(training, kept_for(retention))
     landing = [(f"landing/{topic}", home.landing(topic), Table.LANDING) for topic in home.pipeline.topics]
     others = [(str(table), home.table(table), table) for table in Table if table is not Table.LANDING]
     deleted = {}
@@ -209,8 +220,8 @@ def _vacuum(path: str, table: DeltaTable, hours: int, of: Home | None) -> int:
         of: home whose snapshots keep files of this table; None where none do.
     """
     if of is not None:
-        dead = table.vacuum(retention_hours=hours, dry_run=True, full=True)
-        spared = {file for named in snapshots.paths(of).values() for file in named}  # as late as can be
-        if spared:
-            return store.remove(path, set(dead) - spared)
+        dead = table.vacuum(retention_hours=hours, dry_run=True, enforce_retention_duration=False, full=True)
+        spared = {file for named in snapshots.paths(of).values() for file in named}
+        crash_points.point("vacuum.before_delete")  # a snapshot that is taken from here on has copies of its own
+        return store.remove(path, set(dead) - spared)
     return len(table.vacuum(retention_hours=hours, dry_run=False, full=True))

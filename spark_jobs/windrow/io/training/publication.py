@@ -7,8 +7,8 @@ is rebuilt.
 
 Own files: a commit only names files. The files of a candidate are those of the training table, so they are linked
 under it and added as they are, if the candidate carries the number that is being published. Otherwise files are
-written anew for many plans before the lock is taken (see `staging`). Spark replaces the rows under the lock only where
-naming files is not enough: the table's schema grows, or compaction has put several intervals into one file.
+written anew for many plans before the lock is taken (see `staging`). Spark writes files under the lock only where
+compaction has put several intervals into one file, or another publication's number was expected.
 """
 
 from __future__ import annotations
@@ -19,24 +19,30 @@ from datetime import datetime
 from typing import Any
 
 from deltalake import DeltaTable, Schema
+from deltalake.transaction import AddAction, RemoveAction
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, StructField, StructType
 
 from windrow.columns import DATE, INTERVAL, TRAINING_STATISTICS
 from windrow.home import Home, Table
-from windrow.io.delta import crash_points, scan, staging, tables
+from windrow.io.delta import appending, crash_points, files, scan, staging, tables
 from windrow.io.delta.staging import Staged
-from windrow.io.registers import erasures, publications
+from windrow.io.registers import publications
 from windrow.io.training import candidates, comments
+from windrow.io.training.maintenance import kept_for
 from windrow.meaning import meaning_of_row
 from windrow.semantics.balance import BalanceBroken
 from windrow.semantics.intervals import Interval
+from windrow.semantics.maintenance import RETENTION
 from windrow.semantics.plan import Plan
 from windrow.text import counted
 from windrow.transforms.training import training_columns
 
 Row = dict[str, Any]
 """A row of the register, by column."""
+
+Action = AddAction | RemoveAction
 
 
 def own_files(home: Home, numbers: Mapping[Plan, int]) -> dict[str, Staged]:
@@ -88,22 +94,24 @@ class Standing:
 def create_if_missing(home: Home) -> DeltaTable:
     """Create an empty training table: partitioned by UTC date, with statistics of the columns that files are chosen by.
 
-    One that is there gets the statistics and comments of this release and of this pipeline file. The caller holds the
-    lock.
+    One that is there gets the columns of the candidates, and statistics and comments of this release and of this
+    pipeline file. The caller holds the lock.
     """
     path = home.table(Table.TRAINING)
-    if (present := tables.opened(path)) is not None:
-        tables.keep_statistics(present, TRAINING_STATISTICS)
-        comments.keep(home.pipeline, present)
-        return present
     candidate = tables.opened(home.table(Table.CANDIDATES))
     assert candidate is not None, "its rows are about to be published"
     known = {field.name: field for field in scan.spark_schema(candidate)}
     fields = [known.get(name, StructField(name, DateType())) for name in training_columns(known)]
+    if (present := tables.opened(path)) is not None:
+        appending.grow(present, StructType(fields), path)
+        tables.keep_statistics(present, TRAINING_STATISTICS)
+        comments.keep(home.pipeline, present)
+        return present
     properties = {
         "delta.enableDeletionVectors": "false",
         tables.STATISTICS: ",".join(TRAINING_STATISTICS),
         **tables.CHECKPOINTS,
+        **kept_for(RETENTION),
     }
     schema = Schema.from_json(StructType(comments.with_comments(home.pipeline, fields)).json())
     return tables.create_if_missing(path, schema, properties, by=DATE, about=meaning_of_row(home.pipeline))
@@ -127,13 +135,12 @@ def commit(
     Args:
         row: register row without the training table's version; the commit carries it.
         rows: returns the numbered training rows; called only where `staged` cannot be used.
-        staged: files with these rows; None where no file was written, because there is no row or Spark replaces them.
+        staged: files with these rows; None where no file was written, because there is no row or Spark writes them.
         seen: the training table as it was then; None for its newest version.
         last_look: fails where keys were erased since the rows were looked at (`erasures.watch`).
 
     Raises:
         BalanceBroken: the number of staged rows is not the registered one. Nothing was committed.
-        HoldsErased: it is published, and keys may have been erased while Spark made the commit.
         WriteSkipped: the last commit is not this publication.
     """
     path = home.table(Table.TRAINING)
@@ -141,73 +148,77 @@ def commit(
     table = seen or tables.at(path)
     if last_look:
         last_look()
-    is_by_spark = not _swap_files(table, path, interval, row, staged)
-    if is_by_spark:
-        frame = rows()
-        tables.require_unchanged(path, table)
-        _replace_rows(path, interval, row, frame)
-    crash_points.point("publish.after_commit")
-    row = {**row, "training_version": _read_back(path, row)}
-    publications.register(home, row)
-    crash_points.point("publish.after_register")
-    if is_by_spark:
-        _refuse_erased_meanwhile(home, table.version(), row)
-    return row
-
-
-def _refuse_erased_meanwhile(home: Home, seen: int, row: Row) -> None:
-    """Fail where a commit came between the look at the table and Spark's commit: Spark lets an erasure's pass."""
-    if row["training_version"] != seen + 1 and erasures.are_any(home):
-        raise erasures.HoldsErased(
-            f"publication {row['number']} of {home.pipeline.name} is made, and another writer has committed meanwhile, "
-            "which may be an erasure: rows of its keys may be back. Run `windrow erase` again for this pipeline, "
-            "without a key: it looks for every key that was ever erased."
-        )
-
-
-def _swap_files(table: DeltaTable, path: str, interval: Interval, row: Row, staged: Staged | None) -> bool:
-    """Commit the staged files in place of those of the interval; return False where Spark must replace the rows."""
-    # every row carries its publication number: files that were written for another one cannot be used
-    if (staged.number if staged else 0) != (row["number"] if row["rows"] else 0):
-        return False
-    # a file that compaction has merged holds other intervals too, so it cannot be removed as a whole
-    removed = staging.removals(table, interval, row["published_at"])
-    if removed is None or (staged and not staging.fits(table, staged.columns)):
-        return False
-    if staged and staged.rows != row["rows"]:
-        raise BalanceBroken(
-            f"{interval}: {counted(staged.rows, 'row')} staged for publication {row['number']}, {row['rows']} counted. "
-            "Nothing was published; run again, and report this if it stays."
-        )
-    added = staging.additions(path, staged, TRAINING_STATISTICS) if staged else []
+    actions = _swap_files(table, path, interval, row, staged)
+    if actions is None:
+        actions = _replace_rows(table, path, interval, row, rows())
     message = publications.to_json(row)
     tables.commit_files(
         path,
         table,
-        [*added, *removed],
+        actions,
         identity=message,
         partition_by=[DATE],
         message=message,
         transaction=(publications.APP_ID, row["number"]),
         pinned=True,
     )
-    return True
+    crash_points.point("publish.after_commit")
+    row = {**row, "training_version": _read_back(path, row)}
+    publications.register(home, row)
+    crash_points.point("publish.after_register")
+    return row
 
 
-def _replace_rows(path: str, interval: Interval, row: Row, rows: DataFrame) -> None:
-    """Let Spark replace the rows of the interval, in one commit."""
-    start = interval.start
-    exactly = f"{DATE} = DATE'{start:%Y-%m-%d}' AND {INTERVAL} = TIMESTAMP'{start:%Y-%m-%d %H:%M:%S.%f}'"
-    (
-        rows.write.format("delta")
-        .mode("overwrite")
-        .option("replaceWhere", exactly)
-        .option("mergeSchema", "true")
-        .option("txnAppId", publications.APP_ID)
-        .option("txnVersion", str(row["number"]))
-        .option("userMetadata", publications.to_json(row))
-        .save(path)
-    )
+def _swap_files(
+    table: DeltaTable, path: str, interval: Interval, row: Row, staged: Staged | None
+) -> list[Action] | None:
+    """Return the log entries that put the staged files in place of those of the interval; None where they cannot be."""
+    # every row carries its publication number: files that were written for another one cannot be used
+    if (staged.number if staged else 0) != (row["number"] if row["rows"] else 0):
+        return None
+    # a file that compaction has merged holds other intervals too, so it cannot be removed as a whole
+    removed = staging.removals(table, interval, row["published_at"])
+    if removed is None or (staged and not staging.fits(table, staged.columns)):
+        return None
+    if staged:
+        _require_rows(interval, row, staged.rows)
+    added = staging.additions(path, staged, TRAINING_STATISTICS) if staged else []
+    return [*added, *removed]
+
+
+def _replace_rows(table: DeltaTable, path: str, interval: Interval, row: Row, rows: DataFrame) -> list[Action]:
+    """Write the rows, and those of other intervals that share a file with the interval; return the log entries that put
+    both in place of the files.
+    """
+    old = staging.files_with(table, interval)
+    added, found = _written(rows, path, table)
+    _require_rows(interval, row, found)
+    kept: list[AddAction] = []
+    if old:
+        both = staging.rows_in(rows.sparkSession, table, path, old)
+        is_other = F.col(INTERVAL) != F.lit(interval.start)
+        kept, staying = _written(both.where(is_other), path, table)
+        leaving, held = both.where(~is_other).count(), sum(file["num_records"] or 0 for file in old)
+        if staying + leaving != held:
+            raise BalanceBroken(
+                f"{interval}: its files in {path} hold {counted(held, 'row')}, of which {leaving:,} are to leave; "
+                f"{staying:,} would stay. Nothing was published; run again, and report this if it stays."
+            )
+    day = f"{interval.start:%Y-%m-%d}"
+    removed = [files.remove_action(file["path"], file["size_bytes"], day, row["published_at"]) for file in old]
+    return [*added, *kept, *removed]
+
+
+def _written(rows: DataFrame, path: str, table: DeltaTable) -> tuple[list[AddAction], int]:
+    return appending.additions(path, appending.written(rows, path, table, DATE), TRAINING_STATISTICS, DATE)
+
+
+def _require_rows(interval: Interval, row: Row, found: int) -> None:
+    if found != row["rows"]:
+        raise BalanceBroken(
+            f"{interval}: {counted(found, 'row')} staged for publication {row['number']}, {row['rows']} counted. "
+            "Nothing was published; run again, and report this if it stays."
+        )
 
 
 def _read_back(path: str, row: Row) -> int:

@@ -74,18 +74,16 @@ def _of_topic(
 
 def _is_unread(home: Home, topic: str) -> Column:
     quarantined = F.col(QUARANTINED) != ERASED  # of an erased record it is known that it could be read
-    streams = home.pipeline.streams_of(topic)
-    if len(streams) == 1:  # what its only stream cannot read is quarantined
-        return quarantined
-    return quarantined | F.col(QUARANTINED).isNull() & any_of(is_unreadable(stream) for stream in streams)
+    unreadable = any_of(is_unreadable(stream) for stream in home.pipeline.streams_of(topic))
+    return quarantined | F.col(QUARANTINED).isNull() & unreadable
 
 
 def _files(lo: datetime, hi: datetime) -> tuple[tuple[Condition, ...], ...]:
     """Return alternative conditions for the files that can hold such a record of [lo, hi)."""
-    bad, timeless, within = Has(QUARANTINED, value=True), Has(EVENT_TIME), Range(EVENT_TIME, lo, hi)
+    timeless, within = Has(EVENT_TIME), Range(EVENT_TIME, lo, hi)
     return (
-        (bad, within),
+        (Has(QUARANTINED, value=True), within),
         (Has(UNREADABLE_VALUES, value=True), within),
-        (bad, timeless, Range(RECORD_AT, lo, hi)),
-        (bad, timeless, Range(ARRIVED_AT, lo, hi)),
+        (timeless, Range(RECORD_AT, lo, hi)),
+        (timeless, Range(ARRIVED_AT, lo, hi)),
     )

@@ -112,12 +112,12 @@ def verify(ctx: Context, rows: Sequence[Mapping[str, Any]]) -> Iterator[Verifica
     plans = {row["number"]: Plan.from_json(row["plan"]) for row in rows}
     readable = {row["number"]: (_config_of(ctx, row), versions.version_with(ctx.home, register, row)) for row in rows}
     spark = spark_for(f"verify {ctx.pipeline.name}", ctx.places, ctx.pipeline)
-    clock = clocks.observe(ctx.home)
     for _, alike in groupby(rows, key=lambda row: _shared_facts(plans[row["number"]])):
         for group in _without_repeats(alike):
             config, _ = readable[group[0]["number"]]
             read_at = {row["number"]: readable[row["number"]][1] for row in group}
-            yield from _compare(spark, Home(config, ctx.places), group, plans, read_at, clock)
+            home = Home(config, ctx.places)
+            yield from _compare(spark, home, group, plans, read_at, clocks.observe(home))
 
 
 def _config_of(ctx: Context, row: Mapping[str, Any]) -> Pipeline:

@@ -83,6 +83,7 @@ def erase(
         fresh = erasures.add_keys(home, run, hashes, rule.by, rule.mode, who=who, why=why, now=ctx.now(), secret=secret)
         erasures.note_holders(home, erasures.unnoted_holders(home), ctx.now(), run)
         crash_points.point("erase.after_keys")
+        begun = erasures.unfinished(home)  # of these, and no later ones, this run looks for the keys
         found = erased.keys_of(spark, home)
         assert found is not None, "keys were recorded, now or before"
         landed = {topic: _empty_landing(spark, home, run, topic, found) for topic in ctx.pipeline.topics}
@@ -91,6 +92,7 @@ def erase(
     crash_points.point("erase.after_candidates")
     left = _erase_training(spark, home, run, found, ctx.now())
     crash_points.point("erase.after_training")
+    tables.fence(home.table(Table.SNAPSHOTS), f"erasure {run}")  # a snapshot that has looked at the rows before
     done: dict[str, Any] = {
         "erasure": run,
         "pipeline": ctx.pipeline.name,
@@ -113,7 +115,7 @@ def erase(
     }
     page = report.write(done, home.reports)
     extend_after_publication(ctx, everything=True)
-    erasures.finish(home, {*erasures.unfinished(home)}, ctx.now())
+    erasures.finish(home, begun if erasures.are_covered(home) else {*begun} & {run}, ctx.now())
     return {**done, "report": str(page)}
 
 

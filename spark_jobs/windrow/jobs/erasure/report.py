@@ -75,7 +75,10 @@ def _sections(report: Mapping[str, Any]) -> Iterator[Section]:
         "They were written by windrow export, and are outside of the platform: delete them, or export them again. "
         "Exports by other programs, and copies, are not known here.",
         ("location", "written", "rows"),
-        [(one["location"], one["exported_at"], one["rows"]) for one in report["exports"]],
+        [
+            (one["location"], one["exported_at"], "not finished" if one["rows"] is None else one["rows"])
+            for one in report["exports"]
+        ],
     )
     parts = unsearched(report)
     yield "What could not be searched", "; ".join(parts) + "." if parts else "Nothing.", (), ()

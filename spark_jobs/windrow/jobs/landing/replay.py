@@ -17,9 +17,11 @@ from typing import Any, NamedTuple
 from pyspark.sql import SparkSession
 
 from windrow.home import Home, Table
+from windrow.io.column_changes import require_unchanged
 from windrow.io.delta.locks import held
+from windrow.io.expressions import require_sound
 from windrow.io.landing import batches, broker
-from windrow.io.registers import clocks
+from windrow.io.registers import clocks, erasures
 from windrow.io.registers.plans import Request
 from windrow.jobs.decision import decision
 from windrow.jobs.landing.batch import clock_after, land_batch
@@ -64,12 +66,18 @@ def replay(ctx: Context, asked: Request) -> list[Replayed]:
         OffsetsGone: the broker's log ends before the position.
         BrokerUnreachable, TopicMissing: the broker does not answer, or has no such topic.
         BalanceBroken: a batch does not hold one row per delivered record.
+        TypesChanged, OriginsChanged: a column has another type, or another origin, than in the tables.
+        ErasedColumnGone: keys were erased by a column that the pipeline file lacks.
+        PipelineInvalid: Spark cannot run a `where`, or not twice with the same result.
     """
     home = ctx.home
+    require_unchanged(home)
+    spark = spark_for(f"replay {home.pipeline.name}", ctx.places, ctx.pipeline)
+    require_sound(spark, ctx.pipeline)
     with held(home.lock(Table.LANDING)):
+        erasures.note_holders(home, erasures.require_covered(home), ctx.now())
         clock = clocks.observe(home)
         topics = broker.describe(home.places.brokers, home.pipeline.topics)
-        spark = spark_for(f"replay {home.pipeline.name}", ctx.places, ctx.pipeline)
         replayed: list[Replayed] = []
         corrected: list[ClockRow] = []
         for name in home.pipeline.topics:

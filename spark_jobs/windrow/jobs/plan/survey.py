@@ -96,7 +96,7 @@ def survey(ctx: Context, begin: datetime, end: datetime, *, everything: bool = F
             why = "its last candidate was blocked" if interval.start in blocked else "it has no publication"
             action: Action = "publish"
         else:
-            action, why = _replace_or_leave(ctx, row, plan, newer, everything)
+            action, why = _replace_or_leave(ctx, row, plan, newer, everything, is_changed=interval.start in changes)
         number, rows = (row["number"], row["rows"]) if row else (None, None)
         lines.append(SurveyLine(interval, action, why, number, rows, newer, changes.get(interval.start, {})))
     return Survey(tuple(lines), clock, published)
@@ -177,7 +177,7 @@ def _newer_batches(plan: Plan, pins: Mapping[str, int]) -> dict[str, int]:
 
 
 def _replace_or_leave(
-    ctx: Context, row: Mapping[str, Any], plan: Plan, newer: Mapping[str, int], everything: bool
+    ctx: Context, row: Mapping[str, Any], plan: Plan, newer: Mapping[str, int], everything: bool, *, is_changed: bool
 ) -> tuple[Action, str]:
     code = version("windrow")
     reasons = [
@@ -186,6 +186,8 @@ def _replace_or_leave(
         *([f"made by version {row['code_version']}, now {code}"] if row["code_version"] != code else []),
         *(["the end of the stream was declared"] if plan.drained else []),
     ]
+    if not reasons and is_changed:  # keys were erased, which changes no pin
+        reasons = ["the late ledger names what a rebuild changes"]
     if reasons:
         return "replace", "; ".join(reasons)
     same = "published at these very pins, file and version"

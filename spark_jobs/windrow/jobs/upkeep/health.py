@@ -43,7 +43,8 @@ class Runs:
     """What Airflow knows of a pipeline's DAGs, by DAG id."""
 
     paused: Sequence[str] = ()
-    failed: Sequence[str] = ()
+    failed: Mapping[str, datetime | None] = field(default_factory=dict)
+    """those whose newest ended run failed → start of the interval of that run"""
 
 
 @dataclass(frozen=True)

@@ -2,15 +2,20 @@
 
 read      register, and a version of the table in which the wanted publications stand
 compute   publications of the range, and of one window before and after it; their files
-write     one row of `snapshots`, which is the snapshot; then a look that every file is there
+write     copies of files that the newest version lacks, then one row of `snapshots`, which is the snapshot; then a look
+          that every file is there
 
-All under the lock of the training table, which maintenance takes to delete files. A kill leaves the row or nothing.
+All under the lock of the training table, which maintenance takes to delete files. One that sleeps beyond its lease
+deletes what it has chosen before, which may be any file that the newest version lacks, and no copy. A kill leaves the
+row or nothing; copies without a row are deleted after the retention.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from importlib.metadata import version
 from typing import Annotated, Any
@@ -18,10 +23,10 @@ from typing import Annotated, Any
 import typer
 
 from windrow.home import Home, Table
-from windrow.io.delta import crash_points, tables
+from windrow.io.delta import crash_points, store, tables
 from windrow.io.delta.locks import held
 from windrow.io.registers import erasures, publications, snapshots
-from windrow.io.registers.snapshots import KeptFiles, Snapshot
+from windrow.io.registers.snapshots import KeptFile, KeptFiles, Snapshot
 from windrow.io.training import states
 from windrow.io.training.states import Row
 from windrow.jobs.decision import noted
@@ -68,29 +73,26 @@ def take(
         NothingToDo: the same state is kept under this name.
         RowsOfStateGone: files of the state were deleted by vacuum.
         HoldsErased: keys were erased, and publications of the state were replaced since.
+        WriteSkipped: keys were erased, rows were published, or another snapshot was taken meanwhile. A retry helps.
     """
     if not _NAME.fullmatch(name):
         raise BadRequest(f"{short(name)} is not a valid snapshot name: letters, digits, . _ and -, at most 100 of them")
     home = ctx.home
     with held(home.lock(Table.TRAINING)):
-        erased_since = erasures.watch(home)
+        known = snapshots.opened(home)
         one, files = _state(ctx, name, begin, end, number, who, why)
         _refuse_given(home, one)
+        files = _with_copies(home, one, files)
         crash_points.point("snapshot.before_commit")
-        if not snapshots.record(home, one, files, version("windrow")):
+        try:
+            snapshots.record(home, one, files, version("windrow"), known)
+        except tables.WriteSkipped:
             _refuse_given(home, one)
+            raise
         crash_points.point("snapshot.after_commit")
         if _lost(home, files):  # where another machine deletes files although this one holds the lock
             snapshots.delete(home, name, ctx.now(), who, "files were deleted while it was taken")
             raise _gone(one.range)
-        try:
-            erased_since()
-        except tables.WriteSkipped as error:
-            snapshots.delete(home, name, ctx.now(), who, "keys were erased while it was taken")
-            raise erasures.HoldsErased(
-                f"keys were erased while the snapshot {name} was taken, so it was deleted: it could hold their rows. "
-                "Take it again under another name."
-            ) from error
     return one
 
 
@@ -121,7 +123,10 @@ def _state(
 ) -> tuple[Snapshot, KeptFiles]:
     """Return what is to be recorded. The caller holds the training lock."""
     home, pipeline = ctx.home, ctx.pipeline
+    table = tables.opened(home.table(Table.TRAINING))  # before the register, which may be ahead of it then
     newest = publications.repair(home)
+    if table is not None and (table.transaction_version(publications.APP_ID) or 0) != newest:
+        raise tables.WriteSkipped(f"{pipeline.name} was published to while the snapshot was taken: take it again")
     if number is not None and number > newest:
         raise BadRequest(f"{pipeline.name} has no publication {number}; it has {newest or 'none'}")
     register = publications.registered(home)
@@ -129,7 +134,6 @@ def _state(
     standing = list(publications.standing([row for row in register if row["number"] <= last]).values())
     span = _range(pipeline.start, standing, begin, end)
     inside = states.within(standing, span)
-    table = tables.opened(home.table(Table.TRAINING))
     if not inside or table is None:
         raise BadRequest(f"{pipeline.name} has published nothing of {span}: `windrow publications {pipeline.name}`")
     reach = states.reach_of(home, standing, span)
@@ -188,12 +192,38 @@ def _refuse_before_erasure(home: Home, span: Interval) -> None:
         )
 
 
+def _with_copies(home: Home, one: Snapshot, files: KeptFiles) -> KeptFiles:
+    """Copy those of the files that the newest version lacks, and return all by the names that they have then.
+
+    Raises:
+        RowsOfStateGone: one of them is gone.
+    """
+    names = {file.path: _name_of_copy(one, file.path) for file in _at_risk(home, files)}
+    copies = {f"{files.path}/{path}": f"{files.path}/{name}" for path, name in names.items()}
+    try:
+        store.each(copies, lambda location: store.copy(location, copies[location], is_new=True))
+    except FileNotFoundError as error:
+        raise _gone(one.range) from error
+    return replace(files, files=tuple(file._replace(path=names.get(file.path, file.path)) for file in files.files))
+
+
+def _name_of_copy(one: Snapshot, path: str) -> str:
+    """Return a name in the folder of the file, which no other snapshot and no other try gives."""
+    folder, _ = path.rsplit("/", 1)
+    of = hashlib.sha256(f"{one.name} {one.taken_at.isoformat()} {path}".encode()).hexdigest()
+    return f"{folder}/part-kept-{of}.parquet"
+
+
 def _lost(home: Home, files: KeptFiles) -> list[str]:
-    """Files that are gone; those of the newest version are not looked for, because nothing deletes them."""
+    """Return which files are gone; those of the newest version are not looked for, because nothing deletes them."""
+    return replace(files, files=tuple(_at_risk(home, files))).missing
+
+
+def _at_risk(home: Home, files: KeptFiles) -> list[KeptFile]:
+    """Return the files that the newest version of the training table lacks."""
     table = tables.opened(home.table(Table.TRAINING))
     current = set() if table is None else set(tables.data_files(table)["path"].to_pylist())
-    at_risk = tuple(file for file in files.files if file.path not in current)
-    return KeptFiles(files.path, files.number, files.columns, at_risk).missing
+    return [file for file in files.files if file.path not in current]
 
 
 def _gone(span: Interval) -> RowsOfStateGone:

@@ -136,8 +136,8 @@ class Seen:
     """bytes of past versions that are there for them only"""
     paused: Sequence[str] = ()
     """DAGs that are paused, as far as is known"""
-    failed: Sequence[str] = ()
-    """DAGs whose newest ended run failed, as far as is known"""
+    failed: Mapping[str, datetime | None] = field(default_factory=dict)
+    """DAGs whose newest ended run failed, as far as is known → start of that run's interval, if it has one"""
 
 
 STOPPED = timedelta(minutes=30)
@@ -223,10 +223,6 @@ def _paused(seen: Seen) -> list[Finding]:
 
 
 def _failed(seen: Seen) -> list[Finding]:
-    if f"{seen.name}.training" in seen.failed and seen.blocked:
-        failed = [dag for dag in seen.failed if dag != f"{seen.name}.training"]  # its check said so by failing
-    else:
-        failed = list(seen.failed)
     return [
         Finding(
             Status.FAILING,
@@ -234,7 +230,8 @@ def _failed(seen: Seen) -> list[Finding]:
             "Its log says why: fix that and clear the run",
             about=dag,
         )
-        for dag in failed
+        for dag, start in seen.failed.items()
+        if dag != f"{seen.name}.training" or start not in seen.blocked  # there its check said so by failing
     ]
 
 

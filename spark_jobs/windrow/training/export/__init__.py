@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from windrow.home import Home
 from windrow.io.delta import crash_points, store
-from windrow.io.registers import publications
+from windrow.io.registers import erasures, publications
 from windrow.places import Places
 from windrow.semantics.intervals import Interval
 from windrow.text import duration_text, instant_text, short
@@ -96,6 +96,7 @@ def export(
         TargetTaken: something else is there.
         TargetInUse: another process exports to it.
         ExtraMissing: the library of the format is not installed.
+        HoldsErased: keys were erased since it began.
         WrongRequest: an argument cannot be carried out; and what `read` raises.
     """
     places = places or Places.from_env(os.environ)
@@ -104,14 +105,17 @@ def export(
     given = {"start": start, "end": end, "at": at, "columns": columns, "shuffle": shuffle, "shard_rows": shard_rows}
     asked = plain({"pipeline": pipeline, "format": format, **given, **options})
     with work.alone():
-        begun = work.begun(asked)
+        home, begun = home_of(pipeline, places), work.begun(asked)
+        erased = begun.erased if begun else erasures.recorded(home)
+        require_none_erased(home, work, erased)
         one = opened_again(begun.pin, places) if begun else opened(pipeline, start, end, at, places, options)
         schema = schema_of(dict(_rows(one, one.pin.request.range).collect_schema()), columns)
         if begun is None:
-            begun = Begun(one.pin.to_json(), rows_at_once)
+            begun = Begun(one.pin.to_json(), rows_at_once, erased)
             work.begin(asked, begun)
-        rows = _order(one, home_of(pipeline, places), schema.names, shuffle, begun.rows_at_once, work)
+        rows = _order(one, home, schema.names, shuffle, begun.rows_at_once, work)
         shards = tuple(_write(rows, work, format, shard_rows))
+        require_none_erased(home, work, erased)
         return work.complete(Manifest(asked, json.loads(begun.pin), types_of(schema), shards))
 
 
@@ -121,6 +125,21 @@ def require_possible(format: str, *numbers_of_rows: int) -> None:
         raise WrongRequest(f"format is {short(format)}; it may be {', '.join(get_args(Format))}")
     if any(number < 1 for number in numbers_of_rows):
         raise WrongRequest("shard_rows and rows_at_once are numbers of rows, 1 or more")
+
+
+def require_none_erased(home: Home, work: Work, before: int) -> None:
+    """Fail where keys were erased since an export has looked for its rows.
+
+    Args:
+        before: how many were on record then.
+    Raises:
+        HoldsErased: some were.
+    """
+    if erasures.recorded(home) != before:
+        raise erasures.HoldsErased(
+            f"keys of {home.pipeline.name} were erased since the export to {work.target} began, which may hold their "
+            "rows. Delete what is there, and export again."
+        )
 
 
 def location(to: str | os.PathLike[str]) -> str:

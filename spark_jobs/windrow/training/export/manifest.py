@@ -69,6 +69,8 @@ class Begun(NamedTuple):
 
     pin: str
     rows_at_once: int
+    erased: int
+    """keys that were on record as erased when the rows were looked for"""
 
 
 @dataclass(frozen=True)
@@ -157,7 +159,7 @@ class Work:
         if self._begun.exists():
             raw = json.loads(self._begun.read_text())
             self._require_same(raw["asked"], asked)
-            return Begun(raw["pin"], raw["rows_at_once"])
+            return Begun(raw["pin"], raw["rows_at_once"], raw.get("erased", 0))
         others = [file.name for file in store.listed(self.target) if not file.name.startswith(WORK)]
         if others:
             raise TargetTaken(f"{self.target} is not empty ({others[0]}): choose an empty place")

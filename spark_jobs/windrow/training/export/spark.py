@@ -35,6 +35,7 @@ from pyspark.sql import functions as F
 from windrow.columns import EVENT_TIME, ROW_ID, ROW_ORDER
 from windrow.home import Home
 from windrow.io.delta import crash_points, store
+from windrow.io.registers import erasures
 from windrow.places import Places
 from windrow.semantics.intervals import micros
 from windrow.training import spark as reader
@@ -46,6 +47,7 @@ from windrow.training.export import (
     Shard,
     location,
     plain,
+    require_none_erased,
     require_possible,
     rows_by_interval,
     schema_of,
@@ -88,6 +90,7 @@ def export(
         shard_rows: a file has about as many rows, mostly up to a twentieth fewer.
     Raises:
         ExportDamaged: what was written are not the rows of the read.
+        HoldsErased: keys were erased since it began.
     """
     places = places or Places.from_env(os.environ)
     require_possible(format, shard_rows)
@@ -95,7 +98,9 @@ def export(
     given = {"start": start, "end": end, "at": at, "columns": columns, "shuffle": shuffle, "shard_rows": shard_rows}
     asked = plain({"pipeline": pipeline, "format": format, "spark": True, **given, **options})
     with work.alone():
-        begun = work.begun(asked)
+        home, begun = home_of(pipeline, places), work.begun(asked)
+        erased = begun.erased if begun else erasures.recorded(home)
+        require_none_erased(home, work, erased)
         if begun:
             read = reader.read_pinned(session, begun.pin, places=places)
         else:
@@ -103,10 +108,11 @@ def export(
         schema = schema_of(_types(read.rows), columns)
         if begun is None:
             store.remove_all(work.records)
-            begun = Begun(read.pin.to_json(), shard_rows)
+            begun = Begun(read.pin.to_json(), shard_rows, erased)
             work.begin(asked, begun)
-        order = _order(read.rows, home_of(pipeline, places), read.pin, shuffle, shard_rows)
+        order = _order(read.rows, home, read.pin, shuffle, shard_rows)
         shards = _written(session, read.rows, order, _Target(work, format, schema), shard_rows)
+        require_none_erased(home, work, erased)
         return work.complete(Manifest(asked, json.loads(begun.pin), types_of(schema), shards))
 
 
