@@ -32,7 +32,8 @@ _TRAINING = """
 | `wait` | waits, deferred, for watermark ≥ end + {after} (largest `after`) + {grace} (grace) | it never times out |
 | `join` | joins its rows with all their labels into a candidate (Spark) | retried; 40 is another writer |
 | `check` | judges the candidate by the suite `{suite}` (no Spark) | **blocked**, not retried: see below |
-| `publish` | makes the interval visible in one commit (rarely Spark) | retried; twice publishes once |
+| `publish` | makes what passed visible, one commit per interval (rarely Spark) | retried; twice publishes once |
+| `trained` | nothing | where `check` failed: others that the run took along may be published |
 
 A run starts {delay} after its interval's end, when the window should have closed by the wall clock.
 

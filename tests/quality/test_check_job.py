@@ -18,12 +18,12 @@ from windrow.config import Pipeline, load, parse
 from windrow.home import Home
 from windrow.io.delta import tables
 from windrow.io.registers import judgements, measures, plans, publications
-from windrow.jobs import earlier
+from windrow.jobs import earlier, publish
 from windrow.jobs.check import Judged, check, execute
 from windrow.jobs.earlier import earlier_intervals
 from windrow.jobs.run import BadRequest, Context
 from windrow.jobs.upkeep.override import override
-from windrow.outcomes import Blocked
+from windrow.outcomes import Blocked, NothingToDo
 from windrow.places import PROJECT, Places
 from windrow.schemas import PUBLICATIONS
 from windrow.semantics.balance import BalanceBroken
@@ -208,6 +208,13 @@ def test_a_blocked_job_lists_what_it_judged_too_and_says_whether_it_may_be_overr
     with pytest.raises(Blocked) as refused:
         execute("feed", "run", planned[2].interval.start)
     assert refused.value.result["may_override"] is False
+
+    alone = lived.candidate(3, "alone", left_imbalance=1.0)
+    plans.record(lived.ctx.home, [alone], NOW.end)
+    with pytest.raises(Blocked):
+        execute("feed", "alone", alone.interval.start)
+    with pytest.raises(NothingToDo, match="the check has blocked every interval of this run"):
+        publish.execute("feed", "alone")  # which is skipped then, and says nothing of new rows
 
 
 def test_only_a_blocked_candidate_with_a_sound_balance_can_be_overridden(lived: Lived) -> None:
