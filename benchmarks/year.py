@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import argparse
 import cProfile
+import hashlib
 import os
 import pstats
 import shutil
@@ -295,6 +296,15 @@ def profile(base: Path, home: Path, rows: int, days: int) -> None:
     pstats.Stats(kept).sort_stats("cumulative").print_stats("windrow|deltalake|pyarrow", 60)
 
 
+def give_tags(bucket: Path) -> None:
+    """Give every file the attributes in which S3Proxy keeps the tag of an object: clients ask for it."""
+    for file in bucket.rglob("*"):
+        if file.is_file():
+            tag = hashlib.md5(f"{file.relative_to(bucket)} {file.stat().st_size}".encode(), usedforsecurity=False)
+            os.setxattr(file, "user.user.content-md5", tag.digest())
+            os.setxattr(file, "user.user.storage-tier", b"STANDARD")
+
+
 def measure(options: argparse.Namespace, base: Path, wanted: Sequence[str], sizes: Sequence[str]) -> None:
     """Compare the variants on fresh copies of their homes; print the requests of each run to a store."""
     scratch, stored = base / "run", base / "stored"
@@ -315,6 +325,7 @@ def measure(options: argparse.Namespace, base: Path, wanted: Sequence[str], size
                 bucket = stored / "platform" / "store" / "data" / BUCKET
                 shutil.rmtree(bucket)
                 (scratch / "tables").rename(bucket)
+                give_tags(bucket)
             ran.append(variant)
             return [sys.executable, __file__, "--work", variant, *sizes]
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
-from windrow.io.delta import scan
+from windrow.io.delta import lookup, scan, tables
 from windrow.io.delta.lookup import Has, Range
 
 pytestmark = pytest.mark.spark
@@ -86,6 +86,17 @@ def test_rows_of_an_earlier_version_come_from_the_files_that_it_had(
     assert [rows_of(found) for found in (named, newest)] == [[(START_US + 2, 2, None)], EVERY]
     monkeypatch.setattr(scan, "MOST_FILES", 0)  # left to Delta
     assert rows_of(scan.rows(spark, path, asked, version=2)) == EVERY
+
+
+@pytest.mark.parametrize("folder", ["t", "of {a} [b]* team"])
+def test_files_of_a_version_are_read_also_where_spark_takes_their_folder_as_a_pattern(
+    spark: Any, tmp_path: Path, folder: str
+) -> None:
+    path = written(tmp_path / folder, [[(1, 1, None)], [(2, 2, None)]])
+    table = tables.at(path)
+    files = lookup.Lookup(table, tables.data_files(table)).paths([Range("n", 2, 2)])
+    DeltaTable(path).optimize.compact()
+    assert rows_of(scan.rows_of(spark, path, table, files)) == [(START_US + 2, 2, None)]
 
 
 def test_the_log_says_whether_any_file_can_hold_a_row(tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ planned     1 ┄ refused  2 ┄ refused  3 ┄ refused  4 ┄ refused: recorded
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from support.small_pipeline import PIPELINE, at, event, made
@@ -120,6 +122,14 @@ def test_a_stream_that_was_away_goes_on_where_it_was(world: World) -> None:
     train_one(back, "again", at(0), "republish")
     assert [len(row["shares"]) for row in world.training(back)] == [1]
 
+    # a folder that was deleted meanwhile, as the report of an erasure advises, is filled anew
+    world.produce([event(topic, 0, 800, key=1, name="d") for topic in ("served", "likes")])
+    world.land(away)
+    shutil.rmtree(back.home.landing(f"{world.name}.shares"))
+    world.land(back)
+    (anew,) = clocks.observe(back.home).of_topic(f"{world.name}.shares")
+    assert (anew["batch"], anew["landed"]) == (1, after["landed"])
+
 
 def test_a_label_without_a_time_that_another_where_means_makes_its_key_unknown(world: World) -> None:
     """No `where` of the file under which it landed meant it, so it was not quarantined."""
@@ -148,6 +158,8 @@ def test_a_label_without_a_time_that_another_where_means_makes_its_key_unknown(w
     train_one(ctx, "wide", at(0), "republish")
     states = {row["k"]: (row["label_state"], row["label_reason"]) for row in world.training(ctx)}
     assert states == {1: ("unknown", "label_quarantined"), 2: ("negative", None)}
+    told = [explain(ctx, Question(key={"k": key}, at=at(10))) for key in "12"]
+    assert [one["agrees"] for one in told] == [True, True]
 
 
 def test_a_column_that_joined_later_decides_about_no_row_that_landed_before_it(world: World) -> None:

@@ -9,7 +9,8 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 import pytest
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Field, Transaction, write_deltalake
+from deltalake.schema import PrimitiveType
 
 from support.generated import ENGAGEMENTS, INTERVAL, PARTITIONS, PIPELINE, SERVED, START
 from windrow.cli import late
@@ -201,6 +202,7 @@ def test_a_deletion_from_a_landing_table_is_noticed_once(paper: Paperwork) -> No
     paper.extend()
     table = DeltaTable(paper.places.landing(paper.pipeline.name, SERVED))
     table.optimize.compact()
+    table.alter.add_columns([Field("joined_later", PrimitiveType("string"))])
     assert not paper.due().needs_all
     table.delete("_batch = 1")
     work = paper.due()

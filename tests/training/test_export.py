@@ -324,6 +324,8 @@ def test_the_command_exports_and_checks(feed: Home, tmp_path: Path, monkeypatch:
     assert "needs PIPELINE and --to PATH" in run("feed")
     assert "--verify needs nothing else" in run("feed", "--verify", target)
     assert "format is 'csv'" in run("feed", "--to", f"{target}2", "--format", "csv")
+    assert "holds another export" in run("feed", "--to", target, "--from", first)
+    assert [(one["location"], one["rows"]) for one in exports.listed(feed)] == [(target, wanted.height)]
 
 
 def test_a_pipeline_that_is_not_there_leaves_nothing_behind(places: Places, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import typer
 from windrow.cli.show import AsJson, console, print_json
 from windrow.jobs.options import LENGTH, NAME, TIME
 from windrow.jobs.run import BadRequest, context
-from windrow.outcomes import NothingToDo
+from windrow.outcomes import Condition
 from windrow.text import counted, instant_of, size_text
 from windrow.training.export.manifest import Manifest
 
@@ -99,8 +99,9 @@ def export(
                 places=context(pipeline).places,
                 **options,
             )
-        except NothingToDo:
-            _register(pipeline, to, Manifest.read(way_out.location(to)))
+        except Condition:
+            if (there := Manifest.read(way_out.location(to))) is not None:  # an export that was finished before
+                _register(pipeline, to, there)
             raise
         _register(pipeline, to, manifest)
         what = f"{to} is complete"

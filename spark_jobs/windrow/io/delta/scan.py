@@ -11,7 +11,7 @@ be named.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from deltalake import DeltaTable
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -52,12 +52,26 @@ def rows(
     if len(paths) > MOST_FILES or not table.is_plain or _PATTERN & set(path):
         reader = spark.read.format("delta")
         return (reader if version is None else reader.option("versionAsOf", version)).load(path)
-    schema = spark_schema(table.table)
     if not paths:
+        schema = spark_schema(table.table)
         return nothing(spark, _placed(schema) if with_place else schema)
-    read = spark.read.schema(schema).option("basePath", path)
-    found = read.parquet(*[f"{path}/{file}" for file in sorted(paths)])
+    found = rows_of(spark, path, table.table, paths)
     return found.select("*", *_place()) if with_place else found
+
+
+def rows_of(spark: SparkSession, path: str, table: DeltaTable, files: Collection[str]) -> DataFrame:
+    """Return all rows of some files of a table.
+
+    Args:
+        table: the version that the files are of.
+        files: their paths, relative to the table; at least one.
+    """
+    if _PATTERN & set(path):
+        names = [file.rsplit("/", 1)[-1] for file in files]
+        of_version = spark.read.format("delta").option("versionAsOf", table.version()).load(path)
+        return of_version.where(F.col("_metadata.file_name").isin(names))
+    read = spark.read.schema(spark_schema(table)).option("basePath", path)
+    return read.parquet(*[f"{path}/{file}" for file in sorted(files)])
 
 
 def can_hold(path: str, *either: Sequence[Condition]) -> bool:

@@ -25,7 +25,7 @@ from typing import Any
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.transaction import AddAction, RemoveAction
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from windrow.columns import DATE, INTERVAL, PUBLICATION, ROW_ORDER
@@ -155,16 +155,6 @@ def files_with(table: DeltaTable, interval: Interval) -> list[dict[str, Any]]:
     of_day = known.filter(pc.field(day) == interval.start.date()).select(wanted) if known.num_rows else known
     rows = [{low: None, high: None, **row} for row in of_day.to_pylist()]
     return [row for row in rows if None in (row[low], row[high]) or row[low] <= interval.start <= row[high]]
-
-
-def rows_in(spark: SparkSession, table: DeltaTable, path: str, files: Sequence[Mapping[str, Any]]) -> DataFrame:
-    """Return all rows of files of a table, as `files_with` returns them.
-
-    Args:
-        files: at least one.
-    """
-    read = spark.read.schema(scan.spark_schema(table)).option("basePath", path)
-    return read.parquet(*[f"{path}/{file['path']}" for file in files])
 
 
 def additions(path: str, staged: Staged, statistics: Sequence[str]) -> list[AddAction]:

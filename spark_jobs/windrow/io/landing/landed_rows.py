@@ -190,15 +190,15 @@ class LandedRows:
     def _timeless(
         self, table: Lookup, columns: list[str], key: pc.Expression, logged_from: datetime, pin: int | None
     ) -> list[Row]:
-        """Return the quarantined rows of the key without an event time.
+        """Return the rows of the key without an event time, quarantined or not.
 
         An event happens before it is logged, so a record that was logged before the window is not about the window.
         """
         logged = pc.field(RECORD_AT)
-        wanted = pc.field(EVENT_TIME).is_null() & pc.field(QUARANTINED).is_valid() & key
+        wanted = pc.field(EVENT_TIME).is_null() & key
         in_time = logged.is_null() | (logged >= pc.scalar(logged_from))
         limits = [Range(RECORD_AT, logged_from), Range(BATCH, None, pin)]
-        return table.read(columns, wanted & in_time, [Has(EVENT_TIME), _QUARANTINED_ROWS, *limits])
+        return table.read(columns, wanted & in_time, [Has(EVENT_TIME), *limits])
 
     def _of(self, stream: Stream) -> list[tuple[str, Lookup]]:
         """Return the tables of the stream's topics, by topic.

@@ -2,7 +2,8 @@
 
 One observation is one commit. It holds a row for every partition of every topic of the pipeline, also for partitions
 without a record, so the newest observation alone gives the watermark, the pins and the partition that holds the clock.
-A topic that was not in the pipeline file then has the rows of the newest observation that it is in.
+A topic that was not in the pipeline file then has the rows of the newest observation that it is in, as long as its
+landing table is there.
 """
 
 from __future__ import annotations
@@ -113,7 +114,9 @@ def observed(home: Home, clock: lookup.Lookup | None) -> Observation:
     away = set(home.pipeline.topics) - {row["topic"] for row in rows}
     rows = [row for row in rows if row["topic"] in home.pipeline.topics]
     if clock is not None and number >= 0:
-        rows += [row for topic in sorted(away) for row in _last_rows(clock, topic)]
+        # where the folder was deleted meanwhile, all that the broker has lands anew
+        there = [topic for topic in sorted(away) if tables.opened(home.landing(topic)) is not None]
+        rows += [row for topic in there for row in _last_rows(clock, topic)]
     return Observation(number, home.pipeline.topics, _ordered(map(_complete, rows)))
 
 

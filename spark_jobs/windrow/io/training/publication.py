@@ -98,12 +98,13 @@ def create_if_missing(home: Home) -> DeltaTable:
     pipeline file. The caller holds the lock.
     """
     path = home.table(Table.TRAINING)
-    candidate = tables.opened(home.table(Table.CANDIDATES))
-    assert candidate is not None, "its rows are about to be published"
-    known = {field.name: field for field in scan.spark_schema(candidate)}
+    candidate, present = tables.opened(home.table(Table.CANDIDATES)), tables.opened(path)
+    assert candidate is not None or present is not None, "its rows are about to be published"
+    known = {} if candidate is None else {field.name: field for field in scan.spark_schema(candidate)}
     fields = [known.get(name, StructField(name, DateType())) for name in training_columns(known)]
-    if (present := tables.opened(path)) is not None:
-        appending.grow(present, StructType(fields), path)
+    if present is not None:
+        if known:
+            appending.grow(present, StructType(fields), path)
         tables.keep_statistics(present, TRAINING_STATISTICS)
         comments.keep(home.pipeline, present)
         return present
@@ -195,7 +196,7 @@ def _replace_rows(table: DeltaTable, path: str, interval: Interval, row: Row, ro
     _require_rows(interval, row, found)
     kept: list[AddAction] = []
     if old:
-        both = staging.rows_in(rows.sparkSession, table, path, old)
+        both = scan.rows_of(rows.sparkSession, path, table, [file["path"] for file in old])
         is_other = F.col(INTERVAL) != F.lit(interval.start)
         kept, staying = _written(both.where(is_other), path, table)
         leaving, held = both.where(~is_other).count(), sum(file["num_records"] or 0 for file in old)

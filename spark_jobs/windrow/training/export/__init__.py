@@ -106,7 +106,7 @@ def export(
     asked = plain({"pipeline": pipeline, "format": format, **given, **options})
     with work.alone():
         home, begun = home_of(pipeline, places), work.begun(asked)
-        erased = begun.erased if begun else erasures.recorded(home)
+        erased = erasures.recorded(home) if begun is None or begun.erased is None else begun.erased
         require_none_erased(home, work, erased)
         one = opened_again(begun.pin, places) if begun else opened(pipeline, start, end, at, places, options)
         schema = schema_of(dict(_rows(one, one.pin.request.range).collect_schema()), columns)

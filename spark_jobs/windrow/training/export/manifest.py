@@ -69,8 +69,8 @@ class Begun(NamedTuple):
 
     pin: str
     rows_at_once: int
-    erased: int
-    """keys that were on record as erased when the rows were looked for"""
+    erased: int | None
+    """keys that were on record as erased when the rows were looked for; None where an earlier release began"""
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ class Work:
         if self._begun.exists():
             raw = json.loads(self._begun.read_text())
             self._require_same(raw["asked"], asked)
-            return Begun(raw["pin"], raw["rows_at_once"], raw.get("erased", 0))
+            return Begun(raw["pin"], raw["rows_at_once"], raw.get("erased"))
         others = [file.name for file in store.listed(self.target) if not file.name.startswith(WORK)]
         if others:
             raise TargetTaken(f"{self.target} is not empty ({others[0]}): choose an empty place")

@@ -99,7 +99,7 @@ def export(
     asked = plain({"pipeline": pipeline, "format": format, "spark": True, **given, **options})
     with work.alone():
         home, begun = home_of(pipeline, places), work.begun(asked)
-        erased = begun.erased if begun else erasures.recorded(home)
+        erased = erasures.recorded(home) if begun is None or begun.erased is None else begun.erased
         require_none_erased(home, work, erased)
         if begun:
             read = reader.read_pinned(session, begun.pin, places=places)

@@ -32,8 +32,11 @@ from windrow.transforms.ledger.passes import (
     Stretch,
 )
 
-_HARMLESS = ("OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "CREATE TABLE", "ADD COLUMNS", "FSCK")
-"""Operations on a landing table that keep every row."""
+_HARMLESS = (
+    *("OPTIMIZE", "VACUUM START", "VACUUM END", "FSCK"),
+    *("SET TBLPROPERTIES", "CREATE TABLE", "ADD COLUMN", "ADD COLUMNS"),
+)
+"""Operations on a landing table that keep every row, as delta-rs and Spark spell them."""
 MOST_STRETCHES = 50
 """Most ranges of event time in one read; if there are more, the nearest ones are merged."""
 
