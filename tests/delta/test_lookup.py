@@ -100,9 +100,14 @@ def test_rows_of_a_stretch_are_those_of_its_part_of_each_file(tmp_path: Path, be
         "min.at": pa.array([AT, AT + timedelta(seconds=250)], INSTANT),
         "max.at": pa.array([AT + timedelta(seconds=100), AT + timedelta(seconds=250)], INSTANT),
     }
-    table = Lookup(DeltaTable(path), pa.table({"path": ["a", "b"], "num_records": [700, 200], **bounds}))
+    table = Lookup(
+        DeltaTable(path),
+        pa.table({"path": ["a", "b"], "num_records": [700, 200], "size_bytes": [7_000, 400], **bounds}),
+    )
     span = Range("at", AT + timedelta(seconds=begin), AT + timedelta(seconds=end))
-    assert table.rows_within(span) == rows
+    estimate = table.within(span)
+    assert estimate.rows == rows
+    assert estimate.size == (10 * rows if begin < 200 else 2 * rows)
 
 
 def test_rows_of_a_landing_table_are_counted_by_the_log_and_mixed_files_by_their_columns(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def _join(ctx: Context, plans: tuple[Plan, ...], clock: Observation, numbers: Ma
     # arguments
     home, pipeline = ctx.home, ctx.pipeline
     require_unchanged(home)
-    rows_expected = inputs.estimated_rows(home, plans)
+    rows_expected, size = inputs.estimated(home, plans)
     remember_size(home, rows_expected)
     spark = spark_for(f"join {pipeline.name}", ctx.places, pipeline)
     require_sound(spark, pipeline)
@@ -90,7 +90,8 @@ def _join(ctx: Context, plans: tuple[Plan, ...], clock: Observation, numbers: Ma
         erasures.require_covered(home)
         # read
         erased_since = erasures.watch(home)
-        wants_files = ways.wants_files(rows_expected, is_warm=is_shared())
+        is_local = ctx.places.spark_master.startswith("local")
+        wants_files = ways.wants_files(rows_expected, size, is_warm=is_shared(), is_local=is_local)
         read = inputs.read(spark, home, plans, clock, with_place=wants_files)
         if not candidates.are_written(home, plans):
             crash_points.point("join.before_commit")

@@ -46,6 +46,17 @@ class Has(NamedTuple):
 Condition = Range | Has
 
 
+class Estimate(NamedTuple):
+    """How much of a table a look is about."""
+
+    rows: int
+    size: int
+    """bytes of files"""
+
+    def __add__(self, other: Estimate) -> Estimate:  # type: ignore[override]
+        return Estimate(self.rows + other.rows, self.size + other.size)
+
+
 @dataclass
 class Lookup:
     """One version of one table, and which of its files have been opened so far."""
@@ -155,27 +166,25 @@ class Lookup:
             files = files.filter(_possible(files, condition))
         return files
 
-    def rows_within(self, span: Range) -> int:
-        """Estimate how many rows have an instant within `span`, as if the rows of a file were spread evenly.
+    def within(self, span: Range) -> Estimate:
+        """Estimate how much has an instant within `span`, as if the rows of a file were spread evenly.
 
         Args:
             span: both bounds set.
 
         Returns:
-            Rows of files that can hold such an instant; where the log has no statistics of it, all of theirs.
+            Of files that can hold such an instant their part; where the log has no statistics of it, all of them.
         """
         files = self.files_with([span])
         least, most = f"min.{span.column}", f"max.{span.column}"
-        if not {least, most} <= set(files.column_names):
-            return int(pc.sum(files["num_records"]).as_py() or 0)
-        total = 0.0
-        for file in files.select(["num_records", least, most]).to_pylist():
-            low, high = file[least], file[most]
-            if low is None or high is None or low == high:
-                total += file["num_records"]
-            else:
-                total += file["num_records"] * max(0.0, (min(high, span.most) - max(low, span.least)) / (high - low))
-        return round(total)
+        known = [name for name in ("num_records", "size_bytes", least, most) if name in files.column_names]
+        rows = size = 0.0
+        for file in files.select(known).to_pylist():
+            low, high = file.get(least), file.get(most)
+            is_whole = low is None or high is None or low == high
+            part = 1.0 if is_whole else max(0.0, (min(high, span.most) - max(low, span.least)) / (high - low))
+            rows, size = rows + part * (file["num_records"] or 0), size + part * file["size_bytes"]
+        return Estimate(round(rows), round(size))
 
     def _rows(self, paths: list[str], columns: Iterable[str], wanted: pc.Expression | None) -> list[dict[str, Any]]:
         if not paths:

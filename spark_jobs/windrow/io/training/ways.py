@@ -6,8 +6,9 @@
 
 The second way spares the JVM the decoding, sorting and encoding of every value, and Spark's planner every column. It
 costs the start of Python workers, which need pyarrow and this package, and memory for row groups. Both write the same
-rows. In a Spark that has run for a while it takes half the CPU, in one that has just started as much as the first. So
-by itself a join takes it in a warm engine, for many rows; WINDROW_PAYLOAD forces either.
+rows. In a Spark that has run for a while it takes half the CPU; in one that has just started as much as the first,
+unless there is much payload: of 1.6 GB a quarter of the time (benchmarks/README.md). So by itself a join takes it in a
+warm engine for many rows, and where Spark is local for many bytes; WINDROW_PAYLOAD forces either.
 """
 
 from __future__ import annotations
@@ -22,21 +23,26 @@ VARIABLE = "WINDROW_PAYLOAD"
 """In the environment of the job: `files`, `spark`, or `auto`, which is the default."""
 MANY = 200_000
 """Left rows of a join from which on a warm engine takes payload from files, if nobody says otherwise."""
+LARGE = 512 * 2**20
+"""Bytes of their landing files from which on a Spark that has just started does, too."""
 
 
-def wants_files(rows: int, *, is_warm: bool) -> bool:
+def wants_files(rows: int, size: int, *, is_warm: bool, is_local: bool) -> bool:
     """Return whether a join is to take payload from files.
 
     Args:
         rows: about how many left rows it has.
+        size: about how many bytes of landing files they are.
         is_warm: whether its Spark has run jobs before.
+        is_local: whether its workers surely have what this process has.
     Raises:
         BadInput: the environment asks for a way that is none.
     """
     wanted = os.environ.get(VARIABLE) or "auto"
     if wanted not in ("auto", "files", "spark"):
         raise BadInput(f"{VARIABLE}={wanted!r} is neither auto, files nor spark; remove it, or write one of these")
-    return wanted == "files" or (wanted == "auto" and is_warm and rows >= MANY)
+    pays = (is_warm and rows >= MANY) or (is_local and size >= LARGE)
+    return wanted == "files" or (wanted == "auto" and pays)
 
 
 def by_files(columns: Collection[str]) -> bool:
