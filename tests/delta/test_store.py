@@ -60,6 +60,25 @@ def test_folders_are_named_without_what_is_in_them(places: Places) -> None:
     assert store.folders(path) == ["feed.likes", "feed.views"]
 
 
+def test_opening_a_table_lists_its_log_from_the_newest_checkpoint_on(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store gives a thousand names at a time, and a year's log has many thousands."""
+    path = location(places)
+    for number in range(30):
+        tables.append_once(path, SCHEMA, [{"n": number}], app_id="app", version=number)
+    at = tables.at(path)
+    at.create_checkpoint()
+    seen = []
+    listed = store.listed
+    monkeypatch.setattr(store, "listed", lambda *a, **k: seen.append(listed(*a, **k)) or seen[-1])
+    opened = tables.opened(path)
+    assert opened is not None
+    assert opened.version() == at.version()
+    assert len(seen) == (1 if store.is_remote(path) else 0)
+    assert all(file.name > f"{at.version():020d}" for found in seen for file in found)
+
+
 def test_a_table_is_absent_before_it_is_written_and_asking_makes_nothing(places: Places) -> None:
     path = location(places)
     assert tables.opened(path) is None

@@ -16,11 +16,12 @@ from typing import Any
 
 import pytest
 
+from support.broken.faults import expire
 from support.side_by_side import Killed, dying, faults
 from support.small_pipeline import PIPELINE, at, event, made
 from support.world import World
 from windrow.home import Home, Table
-from windrow.io.delta import crash_points, leases, store, tables
+from windrow.io.delta import crash_points, leases, tables
 from windrow.io.delta.locks import held
 from windrow.io.registers import publications, snapshots
 from windrow.io.registers.plans import Request
@@ -82,7 +83,7 @@ def asleep(
 
     def point(name: str) -> None:
         if name == where and (act := next(acts, None)):
-            expire(ctx, lock)
+            expire(ctx.home, lock)
             act()
 
     with pytest.MonkeyPatch.context() as patch:
@@ -90,13 +91,6 @@ def asleep(
         patch.setattr(crash_points, "point", point)
         yield
     assert next(acts, None) is None, f"nothing came to {where}"
-
-
-def expire(ctx: Context, lock: Table) -> None:
-    """End the lease of a lock, where it has one."""
-    if lease := ctx.home.lock(lock).lease:
-        _, tag = store.tagged(lease)
-        assert store.replace(lease, b'{"until": "1970-01-01T00:00:00Z"}', tag)
 
 
 def register(world: World, ctx: Context) -> list[tuple[int, str]]:
@@ -161,7 +155,7 @@ def test_a_landing_does_not_bring_back_a_key_that_was_erased_meanwhile(
 
         def slept(path: str, *args: Any, **options: Any) -> None:
             if acts and path == served and options.get("transaction"):
-                expire(ctx, Table.LANDING)
+                expire(ctx.home, Table.LANDING)
                 acts.pop()(ctx, tmp_path)
             commit(path, *args, **options)
 
@@ -195,7 +189,7 @@ def test_a_rollback_does_not_bring_back_a_key_that_was_erased_meanwhile(
         def slept(*arguments: Any) -> Any:
             found = written(*arguments)
             monkeypatch.undo()
-            expire(ctx, Table.TRAINING)
+            expire(ctx.home, Table.TRAINING)
             erased(ctx, tmp_path)
             return found
 

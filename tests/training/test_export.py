@@ -29,13 +29,13 @@ from typer.testing import CliRunner
 
 from support.training.feed import CLICKED, INTERVAL, feed_home, life
 from support.training.outages import START
-from support.training.table import Writer, empty_places
+from support.training.table import Writer, empty_places, erase_key
 from windrow import training
 from windrow.cli import app
 from windrow.columns import ROW_ID, ROW_ORDER
 from windrow.home import Home
 from windrow.io.delta import crash_points, store
-from windrow.io.registers import erasures, exports
+from windrow.io.registers import exports
 from windrow.outcomes import NothingToDo
 from windrow.places import PROJECT, Places
 from windrow.semantics.intervals import Interval, micros
@@ -247,15 +247,9 @@ def test_a_killed_export_goes_on_to_the_same_bytes(tmp_path: Path, options: list
 
     late = tmp_path / "late"
     assert run(late, CRASH_AT=crash_points.EXPORT_POINTS[1]).returncode == -signal.SIGKILL
-    erase_key(home)
+    erase_key(home, ["user_id"], datetime(2026, 11, 2, tzinfo=UTC))
     refused = run(late)
     assert (refused.returncode, "keys of feed were erased since the export to" in refused.stderr) == (2, True)
-
-
-def erase_key(home: Home) -> None:
-    """Put a key that nobody has on record as erased."""
-    secret, now = erasures.made_secret(home), datetime(2026, 11, 2, tzinfo=UTC)
-    erasures.add_keys(home, "e", ["0" * 64], ["user_id"], "delete", who="ann", why=None, now=now, secret=secret)
 
 
 def test_a_place_that_holds_something_else_is_refused(feed: Home, tmp_path: Path) -> None:

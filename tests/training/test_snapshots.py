@@ -23,8 +23,9 @@ from deltalake.exceptions import DeltaError
 from polars.testing import assert_frame_equal
 from typer.testing import CliRunner
 
+from support.broken.faults import expire
 from support.training.outages import START, STEP, Outage, lived
-from support.training.table import Writer, empty_places, paper_home, seen
+from support.training.table import Writer, empty_places, erase_key, paper_home, seen
 from windrow import training
 from windrow.cli import app
 from windrow.columns import ROW_ORDER
@@ -332,12 +333,10 @@ def test_a_vacuum_that_slept_spares_what_a_snapshot_has_kept_meanwhile(
     life.rebuild()
     places = life.home.places
     elsewhere = replace(places, home=tmp_path / "elsewhere", tables=places.tables or f"{places.home}/tables")
-    lease = life.home.lock(Table.TRAINING).lease
 
     def take_meanwhile(name: str) -> None:
         if name == "vacuum.before_delete":
-            if lease:
-                assert store.replace(lease, b'{"until": "1970-01-01T00:00:00Z"}', store.tagged(lease)[1])
+            expire(life.home, Table.TRAINING)
             job.take(Context(life.home.pipeline, elsewhere), "earlier", number=last, who=ME)
 
     monkeypatch.setattr(crash_points, "point", take_meanwhile)
@@ -355,8 +354,7 @@ def test_after_an_erasure_only_rows_that_stand_are_kept(life: Lived) -> None:
     take(life, "before", end=MIDDLE)
     life.rebuild([0])
     take(life, "replaced", number=last)  # no key is erased yet
-    secret = erasures.made_secret(home)
-    erasures.add_keys(home, "e", ["0" * 64], ["k"], "delete", who=ME, why=None, now=life.context.now(), secret=secret)
+    erase_key(home, ["k"], life.context.now())
     with pytest.raises(erasures.HoldsErased, match="Leave out --publication") as refused:
         take(life, "past", number=last)
     assert exit_code(refused.value) == ExitCode.BAD_INPUT

@@ -19,6 +19,7 @@ from importlib.metadata import version
 from typing import Any
 
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StructField
 
 from windrow.home import Table
 from windrow.io.delta import crash_points
@@ -154,6 +155,7 @@ def _right_streams(ctx: Context, config_hash: str) -> list[str]:
 def _publish_each(ctx: Context, missing: Sequence[Plan], columns: Mapping[str, Row]) -> Iterator[Row | Superseded]:
     """Publish plans one by one; yields the register row of each, or that another run was faster."""
     standing = Standing(ctx.home, [plan.interval.start for plan in missing])
+    fields = publication.fields_of_candidates(ctx.home) if missing else []
     waiting = list(missing)
     while waiting:
         foreseen = foreseen_numbers(waiting[:AT_ONCE], publications.last_number(ctx.home))
@@ -162,7 +164,7 @@ def _publish_each(ctx: Context, missing: Sequence[Plan], columns: Mapping[str, R
             for plan, number in foreseen.items():
                 waiting.remove(plan)
                 try:
-                    row = _publish_one(ctx, plan, columns[plan.id], standing, staged.get(plan.id))
+                    row = _publish_one(ctx, plan, columns[plan.id], standing, fields, staged.get(plan.id))
                 except Superseded as refused:
                     yield refused
                     break  # its number is free again, so the others get other numbers than foreseen
@@ -187,7 +189,9 @@ def _staged_files(
     return staged
 
 
-def _publish_one(ctx: Context, plan: Plan, columns: Row, standing: Standing, staged: Staged | None) -> Row:
+def _publish_one(
+    ctx: Context, plan: Plan, columns: Row, standing: Standing, fields: list[StructField], staged: Staged | None
+) -> Row:
     """Publish the candidate of a plan under the lock; return its register row.
 
     Raises:
@@ -196,7 +200,8 @@ def _publish_one(ctx: Context, plan: Plan, columns: Row, standing: Standing, sta
     crash_points.point("publish.before_lock")
     with held(ctx.home.lock(Table.TRAINING)):
         number = publications.repair(ctx.home) + 1
-        training = publication.create_if_missing(ctx.home)  # before it is looked at: the commit follows this version
+        # before it is looked at: the commit follows this version
+        training = publication.create_if_missing(ctx.home, fields)
         present = standing.of(plan.interval.start, number - 1)
         if present is not None and present["plan_id"] == plan.id:  # by another try of this run
             return present

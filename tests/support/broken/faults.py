@@ -18,6 +18,8 @@ from pyspark.sql import SparkSession
 from support.generated import PARTITIONS, PIPELINE, SPAN, START, KafkaRecord, history
 from support.oracle import expected, expected_rows, found_rows, sent
 from support.world import World
+from windrow.home import Home, Table
+from windrow.io.delta import store
 from windrow.io.registers import clocks
 from windrow.jobs.run import Context
 from windrow.semantics.intervals import EPOCH
@@ -166,3 +168,10 @@ class Reader:
         for interval, numbers, count in self.seen:
             assert len(numbers) == 1, f"{interval} was read with rows of publications {numbers}"
             assert rows[numbers[0]] == (interval, count)
+
+
+def expire(home: Home, lock: Table) -> None:
+    """End the lease of a lock, where it has one."""
+    if lease := home.lock(lock).lease:
+        _, tag = store.tagged(lease)
+        assert store.replace(lease, b'{"until": "1970-01-01T00:00:00Z"}', tag)

@@ -39,7 +39,7 @@ from windrow.home import Home, Table
 from windrow.io.delta import store, tables
 from windrow.io.delta.files import DataFile
 from windrow.io.delta.staging import Staged
-from windrow.io.registers import configs, publications
+from windrow.io.registers import configs, erasures, publications
 from windrow.io.training import publication
 from windrow.places import Places
 from windrow.scenarios.kafka import pipeline_file
@@ -225,3 +225,9 @@ def _row_id(row_id: RowId) -> dict[str, Any]:
 
 def _unwanted() -> Any:
     raise AssertionError("the files can be published as they are")
+
+
+def erase_key(home: Home, by: list[str], now: datetime) -> None:
+    """Put a key that nobody has on record as erased; `by`: the columns of the key."""
+    secret = erasures.made_secret(home)
+    erasures.add_keys(home, "e", ["0" * 64], by, "delete", who="ann", why=None, now=now, secret=secret)

@@ -59,7 +59,7 @@ def refuse_lost_commits(path: str, version: int) -> None:
     first = _checkpointed(log) + 1
     lost = _commit(version + 1)
     commits = [_commit(number) for number in range(first, version + 1)]
-    there = store.sizes(log, [*commits, lost, *_sums(lost)])
+    there = store.sizes(log, [*commits, lost, *_sums(log, lost)])
     present = [name for name in commits if name in there]  # one that is gone was cleaned: a checkpoint has it
     for name in present:
         if not there[name]:
@@ -69,7 +69,7 @@ def refuse_lost_commits(path: str, version: int) -> None:
                 f"{_without_backup(log, name)}"
             )
     # a writer makes checksums after the commit; it may have made both since the commit was looked for, so look again
-    if lost not in there and any(name in there for name in _sums(lost)) and not store.stat(f"{log}/{lost}"):
+    if lost not in there and any(name in there for name in _sums(log, lost)) and not store.stat(f"{log}/{lost}"):
         raise TableDamaged(
             f"{log}/{lost} is missing, and its checksums are there: it was lost. Restore the file from a backup, then "
             f"run again; nothing was written.{_without_backup(log, lost)}"
@@ -193,9 +193,10 @@ def _commit(version: int) -> str:
     return f"{version:020d}.json"
 
 
-def _sums(commit: str) -> list[str]:
-    """The checksums that a commit may have: Delta's of the version, and Hadoop's of the file."""
-    return [f"{commit.removesuffix('.json')}.crc", f".{commit}.crc"]
+def _sums(log: str, commit: str) -> list[str]:
+    """The checksums that a commit may have: Delta's of the version, and in a folder Hadoop's of the file."""
+    of_version = f"{commit.removesuffix('.json')}.crc"
+    return [of_version] if store.is_remote(log) else [of_version, f".{commit}.crc"]
 
 
 def _without_backup(log: str, commit: str) -> str:
@@ -203,7 +204,7 @@ def _without_backup(log: str, commit: str) -> str:
     names = {file.name for file in store.listed(log)}
     if not commit.endswith(".json") or any(name > commit for name in names if _is_commit(name)):
         return ""
-    files = [f"{log}/{name}" for name in (commit, *_sums(commit)) if name in names]
+    files = [f"{log}/{name}" for name in (commit, *_sums(log, commit)) if name in names]
     return (
         f" Without a backup, move {' and '.join(files)} out of the folder: the next run then says what is "
         "missing, and what can be done."

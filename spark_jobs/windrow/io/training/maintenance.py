@@ -198,10 +198,6 @@ def vacuum(home: Home, retention: timedelta) -> dict[str, int]:
         RetentionUnsafe: the retention is too short.
     """
     require_safe(retention)
-    hours = int(retention / HOUR)
-    with held(home.lock(Table.TRAINING)):
-        if (training := tables.opened(home.table(Table.TRAINING))) is not None:
-            tables.set_properties(training, kept_for(retention))
     landing = [(f"landing/{topic}", home.landing(topic), Table.LANDING) for topic in home.pipeline.topics]
     others = [(str(table), home.table(table), table) for table in Table if table is not Table.LANDING]
     deleted = {}
@@ -209,17 +205,19 @@ def vacuum(home: Home, retention: timedelta) -> dict[str, int]:
         with held(home.lock(lock)):
             # under the lock, so that nothing is published and no snapshot taken between this look and the deletion
             if (table := tables.opened(path)) is not None:
-                deleted[name] = _vacuum(path, table, hours, home if name == "training" else None)
+                deleted[name] = _vacuum(path, table, retention, home if name == "training" else None)
     return deleted
 
 
-def _vacuum(path: str, table: DeltaTable, hours: int, of: Home | None) -> int:
+def _vacuum(path: str, table: DeltaTable, retention: timedelta, of: Home | None) -> int:
     """Delete the dead files of a table that no snapshot keeps; return how many these are.
 
     Args:
         of: home whose snapshots keep files of this table; None where none do.
     """
+    hours = int(retention / HOUR)
     if of is not None:
+        tables.set_properties(table, kept_for(retention))
         dead = table.vacuum(retention_hours=hours, dry_run=True, enforce_retention_duration=False, full=True)
         spared = {file for named in snapshots.paths(of).values() for file in named}
         crash_points.point("vacuum.before_delete")  # a snapshot that is taken from here on has copies of its own

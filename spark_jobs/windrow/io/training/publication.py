@@ -91,19 +91,27 @@ class Standing:
         self._rows[row["interval"]], self._last = row, row["number"]
 
 
-def create_if_missing(home: Home) -> DeltaTable:
+def fields_of_candidates(home: Home) -> list[StructField]:
+    """Return the columns that the candidates give the training table; none where there is no candidate."""
+    table = tables.opened(home.table(Table.CANDIDATES))
+    known = {} if table is None else {field.name: field for field in scan.spark_schema(table)}
+    return [known.get(name, StructField(name, DateType())) for name in training_columns(known)] if known else []
+
+
+def create_if_missing(home: Home, fields: list[StructField]) -> DeltaTable:
     """Create an empty training table: partitioned by UTC date, with statistics of the columns that files are chosen by.
 
     One that is there gets the columns of the candidates, and statistics and comments of this release and of this
     pipeline file. The caller holds the lock.
+
+    Args:
+        fields: `fields_of_candidates`, read after the candidates were written.
     """
     path = home.table(Table.TRAINING)
-    candidate, present = tables.opened(home.table(Table.CANDIDATES)), tables.opened(path)
-    assert candidate is not None or present is not None, "its rows are about to be published"
-    known = {} if candidate is None else {field.name: field for field in scan.spark_schema(candidate)}
-    fields = [known.get(name, StructField(name, DateType())) for name in training_columns(known)]
+    present = tables.opened(path)
+    assert fields or present is not None, "its rows are about to be published"
     if present is not None:
-        if known:
+        if fields:
             appending.grow(present, StructType(fields), path)
         tables.keep_statistics(present, TRAINING_STATISTICS)
         comments.keep(home.pipeline, present)

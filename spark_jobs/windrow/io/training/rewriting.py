@@ -17,7 +17,6 @@ from urllib.parse import unquote
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from windrow.columns import DATE, FILE, ROW_ORDER
 from windrow.home import Home
@@ -131,12 +130,12 @@ def _stage(
     folder: str,
 ) -> None:
     """Write the changed rows of each file to a folder of its own."""
-    fields = [field for field in scan.spark_schema(table) if field.name != DATE or f"partition.{DATE}" not in old[0]]
     names = [(str(row["path"]).rsplit("/", 1)[-1], place) for place, row in enumerate(old)]
     places = frame_of(spark, names, f"{FILE} string, {_PLACE} int")
-    rows = spark.read.schema(StructType(fields)).parquet(*[f"{path}/{row['path']}" for row in old])
+    rows = scan.rows_of(spark, path, table, [row["path"] for row in old])
     rows = rows.select("*", F.col("_metadata.file_name").alias(FILE))
-    placed = rows.join(F.broadcast(places), on=FILE, how="inner").drop(FILE)
+    partition = [DATE] if f"partition.{DATE}" in old[0] else []
+    placed = rows.join(F.broadcast(places), on=FILE, how="inner").drop(FILE, *partition)
     (
         change(placed)
         .repartition(len(old), _PLACE)
