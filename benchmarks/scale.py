@@ -48,7 +48,7 @@ def needs(units: Units, rate: int, interval: int, more: int) -> dict[str, float]
         "cores": each("cpu") / BUSY,
         "of them landing": (land["cpu once"] / LAND_EVERY + rate * land["cpu row"]) / BUSY,
         "read, MB/s": each("read") / 1e6,
-        "shuffled by an interval (labels broadcast), GB": train["shuffled row"] * rate * interval / 1e9,
+        "shuffled by an interval, GB": train["shuffled row"] * rate * interval / 1e9,
         "written, MB/s": each("bytes") / 1e6,
         "written, GB a day": each("bytes") * DAY / 1e9,
         **({"requests to the store a day": DAY * asked, "requests to the store a second": asked} if asked else {}),

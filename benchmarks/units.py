@@ -1,6 +1,6 @@
 """What a row and an interval cost: CPU, bytes, requests, commits and files, with tables in a folder and in a store.
 
-    .venv/bin/python benchmarks/units.py                                         a quarter of an hour
+    .venv/bin/python benchmarks/units.py                                         half an hour
     .venv/bin/python benchmarks/units.py --rows 100000 --variants folder-1       small
 
 Two pipelines of an hour each: `big` has --rows served rows and a fifth as many clicks, `small` has --small. Each step
@@ -10,9 +10,11 @@ is a process of its own, as Airflow starts it:
 
 The cost of `small` is that of an interval however few rows it has; the difference to `big`, divided by the difference
 in rows, is that of a row. `big` is known as a large pipeline, so its drivers use the optimising compiler. Variants:
-`folder-1` and `folder-2` (Spark with one and with two cores), `store-2` (S3Proxy, which runs beside and whose own CPU
-is in no figure). Requests are counted between the clients and the store. `benchmarks/scale.py` computes from these
-results what a pipeline needs at a rate.
+`folder-1` and `folder-2` (Spark with one and with two cores), `shuffled-2` (nothing is broadcast: rows and labels of an
+interval are shuffled, as those of a large one are), `store-2` (S3Proxy, which runs beside and whose own CPU is in no
+figure), `cluster-2` (the same store, and a Spark master with two workers of one core each, whose CPU is in the
+figures). Requests are counted between the clients and the store. `benchmarks/scale.py` computes from these results
+what a pipeline needs at a rate.
 """
 
 from __future__ import annotations
@@ -24,13 +26,14 @@ import shutil
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import psutil
 from common import traffic
 from common.counted import Counted
 from common.pipelines import pipeline_text
@@ -47,13 +50,15 @@ from windrow.jobs.train import train_all
 from windrow.places import Places
 from windrow.platform import jars
 from windrow.platform.processes import free_port
+from windrow.platform.servers.spark_cluster import SparkCluster
 from windrow.platform.servers.store import Store
 from windrow.simulate.producer import create_topics
 
-VARIANTS = ("folder-1", "folder-2", "store-2")
+VARIANTS = ("folder-1", "folder-2", "shuffled-2", "store-2", "cluster-2")
 SIZES, STEPS = ("big", "small"), ("land", "train")
 PARTITIONS, CLICK_PARTITIONS, CLICKED = 4, 2, 5
 HOUR = timedelta(hours=1)
+NO_BROADCAST = "spark.sql.autoBroadcastJoinThreshold -1\nspark.sql.adaptive.autoBroadcastJoinThreshold -1\n"
 _MARK = "UNITS "
 
 
@@ -95,8 +100,10 @@ def pipelines(home: Path, rows: Mapping[str, int]) -> None:
         (home / "pipelines" / f"{size}.yaml").write_text(text)
 
 
-def work(step: str, size: str, rows: int) -> None:
-    """In a process of its own: do the step, and print what it cost."""
+def work(step: str, size: str, rows: int, beside: Sequence[int]) -> None:
+    """In a process of its own: do the step, and print what it cost; `beside`: pids of Spark's workers."""
+    workers = [psutil.Process(pid) for pid in beside]
+    before = spent(workers) - spent()
     places = Places.from_env(os.environ)
     ctx = Context(load(places.home / "pipelines" / f"{size}.yaml", places.expectations), places)
     if step == "land":
@@ -109,8 +116,8 @@ def work(step: str, size: str, rows: int) -> None:
         published = [row["rows"] for row in publications.registered(ctx.home)]
         if published != [rows] or any(one.blocked for one in done):
             sys.exit(f"published {published}, not {rows} rows: {[one.blocked for one in done]}")
-    cost = spent()
-    figures = {"wall": cost.wall, "cpu": cost.cpu, "read": cost.read, "peak": peak(), "shuffled": _shuffled()}
+    cost = spent(workers) - before
+    figures = {"wall": cost.wall, "cpu": cost.cpu, "read": cost.read, "peak": peak(workers), "shuffled": _shuffled()}
     print(_MARK + json.dumps(figures), flush=True)
 
 
@@ -133,6 +140,54 @@ def stored(location: str) -> dict[str, int]:
         "files": sum("/_delta_log/" not in f"/{one.name}" and one.name.endswith(".parquet") for one in found),
         "bytes": sum(one.size for one in found),
     }
+
+
+@dataclass(frozen=True)
+class Around:
+    """What the processes of a variant find: variables, the counter of their requests, and Spark's workers."""
+
+    variables: dict[str, str]
+    counted: Counted | None = None
+    workers: list[int] = field(default_factory=list)
+
+
+@contextmanager
+def around(variant: str, home: Path) -> Iterator[Around]:
+    """Start what a variant needs."""
+    kind, cores = variant.split("-")
+    with tables("store" if kind in ("store", "cluster") else "folder", home) as (variables, counted):
+        if kind == "cluster":
+            with cluster(home, variables) as (known, workers):
+                yield Around({**variables, **known}, counted, workers)
+            return
+        master = {"WINDROW_SPARK_MASTER": f"local[{cores}]"}
+        if kind == "shuffled":
+            settings = home / "settings.conf"
+            settings.touch(0o600)
+            settings.write_text(NO_BROADCAST)
+            master["WINDROW_SPARK_SECRETS"] = str(settings)
+        yield Around({**variables, **master}, counted)
+
+
+@contextmanager
+def cluster(home: Path, variables: Mapping[str, str]) -> Iterator[tuple[dict[str, str], list[int]]]:
+    """Start a Spark master and two workers, of which a driver gets a core each.
+
+    Args:
+        variables: by which executors find the store.
+    Returns:
+        variables for drivers, and the workers' pids.
+    """
+    master = f"spark://127.0.0.1:{free_port()}"
+    places = replace(Places.from_env({**os.environ, "WINDROW_HOME": str(home)}), spark_master=master)
+    spark = SparkCluster(places, variables)
+    spark.start()
+    try:
+        workers = [one.process() for name, one in spark.processes.items() if "worker" in name]
+        known = {"WINDROW_SPARK_MASTER": master, "WINDROW_SPARK_SECRETS": str(spark.secrets)}
+        yield known, [one.pid for one in workers if one]
+    finally:
+        spark.stop()
 
 
 @contextmanager
@@ -158,15 +213,10 @@ def measured(variant: str, kafka: str, home: Path, rows: Mapping[str, int]) -> d
     shutil.rmtree(home, ignore_errors=True)
     pipelines(home, rows)
     found = {}
-    with tables(variant, home) as (variables, counted):
-        environ = {
-            **os.environ,
-            **variables,
-            "WINDROW_HOME": str(home),
-            "WINDROW_KAFKA": kafka,
-            "WINDROW_SPARK_MASTER": f"local[{variant[-1]}]",
-        }
-        os.environ.update(variables)  # `stored` looks at the store too
+    with around(variant, home) as parts:
+        counted = parts.counted
+        environ = {**os.environ, **parts.variables, "WINDROW_HOME": str(home), "WINDROW_KAFKA": kafka}
+        os.environ.update(parts.variables)  # `stored` looks at the store too
         places = Places.from_env(environ)
         mark = places.large("big")  # as the run of the hour before has left it
         mark.parent.mkdir(parents=True, exist_ok=True)
@@ -178,14 +228,13 @@ def measured(variant: str, kafka: str, home: Path, rows: Mapping[str, int]) -> d
                 before = stored(location)
                 if counted is not None:
                     counted.taken()
-                figures = _figures(
-                    [sys.executable, __file__, "--work", step, "--size", size, "--rows", str(rows[size])], environ
-                )
+                command = [sys.executable, __file__, "--work", step, "--size", size, "--rows", str(rows[size])]
+                figures = _figures([*command, "--beside", *map(str, parts.workers)], environ)
                 figures["requests"] = {} if counted is None else counted.taken()
                 after = stored(location)
                 figures |= {name: after[name] - before[name] for name in after}
                 found[f"{size} {step}"] = figures
-        for name in variables:
+        for name in parts.variables:
             del os.environ[name]
     return found
 
@@ -225,9 +274,10 @@ def main() -> None:
     parser.add_argument("--home", default=".windrow/benchmarks/units", help="folder for data, made once")
     parser.add_argument("--work", help=argparse.SUPPRESS)
     parser.add_argument("--size", help=argparse.SUPPRESS)
+    parser.add_argument("--beside", nargs="*", type=int, default=[], help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.work:
-        work(options.work, options.size, options.rows)
+        work(options.work, options.size, options.rows, options.beside)
         leave(0)
     rows, home = {"big": options.rows, "small": options.small}, Path(options.home).absolute()
     passes: dict[str, list[dict[str, dict[str, Any]]]] = {variant: [] for variant in options.variants}
@@ -244,7 +294,7 @@ def main() -> None:
     for variant, steps in found.items():
         for step, figures in steps.items():
             for name, value in figures.items():
-                print(f"{variant:9} {step:6} {name:24} {value:,.9g}")
+                print(f"{variant:10} {step:6} {name:24} {value:,.9g}")
 
 
 if __name__ == "__main__":

@@ -51,24 +51,35 @@ class Cost:
         return Cost(self.wall - earlier.wall, self.cpu - earlier.cpu, self.read - earlier.read)
 
 
-def spent() -> Cost:
-    """Cost since this process began, including its descendants, ended or not."""
-    me = psutil.Process()
+def spent(beside: Sequence[psutil.Process] = ()) -> Cost:
+    """Cost since this process began, including its descendants, ended or not.
+
+    Args:
+        beside: other processes, whose cost and their descendants' since they began is added.
+    """
     cpu, read = 0.0, 0
-    for process in (me, *me.children(recursive=True)):
+    for process in _families(beside):
         try:
             times = process.cpu_times()
             read += getattr(process.io_counters(), "read_chars", 0) if hasattr(process, "io_counters") else 0
         except psutil.Error:
             continue
         cpu += times.user + times.system + times.children_user + times.children_system
-    return Cost(time.time() - me.create_time(), cpu, read)
+    return Cost(time.time() - psutil.Process().create_time(), cpu, read)
 
 
-def peak() -> int:
-    """Peak memory of this process and its living descendants, in bytes: Linux's `VmHWM`, summed; 0 elsewhere."""
-    me = psutil.Process()
-    return sum(_peak(process.pid) for process in (me, *me.children(recursive=True)))
+def peak(beside: Sequence[psutil.Process] = ()) -> int:
+    """Peak memory of this process, of those beside, and of all their living descendants.
+
+    Returns:
+        bytes: Linux's `VmHWM`, summed; 0 elsewhere.
+    """
+    return sum(_peak(process.pid) for process in _families(beside))
+
+
+def _families(beside: Sequence[psutil.Process]) -> list[psutil.Process]:
+    first = (psutil.Process(), *beside)
+    return [one for process in first for one in (process, *process.children(recursive=True))]
 
 
 def _peak(pid: int) -> int:

@@ -108,6 +108,7 @@ class Store:
             "s3proxy.authorization": "aws-v2-or-v4",
             "s3proxy.identity": known["AWS_ACCESS_KEY_ID"],
             "s3proxy.credential": known["AWS_SECRET_ACCESS_KEY"],
+            "s3proxy.ignore-unknown-headers": "true",  # the session of a key that a token service has given
             "jclouds.provider": "filesystem-nio2",
             "jclouds.filesystem.basedir": str(self.folder / "data"),
         }
