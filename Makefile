@@ -50,7 +50,8 @@ faults: setup ## run the long versions of the fault tests (docs/FAULTS.md) and m
 	@WINDROW_ROUNDS=2000 WINDROW_LABELS=1000000 WINDROW_EARLIER=a107730 WINDROW_HISTORIES=5000 WINDROW_LIVES=24 \
 	  WINDROW_RECORDS=1000000 \
 	  $(BIN)/pytest tests/faults/test_fault_lock_step.py tests/faults/test_fault_hot_key.py tests/faults/upgrade \
-	    tests/transforms/test_plain.py tests/semantics/test_histories.py tests/jobs/test_histories_on_spark.py
+	    tests/transforms/test_plain.py tests/semantics/test_histories.py tests/jobs/test_histories_on_spark.py \
+	    tests/scenarios/test_scenarios_on_spark.py
 	@WINDROW_BOTH_ROOTS=1 WINDROW_ROUNDS=2000 $(BIN)/pytest tests/faults/test_fault_race.py
 	@WINDROW_COLD=1 $(BIN)/pytest tests/faults/test_faults.py tests/faults/test_fault_retry.py tests/faults/test_fault_zombies.py
 

@@ -10,8 +10,11 @@ import hashlib
 import logging
 import os
 import time
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -27,6 +30,7 @@ from windrow.platform import jars, jobs_side  # noqa: E402
 from windrow.platform.processes import free_port  # noqa: E402
 from windrow.platform.servers.engine import Engine  # noqa: E402
 from windrow.platform.servers.store import Store  # noqa: E402
+from windrow.quality.validation import Item, _Group  # noqa: E402
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,13 +41,20 @@ LONGEST = (
     "tests/airflow",
     "tests/ui",
     "tests/faults/test_soak.py",
+    "tests/faults/test_faults.py",
     "tests/jobs/test_histories_on_spark.py",
     "tests/proof",
     "tests/scenarios/test_scenarios_on_spark.py",
     "tests/faults",
+    "tests/engine",
     "tests/jobs",
     "tests/ledger",
     "tests/lag",
+    "tests/kafka",
+    "tests/semantics/test_histories.py",
+    "tests/transforms",
+    "tests/training",
+    "tests/platform",
     "",
 )
 
@@ -63,10 +74,16 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 class ByFile(LoadScopeScheduling):  # type: ignore[misc]
-    """A file is one worker's work, and so is all that shares the one Airflow."""
+    """A file is one worker's work, and so is all that shares the one Airflow, and what shares an engine."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return "airflow" if nodeid.startswith(("tests/airflow/", "tests/ui/")) else nodeid.partition("::")[0]
+        if nodeid.startswith(("tests/airflow/", "tests/ui/")):
+            return "airflow"
+        return "engine" if nodeid.startswith(WITH_ENGINE) else nodeid.partition("::")[0]
+
+
+WITH_ENGINE = tuple(f"tests/faults/test_{name}.py" for name in ("faults", "fault_zombies"))
+"""An engine is three gigabytes of memory, and most of a minute until it is warm."""
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByFile:
@@ -107,7 +124,8 @@ def broker(session_places: Places) -> Iterator[object]:
     running = Broker(session_places)
     running.start()
     yield SimpleNamespace(bootstrap=session_places.kafka, process=running)
-    running.stop()
+    for node in running.nodes:
+        node.process.stop(timedelta(0))  # nobody reads its hundreds of topics again
 
 
 @pytest.fixture(scope="session")
@@ -120,8 +138,27 @@ def spark(session_places: Places, local_store: Store) -> Iterator[SparkSession]:
     started = spark_for("tests", replace(session_places, spark_master="local[2]"))
     for name, value in SMALL.items():
         started.conf.set(name, value)
-    yield started
+    with judged_once():
+        yield started
     started.stop()
+
+
+@contextmanager
+def judged_once() -> Iterator[None]:
+    """Within the body, every gate of this process asks Great Expectations about a number once.
+
+    A gate does so for the intervals of its run, and the suite has hundreds of runs of an interval each. That such a
+    result is that of a new gate is shown in tests/quality, whose gates remember for themselves.
+    """
+    made, known = _Group.__init__, defaultdict[str, dict[tuple[object, ...], object]](dict)
+
+    def made_with_memory(self: _Group, name: str, batches: object, items: Mapping[int, Item]) -> None:
+        made(self, name, batches, items)
+        self._results = known[repr(items)]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_Group, "__init__", made_with_memory)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ from windrow.places import Places
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(3000)]
 
-HISTORIES, STEPS = int(os.environ.get("WINDROW_LIVES", "10")), 8
+HISTORIES, STEPS = int(os.environ.get("WINDROW_LIVES", "8")), 8
 KINDS = {
     *("land_killed", "killed_run", "Outdated", "NotCaughtUp", "drained", "late_label", "late_left"),
     *("positive", "negative", "null_key", "side_silent"),  # the other reasons are the scenarios'

@@ -10,10 +10,12 @@ import pytest
 
 from windrow.quality.gate import Gate
 from windrow.quality.suites import suites_for
+from windrow.quality.validation import _Group
 from windrow.quality.verdicts import Judgement
 from windrow.semantics.intervals import Interval
 
 EXPECTATIONS = Path(__file__).parents[2] / "expectations"
+MADE = _Group.__init__
 START = datetime(2026, 11, 1, tzinfo=UTC)
 JUDGED_AT = datetime(2026, 11, 1, 12, tzinfo=UTC)
 
@@ -23,6 +25,12 @@ Measures = Mapping[str, float | None]
 def interval(number: int = 0) -> Interval:
     length = timedelta(minutes=10)
     return Interval(START + number * length, START + (number + 1) * length)
+
+
+@pytest.fixture(autouse=True)
+def own_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gate remembers nothing of another one, also in a process whose other tests share (`judged_once`)."""
+    monkeypatch.setattr(_Group, "__init__", MADE)
 
 
 @pytest.fixture

@@ -2,10 +2,12 @@
 
 Landings have the scenario's own clock, runs are the product's. After every landing the clock vector, after every
 publication the whole training table and the register are those of the model; what the file expects is compared too.
+What another test shows on Spark already runs on request: `make faults` sets WINDROW_LIVES.
 """
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -19,7 +21,61 @@ from windrow.scenarios.kafka import why_only_on_paper
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(1800)]
 
 FILES = {path.stem: path for path in sorted(Path(__file__).parent.rglob("*.yaml"))}
-REAL = [name for name, path in FILES.items() if not why_only_on_paper(read(path))]
+SHOWN_ELSEWHERE = {
+    "jobs/test_agreement.py::test_published_rows_are_those_of_the_reference_join": (
+        "01_both_ends_of_the_window_are_in",
+        "02_the_start_of_the_window_is_in",
+        "02_with_before_the_start_moves_back",
+        "11_keys_are_compared_column_by_column",
+        "15_one_batch_holds_it_all",
+        "rule_08_before_the_start",
+        "rule_12_null_keys",
+    ),
+    "faults/test_fault_zones.py::test_rows_are_the_same_to_the_bit_in_every_process_time_zone": (
+        "19_a_day_has_24_hours_in_autumn",
+        "19_a_day_has_24_hours_in_spring",
+    ),
+    "faults/test_fault_lag.py::test_a_partition_an_hour_behind_changes_only_when": (
+        "12_the_slowest_partition_decides",
+        "twitter_lag_of_either_side_loses_nothing",
+    ),
+    "jobs/test_landing.py::test_an_idle_partition_follows_the_landing_time_only_when_it_is_caught_up": (
+        "13_an_idle_partition_follows_the_host",
+    ),
+    "jobs/test_landing.py::test_an_event_ahead_of_its_time_is_quarantined_and_moves_no_clock": (
+        "16_an_event_from_the_future_moves_nothing",
+        "16_an_event_may_be_ahead_by_the_skew",
+    ),
+    "jobs/test_landing.py::test_a_host_clock_that_went_back_lands_nothing_until_it_is_right_or_trusted": (
+        "rule_07_a_host_clock_that_goes_back",
+    ),
+    "jobs/test_landing.py::test_added_partitions_are_read_from_their_start_and_begin_at_the_topics_clock": (
+        "rule_02_a_new_partition_starts_at_the_topics_clock",
+    ),
+    "jobs/test_landing.py::test_a_topic_created_again_is_another_epoch_and_its_offsets_are_other_rows": (
+        "rule_03_a_topic_made_again",
+    ),
+    "jobs/test_landing.py::test_a_drain_closes_everything_and_is_the_reason_of_its_labels": (
+        "rule_06_a_drain_declares_the_end",
+    ),
+    "jobs/test_landing.py::test_a_drain_asks_the_broker_for_records_of_which_the_last_landing_did_not_know": (
+        "rule_06_a_drain_waits_for_what_has_not_landed",
+    ),
+    "jobs/test_gaps.py::test_rows_whose_window_overlaps_an_accepted_gap_are_unknown_to_the_microsecond": (
+        "20_an_accepted_gap_is_unknown",
+        "rule_13_a_late_record_behind_a_gap",
+    ),
+    "jobs/test_gaps.py::test_a_gap_at_the_end_is_bounded_by_its_acceptance_until_a_record_follows": (
+        "rule_13_a_gap_with_nothing_behind_it",
+    ),
+    "jobs/test_gaps.py::test_labels_that_compaction_removed_are_a_gap_and_no_row_is_negative_for_them": (
+        "rule_13_what_compaction_removed_is_a_gap",
+    ),
+}
+"""Scenarios by the test that lets the same happen on Kafka, Spark and Delta, and compares every row."""
+ON_REQUEST = {name for names in SHOWN_ELSEWHERE.values() for name in names}
+REPEATED = set() if "WINDROW_LIVES" in os.environ else ON_REQUEST
+REAL = [name for name, path in FILES.items() if name not in REPEATED and not why_only_on_paper(read(path))]
 PAPER = {
     "rule_07_the_brokers_stamp_says_what_is_ahead": "tests/jobs/test_landing.py has it on a real broker",
 }
@@ -57,4 +113,12 @@ def test_kafka_spark_and_delta_do_what_stands_on_paper(carried_out: dict[str, Ba
 
 def test_scenarios_only_on_paper_are_these() -> None:
     assert {name: why for name, why in PAPER.items() if name not in REAL} == PAPER
-    assert len(REAL) + len(PAPER) == len(FILES)
+    assert len(REAL) + len(PAPER) + len(REPEATED) == len(FILES)
+
+
+def test_what_is_shown_elsewhere_is_there() -> None:
+    tests = Path(__file__).parents[1]
+    for shown in SHOWN_ELSEWHERE:
+        file, _, test = shown.partition("::")
+        assert f"def {test}(" in (tests / file).read_text()
+    assert set(FILES) >= ON_REQUEST

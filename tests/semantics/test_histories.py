@@ -11,7 +11,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from support.histories import RUN_POINTS, Histories
 
 Histories.TestCase.settings = settings(
-    max_examples=int(os.environ.get("WINDROW_HISTORIES", "1000")),
+    max_examples=int(os.environ.get("WINDROW_HISTORIES", "400")),
     stateful_step_count=25,
     deadline=None,
     derandomize=True,
@@ -28,9 +28,9 @@ def test_the_histories_have_come_upon_everything() -> None:
 
     Hypothesis draws from constants of the loaded code too, so how often they meet a case changes: they go on then.
     """
-    if Histories.seen["histories"] < 1000:
+    if Histories.seen["histories"] < 400:
         pytest.skip("too few histories were run to say")
-    for many in (2_000, 5_000):
+    for many in (1_000, 2_500):
         if _rare():
             run_state_machine_as_test(Histories, settings=settings(Histories.TestCase.settings, max_examples=many))
     assert not _rare()

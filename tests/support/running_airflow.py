@@ -1,8 +1,9 @@
 """One real Airflow for every test that needs one: a scheduler, three pipelines on the session's broker, a reader.
 
-Started by the first test that asks, stopped after the last. A secret is planted in the environment of all of its
-processes (the store's too), in its connection and in the file of a registry's client; tests/airflow/test_secrets.py
-looks for it in everything that was written.
+Started by the first test that asks, stopped after the last. The first landing starts a Spark of its own, by
+spark-submit; from then on jobs run in a warm engine, as they do after `windrow up`. A secret is planted in the
+environment of all of its processes (the store's too), in its connection and in the file of a registry's client;
+tests/airflow/test_secrets.py looks for it in everything that was written.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ from typing import Any
 import pytest
 
 from support.world import World
+from windrow import platform
 from windrow.files import write_whole
 from windrow.io.registers import clocks, publications
 from windrow.jobs.run import Context
 from windrow.places import Places
-from windrow.platform import Airflow
+from windrow.platform import Airflow, Engine, jobs_side
 from windrow.platform.processes import free_port
 from windrow.platform.servers.airflow_api import AirflowApi, AirflowDoesNotAnswer
 
@@ -74,6 +76,7 @@ class Running:
     """An Airflow that is up, and the pipelines in it. Each has 300 rows in the two intervals from `start` on."""
 
     airflow: Airflow
+    engine: Engine
     world: World
     contexts: Mapping[str, Context]
     start: datetime
@@ -97,6 +100,13 @@ class Running:
             api.unpause(dag_id)
             first = until(lambda: api.dag_runs(dag_id), f"{dag_id} is scheduled")[0]["dag_run_id"]
             self.finished(dag_id, first, "success")
+            self.start_engine()
+
+    def start_engine(self) -> None:
+        """Start the engine that later jobs run in, unless it runs."""
+        places = self.airflow.places
+        self.engine.start(jobs_side.of(places), platform.engine_environment(places, self.airflow.environment()))
+        self.engine.wait()
 
     def run(self, dag_id: str, conf: Mapping[str, Any] | None = None, state: str = "success") -> str:
         """Trigger a DAG and wait until the run has ended in `state`; returns its id."""
@@ -142,6 +152,7 @@ def stop_the_airflow(config: pytest.Config) -> None:
     """Stop the Airflow of the suite, because its scheduled runs would slow down the other tests."""
     if _KEY in config.stash:
         config.stash[_KEY].airflow.stop()
+        config.stash[_KEY].engine.stop()
         del config.stash[_KEY]
 
 
@@ -170,11 +181,13 @@ def _start(config: pytest.Config, session_places: Places, folder: Path) -> Runni
         "AIRFLOW_CONN_WINDROW_SPARK": json.dumps(connection),
     }
     airflow = Airflow(places, environ, users=USERS, dags=_consumers(folder))
-    config.add_cleanup(airflow.stop)
+    engine = Engine(places)
+    for part in (airflow, engine):
+        config.add_cleanup(part.stop)
     airflow.start()
     until(lambda: len(airflow.api.dags()) >= 7 * len(NAMES) + 3, "the DAGs are read")
     assert airflow.api.import_errors() == []
-    return Running(airflow, world, contexts, start)
+    return Running(airflow, engine, world, contexts, start)
 
 
 def _consumers(folder: Path) -> Path:
