@@ -80,7 +80,7 @@ def test_jobs_land_and_publish_with_keys_that_a_token_gives_and_keep_none(
             assert service.asked > asked
             print(f"{job} asked for keys {service.asked - asked} times")
             output += done.stdout + done.stderr
-    assert [(row["rows"], row["positive"]) for row in outside.register(ctx)] == [(1, 1)]
+    assert [(row["rows"], row["positive"]) for row in outside.register(ctx) if row["rows"]] == [(1, 1)]
 
     secrets = (TOKEN, SESSION, known["secret"])
     written = files_below(outside.places.home, tmp_path / "events", store.folder / "data")

@@ -76,6 +76,7 @@ class Running:
     """An Airflow that is up, and the pipelines in it. Each has 300 rows in the two intervals from `start` on."""
 
     airflow: Airflow
+    environ: Mapping[str, str]
     engine: Engine
     world: World
     contexts: Mapping[str, Context]
@@ -105,7 +106,7 @@ class Running:
     def start_engine(self) -> None:
         """Start the engine that later jobs run in, unless it runs."""
         places = self.airflow.places
-        self.engine.start(jobs_side.of(places), platform.engine_environment(places, self.airflow.environment()))
+        self.engine.start(jobs_side.of(places), platform.engine_environment(places, self.environ))
         self.engine.wait()
 
     def run(self, dag_id: str, conf: Mapping[str, Any] | None = None, state: str = "success") -> str:
@@ -187,7 +188,7 @@ def _start(config: pytest.Config, session_places: Places, folder: Path) -> Runni
     airflow.start()
     until(lambda: len(airflow.api.dags()) >= 7 * len(NAMES) + 3, "the DAGs are read")
     assert airflow.api.import_errors() == []
-    return Running(airflow, engine, world, contexts, start)
+    return Running(airflow, environ, engine, world, contexts, start)
 
 
 def _consumers(folder: Path) -> Path:
