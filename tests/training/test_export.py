@@ -14,20 +14,17 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import datasets
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import webdataset
 from filelock import FileLock
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
-from tfrecord.reader import tfrecord_loader
 from typer.testing import CliRunner
 
-from support.training.feed import CLICKED, INTERVAL, feed_home, life
+from support.training.feed import CLICKED, INTERVAL, feed_home, own_life
 from support.training.outages import START
 from support.training.table import Writer, empty_places, erase_key
 from windrow import training
@@ -169,6 +166,8 @@ def test_chosen_columns_come_in_their_order(feed: Home, tmp_path: Path) -> None:
 
 
 def test_tfrecords_are_read_by_their_library(feed: Home, tmp_path: Path) -> None:
+    from tfrecord.reader import tfrecord_loader
+
     export("feed", tmp_path, "tfrecord", places=feed.places, shard_rows=150, **HOUR)
     wanted = read(feed, **HOUR)
     paths = sorted(tmp_path.glob("*.tfrecord"))
@@ -186,6 +185,8 @@ def test_tfrecords_are_read_by_their_library(feed: Home, tmp_path: Path) -> None
 
 
 def test_webdatasets_are_read_by_their_library(feed: Home, tmp_path: Path) -> None:
+    import webdataset
+
     export("feed", tmp_path, "webdataset", places=feed.places, shard_rows=150, **HOUR)
     wanted = read(feed, **HOUR)
     paths = [str(path) for path in sorted(tmp_path.glob("*.tar"))]
@@ -199,6 +200,8 @@ def test_webdatasets_are_read_by_their_library(feed: Home, tmp_path: Path) -> No
 
 
 def test_hugging_face_reads_parquet_and_arrow(feed: Home, tmp_path: Path) -> None:
+    import datasets
+
     wanted = read(feed, **HOUR)
     for format in ("parquet", "arrow"):
         export("feed", tmp_path / format, format, places=feed.places, shard_rows=150, **HOUR)
@@ -234,7 +237,7 @@ def test_a_killed_export_goes_on_to_the_same_bytes(tmp_path: Path, options: list
     assert {Path(one["location"]): one["rows"] is None for one in exports.listed(home)} == {whole: False, broken: True}
     with (broken / WORK / "journal").open("ab") as journal:
         journal.write(b'[["part-0')  # a kill in the middle of a line
-    model = life()
+    model = own_life()
     (plan,) = model.plan("rebuild", [model.publications[3].plan.interval])
     Writer(home, CLICKED).publish(model.publish(plan))
 

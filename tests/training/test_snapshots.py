@@ -8,11 +8,14 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,7 @@ from polars.testing import assert_frame_equal
 from typer.testing import CliRunner
 
 from support.broken.faults import expire
+from support.training.copies import Tables, put_tables, tables_of
 from support.training.outages import START, STEP, Outage, lived
 from support.training.table import Writer, empty_places, erase_key, paper_home, seen
 from windrow import training
@@ -46,15 +50,34 @@ ME, WEEK = "a person", timedelta(days=7)
 MIDDLE = START + 6 * STEP
 
 
+@cache
+def lived_once() -> Model:
+    return lived(LIFE, rows=100).model
+
+
+@cache
+def published_once() -> tuple[Tables, datetime]:
+    """The tables of that life, written once in this process, and when the next publication would be."""
+    with tempfile.TemporaryDirectory() as folder:
+        home = paper_home(empty_places(Path(folder)), lived_once().rules)
+        writer = Writer(home, seen(home))
+        writer.now = datetime.now(UTC) - timedelta(days=30)
+        writer.publish_all(lived_once().publications)
+        return tables_of(home.places), writer.now
+
+
 class Lived:
     """A pipeline with a published life, whose intervals can be rebuilt, and which ages in a moment."""
 
     def __init__(self, places: Places) -> None:
-        self.model: Model = lived(LIFE, rows=100).model
+        self.model: Model = deepcopy(lived_once())
         self.home: Home = paper_home(places, self.model.rules)
         self.writer = Writer(self.home, seen(self.home))
-        self.writer.now = datetime.now(UTC) - timedelta(days=30)
-        self.writer.publish_all(self.model.publications)
+        published, self.writer.now = published_once()
+        if places.are_in_store:
+            self.writer.publish_all(self.model.publications)
+        else:
+            put_tables(published, places)
         self.context = Context(self.home.pipeline, places)
         self.path = self.home.table(Table.TRAINING)
 
