@@ -74,10 +74,7 @@ class Lived:
         self.home: Home = paper_home(places, self.model.rules)
         self.writer = Writer(self.home, seen(self.home))
         published, self.writer.now = published_once()
-        if places.are_in_store:
-            self.writer.publish_all(self.model.publications)
-        else:
-            put_tables(published, places)
+        put_tables(published, places)
         self.context = Context(self.home.pipeline, places)
         self.path = self.home.table(Table.TRAINING)
 

@@ -1,4 +1,4 @@
-"""Tables that are written once and given to many tests: copied from memory into folders of their own.
+"""Tables that are written once and given to many tests: copied from memory, into a folder or an object store.
 
 Delta logs name their files relative to the table, so a copy is a table like the first one.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from windrow.io.delta import store
 from windrow.places import Places
 
 Tables = Mapping[str, bytes]
@@ -16,17 +17,18 @@ Tables = Mapping[str, bytes]
 
 def tables_of(places: Places) -> Tables:
     """Everything below the tables of a home, which are in a folder."""
-    folder = _folder(places)
+    folder = Path(_location(places))
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 def put_tables(tables: Tables, places: Places) -> None:
     """Write these files into a home that has no tables yet."""
-    for name, content in tables.items():
-        path = _folder(places) / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
+    files = {f"{_location(places)}/{name}": content for name, content in tables.items()}
+    for folder in {Path(file).parent for file in files if not store.is_remote(file)}:
+        folder.mkdir(parents=True, exist_ok=True)
+    written = store.each(files, lambda file: store.create(file, files[file]))
+    assert all(written), "there were tables before"
 
 
-def _folder(places: Places) -> Path:
-    return Path(places.tables or places.home / "tables")
+def _location(places: Places) -> str:
+    return places.tables or f"{places.home}/tables"

@@ -59,13 +59,9 @@ CLICKED = {"clicked": lambda row: bool(row.matches["clicks"])}
 
 
 def feed_home(places: Places) -> Home:
-    """The home of the pipeline `feed`, with what `life` has published. Tables in a folder are copies."""
-    home = _home(places)
-    if places.are_in_store:
-        Writer(home, CLICKED).publish_all(life().publications)
-    else:
-        put_tables(_published(), places)
-    return home
+    """The home of the pipeline `feed`, with what `life` has published. Its tables are copies (`copies`)."""
+    put_tables(_published(), places)
+    return _home(places)
 
 
 def _home(places: Places) -> Home:
