@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 from typer.testing import CliRunner
 
+from support.command import Done, windrow
 from support.training.feed import CLICKED, INTERVAL, feed_home, own_life
 from support.training.outages import START
 from support.training.table import Writer, empty_places, erase_key
@@ -218,19 +219,25 @@ def test_a_killed_export_goes_on_to_the_same_bytes(tmp_path: Path, options: list
     """Killed at each point, and once more with another publication in between; the rows are those it began with."""
     home = feed_home(empty_places(tmp_path / "feed"))
     arguments = ["export", "feed", *options, "--shard-rows", "400", "--labels", "all"]
+    environ = {"WINDROW_HOME": str(home.places.home), "WINDROW_TABLES": ""}
 
-    def run(target: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+    def run(target: Path) -> Done:
+        return windrow(environ, *arguments, "--to", str(target))
+
+    def killed(target: Path, point: str) -> bool:
+        """In a process of its own, which dies there."""
         command = [sys.executable, "-c", "from windrow.cli import main; main()", *arguments, "--to", str(target)]
-        env = {**os.environ, "WINDROW_HOME": str(home.places.home), "WINDROW_TABLES": "", **environ}
+        env = {**os.environ, **environ, "CRASH_AT": point}
         source = PROJECT / "spark_jobs"  # the code of this test, and not that of the environment
-        return subprocess.run(command, cwd=source, env=env, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(command, cwd=source, env=env, capture_output=True, text=True, timeout=120)
+        return done.returncode == -signal.SIGKILL
 
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     assert run(whole).returncode == 0
     before = files(whole)
     assert len(before) > 3
     for point in (*crash_points.EXPORT_POINTS, crash_points.EXPORT_POINTS[1]):
-        assert run(broken, CRASH_AT=point).returncode == -signal.SIGKILL
+        assert killed(broken, point)
     with pytest.raises(ExportDamaged, match="not finished"):
         verify(str(broken))
     assert len(list(broken.glob("part-*"))) == 2
@@ -249,7 +256,7 @@ def test_a_killed_export_goes_on_to_the_same_bytes(tmp_path: Path, options: list
     assert len({one["rows"] for one in exports.listed(home)}) == 1
 
     late = tmp_path / "late"
-    assert run(late, CRASH_AT=crash_points.EXPORT_POINTS[1]).returncode == -signal.SIGKILL
+    assert killed(late, crash_points.EXPORT_POINTS[1])
     erase_key(home, ["user_id"], datetime(2026, 11, 2, tzinfo=UTC))
     refused = run(late)
     assert (refused.returncode, "keys of feed were erased since the export to" in refused.stderr) == (2, True)

@@ -27,6 +27,7 @@ from polars.testing import assert_frame_equal
 from typer.testing import CliRunner
 
 from support.broken.faults import expire
+from support.environ import environ_of
 from support.training.copies import Tables, put_tables, tables_of
 from support.training.outages import START, STEP, Outage, lived
 from support.training.table import Writer, empty_places, erase_key, paper_home, seen
@@ -252,24 +253,19 @@ def test_of_two_that_take_a_name_one_has_it(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("point", crash_points.SNAPSHOT_POINTS)
-def test_a_kill_leaves_the_snapshot_or_nothing(life: Lived, point: str) -> None:
+def test_a_kill_leaves_the_snapshot_or_nothing(
+    life: Lived, point: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     before, places = life.read(), life.home.places
-    environ = {
-        **os.environ,
-        "WINDROW_HOME": str(places.home),
-        "WINDROW_TABLES": "",
-        "WINDROW_PIPELINES": str(places.pipelines[0]),
-    }
-
-    def script(**more: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, str(PROJECT / "spark_jobs/run_job.py"), "snapshot", "paper", "mine", "--who", ME]
-        return subprocess.run(command, env={**environ, **more}, capture_output=True, text=True, timeout=120)
-
-    assert script(CRASH_AT=point).returncode == -signal.SIGKILL
+    for variable, value in environ_of(places).items():
+        monkeypatch.setenv(variable, value)
+    arguments = ["paper", "mine", "--who", ME]
+    command = [sys.executable, str(PROJECT / "spark_jobs/run_job.py"), "snapshot", *arguments]
+    killed = subprocess.run(command, env={**os.environ, "CRASH_AT": point}, capture_output=True, text=True, timeout=120)
+    assert killed.returncode == -signal.SIGKILL
     is_taken = point == "snapshot.after_commit"
     assert [one.name for one in snapshots.kept(life.home)] == ["mine"] * is_taken
-    again = script()
-    assert again.returncode == (10 if is_taken else 0), again.stderr
+    assert job.main(arguments) == (10 if is_taken else 0), capsys.readouterr().err
     life.rebuild()
     life.years_pass()
     assert_frame_equal(life.read(at="snapshot:mine"), before)
