@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -18,6 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
+from support.command import windrow
 from support.training.feed import CLICKED, FILE, INTERVAL, LENGTH, WINDOW, feed_home, heard, life
 from support.training.outages import START
 from support.training.table import Writer, empty_places
@@ -219,17 +219,16 @@ def test_no_value_of_a_row_is_on_a_card(tmp_path: Path) -> None:
 
 
 def test_the_command_writes_a_card(feed: Home, tmp_path: Path) -> None:
-    windrow = Path(sys.executable).with_name("windrow")
-    env = {**os.environ, "WINDROW_HOME": str(feed.places.home), "WINDROW_KAFKA": "127.0.0.1:9"}
+    environ = {"WINDROW_HOME": str(feed.places.home), "WINDROW_KAFKA": "127.0.0.1:9"}
     out = tmp_path / "card"
     wanted = ["card", "feed", "--from", "2026-11-01T00:00:00Z", "--to", "2026-11-01T01:00:00Z", "--out", str(out)]
-    done = subprocess.run([windrow, *wanted, "--json"], env=env, capture_output=True, text=True, timeout=120)
+    done = windrow(environ, *wanted, "--json")
     assert done.returncode == 0, done.stderr
     shown = json.loads(done.stdout)
     assert shown["rows"] == sum(row.event_at < START + LENGTH / 4 for row in rows_of_life())
     assert shown["files"] == [str(out / name) for name in NAMES]
     assert sorted(path.name for path in out.iterdir()) == sorted(NAMES)
-    wrong = subprocess.run([windrow, *wanted, "--at", "999"], env=env, capture_output=True, text=True, timeout=120)
+    wrong = windrow(environ, *wanted, "--at", "999")
     assert wrong.returncode == 2
     assert "no publication 999" in wrong.stderr
 
