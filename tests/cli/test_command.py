@@ -1,4 +1,4 @@
-"""The `windrow` command as people use it: messages, exit codes, JSON. No broker."""
+"""The `windrow` command as people use it: messages, exit codes, JSON. No broker; Spark for types of expressions."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def windrow(home: Path, *args: str) -> Done:
-    environ = {"WINDROW_HOME": str(home), "WINDROW_KAFKA": "127.0.0.1:9", "WINDROW_WITHOUT_SPARK": "1"}
-    return command.windrow(environ, *args)
+def windrow(home: Path, *args: str, spark: bool = False) -> Done:
+    environ = {"WINDROW_HOME": str(home), "WINDROW_KAFKA": "127.0.0.1:9"}
+    return command.windrow(environ | {"WINDROW_WITHOUT_SPARK": "" if spark else "1"}, *args)
 
 
 def process(home: Path, *args: str) -> subprocess.CompletedProcess[str]:
@@ -76,19 +76,21 @@ def test_a_wrong_pipeline_file_is_refused_with_line_field_and_what_would_be_righ
     assert "interval" in done.stderr.replace("intervall", "")
 
 
-def test_an_expression_that_does_not_fit_its_types_is_refused_with_its_line(home: Path) -> None:
+@pytest.mark.spark
+def test_an_expression_that_does_not_fit_its_types_is_refused_with_its_line(home: Path, spark: object) -> None:
     file = home / "typed.yaml"
     file.write_text(FEED.replace("name: feed", "name: typed").replace("size(clicks) > 0", "clicks > 0"))
     line = 1 + next(n for n, text in enumerate(file.read_text().splitlines()) if "clicks > 0" in text)
     assert windrow(home, "pipeline", "check", "--quick", str(file)).returncode == 0
-    done = process(home, "pipeline", "check", str(file))
+    done = windrow(home, "pipeline", "check", str(file), spark=True)
     assert done.returncode == 2
     assert f"typed.yaml:{line}: labels.clicked: does not fit the declared columns" in done.stderr
     assert len(done.stderr) < 2_000, "one line, no plan"
 
 
-def test_a_right_pipeline_file_is_summed_up(home: Path) -> None:
-    done = process(home, "pipeline", "check", str(PROJECT / "dags" / "pipelines" / "feed.yaml"))
+@pytest.mark.spark
+def test_a_right_pipeline_file_is_summed_up(home: Path, spark: object) -> None:
+    done = windrow(home, "pipeline", "check", str(PROJECT / "dags" / "pipelines" / "feed.yaml"), spark=True)
     assert done.returncode == 0
     assert "feed is fine: feed.engagements, feed.served" in done.stdout
 
