@@ -1,4 +1,4 @@
-"""The `windrow` command as people use it: messages, exit codes, JSON. No Spark, no broker."""
+"""The `windrow` command as people use it: messages, exit codes, JSON. No broker; Spark for types of expressions."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from support import command
+from support.command import Done
 from windrow.config import load
 from windrow.home import Home
 from windrow.io.delta import tables
@@ -31,13 +33,19 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def windrow(home: Path, *args: str) -> subprocess.CompletedProcess[str]:
+def windrow(home: Path, *args: str, spark: bool = False) -> Done:
+    environ = {"WINDROW_HOME": str(home), "WINDROW_KAFKA": "127.0.0.1:9"}
+    return command.windrow(environ | {"WINDROW_WITHOUT_SPARK": "" if spark else "1"}, *args)
+
+
+def process(home: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    """The script that is installed."""
     env = {**os.environ, "WINDROW_HOME": str(home), "WINDROW_KAFKA": "127.0.0.1:9"}
     return subprocess.run([WINDROW, *args], env=env, capture_output=True, text=True, timeout=120)
 
 
 def test_help_names_every_command_and_its_exit_codes(home: Path) -> None:
-    shown = windrow(home, "--help").stdout
+    shown = process(home, "--help").stdout
     for word in ("up", "down", "status", "demo", "simulate", "land", "train", "clock", "publications", "pipeline"):
         assert f"  {word} " in shown
     one_line = " ".join(shown.split())
@@ -48,7 +56,7 @@ def test_help_names_every_command_and_its_exit_codes(home: Path) -> None:
 
 
 def test_it_says_its_version(home: Path) -> None:
-    assert windrow(home, "--version").stdout == f"windrow {version('windrow')}\n"
+    assert process(home, "--version").stdout == f"windrow {version('windrow')}\n"
 
 
 def test_an_unknown_pipeline_is_refused_with_the_near_miss(home: Path) -> None:
@@ -68,19 +76,21 @@ def test_a_wrong_pipeline_file_is_refused_with_line_field_and_what_would_be_righ
     assert "interval" in done.stderr.replace("intervall", "")
 
 
-def test_an_expression_that_does_not_fit_its_types_is_refused_with_its_line(home: Path) -> None:
+@pytest.mark.spark
+def test_an_expression_that_does_not_fit_its_types_is_refused_with_its_line(home: Path, spark: object) -> None:
     file = home / "typed.yaml"
     file.write_text(FEED.replace("name: feed", "name: typed").replace("size(clicks) > 0", "clicks > 0"))
     line = 1 + next(n for n, text in enumerate(file.read_text().splitlines()) if "clicks > 0" in text)
     assert windrow(home, "pipeline", "check", "--quick", str(file)).returncode == 0
-    done = windrow(home, "pipeline", "check", str(file))
+    done = windrow(home, "pipeline", "check", str(file), spark=True)
     assert done.returncode == 2
     assert f"typed.yaml:{line}: labels.clicked: does not fit the declared columns" in done.stderr
     assert len(done.stderr) < 2_000, "one line, no plan"
 
 
-def test_a_right_pipeline_file_is_summed_up(home: Path) -> None:
-    done = windrow(home, "pipeline", "check", str(PROJECT / "dags" / "pipelines" / "feed.yaml"))
+@pytest.mark.spark
+def test_a_right_pipeline_file_is_summed_up(home: Path, spark: object) -> None:
+    done = windrow(home, "pipeline", "check", str(PROJECT / "dags" / "pipelines" / "feed.yaml"), spark=True)
     assert done.returncode == 0
     assert "feed is fine: feed.engagements, feed.served" in done.stdout
 

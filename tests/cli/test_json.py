@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -17,6 +14,7 @@ import typer
 from jsonschema import Draft202012Validator
 from typer.testing import CliRunner
 
+from support.command import windrow
 from support.documents import SCHEMAS, parsed
 from support.environ import environ_of
 from support.training.feed import feed_home, landed_until
@@ -253,12 +251,6 @@ def test_maintenance_counts_by_table(home: Home, monkeypatch: pytest.MonkeyPatch
     assert document("maintain", "feed")["deleted_files"] == {"training": 2}
 
 
-def windrow(home: Home, *arguments: str) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "WINDROW_HOME": str(home.places.home), "WINDROW_KAFKA": "127.0.0.1:9"}
-    command = [sys.executable, "-c", "from windrow.cli import main; main()", *arguments]
-    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
@@ -273,7 +265,7 @@ def windrow(home: Home, *arguments: str) -> subprocess.CompletedProcess[str]:
 def test_an_error_is_one_object_with_code_message_and_next_move(
     home: Home, arguments: tuple[str, ...], code: int, words: str
 ) -> None:
-    done = windrow(home, *arguments)
+    done = windrow({}, *arguments)
     assert (done.returncode, done.stdout) == (code, "")
     error = parsed("error", done.stderr.splitlines()[-1])
     assert error["code"] == code
@@ -284,7 +276,7 @@ def test_an_error_is_one_object_with_code_message_and_next_move(
 def test_an_error_of_a_pipeline_file_has_every_problem_with_its_line(home: Home, tmp_path: Path) -> None:
     file = tmp_path / "wrong.yaml"
     file.write_text(FEED.read_text().replace("interval: 10m", "intervall: 10m").replace("grace: 1m", "grace: 1"))
-    error = parsed("error", windrow(home, "pipeline", "check", str(file), "--json").stderr)
+    error = parsed("error", windrow({}, "pipeline", "check", str(file), "--json").stderr)
     found = {one["field"]: file.read_text().splitlines()[one["line"] - 1].split(":")[0] for one in error["problems"]}
     assert {name: line for name, line in found.items() if name != "interval"} == {
         "intervall": "intervall",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -11,12 +10,14 @@ import sys
 from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from support.command import windrow
 from support.training.feed import CLICKED, FILE, INTERVAL, LENGTH, WINDOW, feed_home, heard, life
 from support.training.outages import START
 from support.training.table import Writer, empty_places
@@ -34,9 +35,12 @@ from windrow.training.card.delays import STEPS, product_limit
 from windrow.training.card.pages import plain
 from windrow_airflow.pages import overview, web
 
-LIFE = life()
-ROWS = [row for one in LIFE.publications for row in one.joined.rows]
 NAMES = (*(f"card.{ending}" for ending in ("html", "md")), "croissant.json")
+
+
+@cache
+def rows_of_life() -> list[JoinedRow]:
+    return [row for one in life().publications for row in one.joined.rows]
 
 
 @pytest.fixture(scope="module")
@@ -54,10 +58,10 @@ def described(feed: Home, folder: Path, **changes: Any) -> Places:
 
 def test_figures_are_those_of_plain_loops(card: Card) -> None:
     figures = card.figures
-    assert figures.rows == len(ROWS)
-    assert figures.states == Counter(row.label_state for row in ROWS)
-    assert figures.reasons == Counter(row.label_reason for row in ROWS if row.label_reason)
-    complete = [row for row in ROWS if row.label_reason is None]
+    assert figures.rows == len(rows_of_life())
+    assert figures.states == Counter(row.label_state for row in rows_of_life())
+    assert figures.reasons == Counter(row.label_reason for row in rows_of_life() if row.label_reason)
+    complete = [row for row in rows_of_life() if row.label_reason is None]
     positive = sum(bool(row.matches["clicks"]) for row in complete)
     assert (figures.complete, figures.positive) == (len(complete), positive)
     rate = positive / len(complete)
@@ -67,14 +71,14 @@ def test_figures_are_those_of_plain_loops(card: Card) -> None:
 
 def test_null_rates_and_ranges_are_those_of_plain_loops(card: Card) -> None:
     columns = {column.name: column for column in card.columns}
-    unknown = sum(row.label_state == "unknown" for row in ROWS)
-    assert columns["clicked"].null_rate == pytest.approx(unknown / len(ROWS))
-    assert columns["label_reason"].nulls == sum(row.label_reason is None for row in ROWS)
-    served = [row.event_at for row in ROWS]
+    unknown = sum(row.label_state == "unknown" for row in rows_of_life())
+    assert columns["clicked"].null_rate == pytest.approx(unknown / len(rows_of_life()))
+    assert columns["label_reason"].nulls == sum(row.label_reason is None for row in rows_of_life())
+    served = [row.event_at for row in rows_of_life()]
     assert columns["served_at"].range == columns["_event_time"].range == (min(served), max(served))
-    features = [one for row in ROWS for one in row.values["features"]]
+    features = [one for row in rows_of_life() for one in row.values["features"]]
     assert columns["features"].range == pytest.approx((min(features), max(features)))
-    clicks = [match.event_at for row in ROWS for match in row.matches["clicks"]]
+    clicks = [match.event_at for row in rows_of_life() for match in row.matches["clicks"]]
     assert columns["clicks.engaged_at"].range == (min(clicks), max(clicks))  # type: ignore[type-var]
     assert columns["clicks.engaged_at"].values == len(clicks)
 
@@ -107,12 +111,12 @@ def survivors(waited: list[tuple[int, bool]], until: int) -> float:
 
 def test_the_delay_curve_is_the_product_limit(card: Card) -> None:
     waited: list[tuple[int, bool]] = []
-    for one in LIFE.publications:
+    for one in life().publications:
         for row in one.joined.rows:
             delays = [match.event_at - row.event_at for match in row.matches["clicks"]]  # type: ignore[operator]
             observed = WINDOW
             if row.label_reason:
-                observed = min(max(heard(LIFE, one) - row.event_at, timedelta(0)), WINDOW)
+                observed = min(max(heard(life(), one) - row.event_at, timedelta(0)), WINDOW)
             seen = [d for d in delays if d < observed or not row.label_reason]
             waited.append((micros(min(seen)), True) if seen else (micros(observed), False))
     (curve,) = card.curves
@@ -142,7 +146,7 @@ def test_a_curve_computed_by_hand() -> None:
 def test_a_range_has_the_figures_of_its_rows(feed: Home) -> None:
     until = START + LENGTH / 4
     card = card_of("feed", end=until, places=feed.places)
-    assert card.figures.rows == sum(row.event_at < until for row in ROWS)
+    assert card.figures.rows == sum(row.event_at < until for row in rows_of_life())
     assert len(card.pin.publications) == LENGTH / 4 / INTERVAL
     again = training.read_pinned(card.pin, places=feed.places).rows.collect()
     assert again.height == card.figures.rows
@@ -202,10 +206,10 @@ def test_no_value_of_a_row_is_on_a_card(tmp_path: Path) -> None:
         clicks = [replace(m, values={**m.values, **values, "event_id": "planted-click"}) for m in row.matches["clicks"]]
         return replace(row, values={**row.values, **values}, matches={**row.matches, "clicks": tuple(clicks)})
 
-    publications = [
-        replace(one, joined=replace(one.joined, rows=tuple(map(planted, one.joined.rows)))) for one in LIFE.publications
-    ]
-    Writer(home, CLICKED).publish_all(publications)
+    Writer(home, CLICKED).publish_all(
+        replace(one, joined=replace(one.joined, rows=tuple(map(planted, one.joined.rows))))
+        for one in life().publications
+    )
     rows = training.read("feed", labels="all", places=home.places).rows.collect()
     assert set(rows["user_id"]) == {987654321012}
     for path in write(card_of("feed", places=home.places), tmp_path / "card"):
@@ -215,17 +219,16 @@ def test_no_value_of_a_row_is_on_a_card(tmp_path: Path) -> None:
 
 
 def test_the_command_writes_a_card(feed: Home, tmp_path: Path) -> None:
-    windrow = Path(sys.executable).with_name("windrow")
-    env = {**os.environ, "WINDROW_HOME": str(feed.places.home), "WINDROW_KAFKA": "127.0.0.1:9"}
+    environ = {"WINDROW_HOME": str(feed.places.home), "WINDROW_KAFKA": "127.0.0.1:9"}
     out = tmp_path / "card"
     wanted = ["card", "feed", "--from", "2026-11-01T00:00:00Z", "--to", "2026-11-01T01:00:00Z", "--out", str(out)]
-    done = subprocess.run([windrow, *wanted, "--json"], env=env, capture_output=True, text=True, timeout=120)
+    done = windrow(environ, *wanted, "--json")
     assert done.returncode == 0, done.stderr
     shown = json.loads(done.stdout)
-    assert shown["rows"] == sum(row.event_at < START + LENGTH / 4 for row in ROWS)
+    assert shown["rows"] == sum(row.event_at < START + LENGTH / 4 for row in rows_of_life())
     assert shown["files"] == [str(out / name) for name in NAMES]
     assert sorted(path.name for path in out.iterdir()) == sorted(NAMES)
-    wrong = subprocess.run([windrow, *wanted, "--at", "999"], env=env, capture_output=True, text=True, timeout=120)
+    wrong = windrow(environ, *wanted, "--at", "999")
     assert wrong.returncode == 2
     assert "no publication 999" in wrong.stderr
 
@@ -237,8 +240,8 @@ def test_the_daily_card_is_a_click_from_the_page_of_the_pipeline(
     home = feed_home(empty_places(tmp_path / "feed"))
     monkeypatch.setattr(upkeep, "SPAN", 12 * INTERVAL)
     made, page = upkeep.card(Context(home.pipeline, home.places))
-    last = LIFE.publications[-1].plan.interval.end
-    assert 0 < made.figures.rows == sum(row.event_at >= last - 12 * INTERVAL for row in ROWS) < len(ROWS)
+    rows, last = rows_of_life(), life().publications[-1].plan.interval.end
+    assert 0 < made.figures.rows == sum(row.event_at >= last - 12 * INTERVAL for row in rows) < len(rows)
     reports = home.places.home / "reports"
     shown = overview.pipeline_page("feed", home.places)
     (link,) = re.findall(r'href="\.\./reports/feed/([^"]*)"[^>]*>data card<', shown)

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.histories import drawn
-from support.training.feed import INTERVAL, LENGTH, WINDOW, feed_home, life
+from support.training.feed import INTERVAL, LENGTH, WINDOW, feed_home, life, own_life
 from support.training.outages import START
 from support.training.table import Writer, empty_places, paper_home, seen
 from windrow import training
@@ -60,15 +60,12 @@ def _row_id(row: dict[str, Any]) -> RowId:
     return RowId(*(row[name] for name in ROW_ID))
 
 
-LIFE = life()
-
-
 @pytest.mark.parametrize("attribute", POLICIES)
 def test_credits_are_those_of_plain_loops_and_add_up_to_one(feed: Home, attribute: Any) -> None:
     end = START + LENGTH
     frame = training.read("feed", end=end, attribute=attribute, labels="all", places=feed.places).rows.collect()
     found = credits(frame, "clicks")
-    assert found == expected(LIFE.rows, "clicks", attribute)
+    assert found == expected(life().rows, "clicks", attribute)
     per_label: dict[RowId, Fraction] = defaultdict(Fraction)
     for (_, label), credit in found.items():
         per_label[label] += credit
@@ -88,11 +85,11 @@ def test_a_row_has_the_same_credits_in_every_range(
     options: Any = {"attribute": attribute, "labels": "complete" if labels else "all"}
     frame = training.read("feed", begin, begin + minutes * minute, **options, places=feed.places).rows.collect()
     ids = {_row_id(row) for row in frame.select(ROW_ID).iter_rows(named=True)}
-    everything = expected(LIFE.rows, "clicks", attribute)
+    everything = expected(life().rows, "clicks", attribute)
     assert credits(frame, "clicks") == {pair: credit for pair, credit in everything.items() if pair[0] in ids}
     assert ids == {
         row.row_id
-        for row in LIFE.rows
+        for row in life().rows
         if begin <= row.event_at < begin + minutes * minute and (row.label_reason is None or not labels)
     }
 
@@ -139,7 +136,7 @@ def test_without_an_end_the_range_is_what_can_be_credited_and_beyond_it_is_refus
 
 def test_a_pin_has_the_publications_that_credits_depend_on(tmp_path: Path) -> None:
     home = feed_home(empty_places(tmp_path / "feed"))
-    model = life()
+    model = own_life()
     start, end = START + 6 * INTERVAL, START + 7 * INTERVAL
     rows, pin = training.read("feed", start, end, attribute="linear", places=home.places)
     assert pin.publications == tuple(range(4, 11)), "three intervals before, and three after"

@@ -14,20 +14,18 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import datasets
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import webdataset
 from filelock import FileLock
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
-from tfrecord.reader import tfrecord_loader
 from typer.testing import CliRunner
 
-from support.training.feed import CLICKED, INTERVAL, feed_home, life
+from support.command import Done, windrow
+from support.training.feed import CLICKED, INTERVAL, feed_home, own_life
 from support.training.outages import START
 from support.training.table import Writer, empty_places, erase_key
 from windrow import training
@@ -169,6 +167,8 @@ def test_chosen_columns_come_in_their_order(feed: Home, tmp_path: Path) -> None:
 
 
 def test_tfrecords_are_read_by_their_library(feed: Home, tmp_path: Path) -> None:
+    from tfrecord.reader import tfrecord_loader
+
     export("feed", tmp_path, "tfrecord", places=feed.places, shard_rows=150, **HOUR)
     wanted = read(feed, **HOUR)
     paths = sorted(tmp_path.glob("*.tfrecord"))
@@ -186,6 +186,8 @@ def test_tfrecords_are_read_by_their_library(feed: Home, tmp_path: Path) -> None
 
 
 def test_webdatasets_are_read_by_their_library(feed: Home, tmp_path: Path) -> None:
+    import webdataset
+
     export("feed", tmp_path, "webdataset", places=feed.places, shard_rows=150, **HOUR)
     wanted = read(feed, **HOUR)
     paths = [str(path) for path in sorted(tmp_path.glob("*.tar"))]
@@ -199,6 +201,8 @@ def test_webdatasets_are_read_by_their_library(feed: Home, tmp_path: Path) -> No
 
 
 def test_hugging_face_reads_parquet_and_arrow(feed: Home, tmp_path: Path) -> None:
+    import datasets
+
     wanted = read(feed, **HOUR)
     for format in ("parquet", "arrow"):
         export("feed", tmp_path / format, format, places=feed.places, shard_rows=150, **HOUR)
@@ -215,26 +219,32 @@ def test_a_killed_export_goes_on_to_the_same_bytes(tmp_path: Path, options: list
     """Killed at each point, and once more with another publication in between; the rows are those it began with."""
     home = feed_home(empty_places(tmp_path / "feed"))
     arguments = ["export", "feed", *options, "--shard-rows", "400", "--labels", "all"]
+    environ = {"WINDROW_HOME": str(home.places.home), "WINDROW_TABLES": ""}
 
-    def run(target: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+    def run(target: Path) -> Done:
+        return windrow(environ, *arguments, "--to", str(target))
+
+    def killed(target: Path, point: str) -> bool:
+        """In a process of its own, which dies there."""
         command = [sys.executable, "-c", "from windrow.cli import main; main()", *arguments, "--to", str(target)]
-        env = {**os.environ, "WINDROW_HOME": str(home.places.home), "WINDROW_TABLES": "", **environ}
+        env = {**os.environ, **environ, "CRASH_AT": point}
         source = PROJECT / "spark_jobs"  # the code of this test, and not that of the environment
-        return subprocess.run(command, cwd=source, env=env, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(command, cwd=source, env=env, capture_output=True, text=True, timeout=120)
+        return done.returncode == -signal.SIGKILL
 
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     assert run(whole).returncode == 0
     before = files(whole)
     assert len(before) > 3
     for point in (*crash_points.EXPORT_POINTS, crash_points.EXPORT_POINTS[1]):
-        assert run(broken, CRASH_AT=point).returncode == -signal.SIGKILL
+        assert killed(broken, point)
     with pytest.raises(ExportDamaged, match="not finished"):
         verify(str(broken))
     assert len(list(broken.glob("part-*"))) == 2
     assert {Path(one["location"]): one["rows"] is None for one in exports.listed(home)} == {whole: False, broken: True}
     with (broken / WORK / "journal").open("ab") as journal:
         journal.write(b'[["part-0')  # a kill in the middle of a line
-    model = life()
+    model = own_life()
     (plan,) = model.plan("rebuild", [model.publications[3].plan.interval])
     Writer(home, CLICKED).publish(model.publish(plan))
 
@@ -246,7 +256,7 @@ def test_a_killed_export_goes_on_to_the_same_bytes(tmp_path: Path, options: list
     assert len({one["rows"] for one in exports.listed(home)}) == 1
 
     late = tmp_path / "late"
-    assert run(late, CRASH_AT=crash_points.EXPORT_POINTS[1]).returncode == -signal.SIGKILL
+    assert killed(late, crash_points.EXPORT_POINTS[1])
     erase_key(home, ["user_id"], datetime(2026, 11, 2, tzinfo=UTC))
     refused = run(late)
     assert (refused.returncode, "keys of feed were erased since the export to" in refused.stderr) == (2, True)

@@ -177,15 +177,12 @@ def test_each_label_stream_is_cut_and_heard_by_itself(silence: Any, join: Any) -
 # ---- through a read
 
 
-LIFE = life()
-
-
 @pytest.mark.parametrize("after", ["5m", "10m", "29m59s999ms", "30m"])
 def test_a_read_has_the_complete_rows_of_a_rebuild_with_that_window(feed: Home, after: str) -> None:
     rows = training.read("feed", matured=after, places=feed.places).rows.sort("_event_time").collect()
     length = training.read("feed", matured=after, places=feed.places).pin.request.matured
     assert length is not None
-    of_rebuild = [row for one in LIFE.publications for row in rebuilt(LIFE, one, length)]
+    of_rebuild = [row for one in life().publications for row in rebuilt(life(), one, length)]
     expected = {
         (row.row_id.partition, row.row_id.offset): (row.label_state, [m.row_id.offset for m in row.matches["clicks"]])
         for row in of_rebuild

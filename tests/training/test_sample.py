@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.training.feed import CLICKED, INTERVAL, feed_home, life
+from support.training.feed import CLICKED, INTERVAL, feed_home, own_life
 from support.training.outages import MINUTE, START
 from support.training.table import Writer, empty_places
 from windrow import training
@@ -103,7 +103,7 @@ def test_a_larger_share_keeps_the_sample_and_another_seed_has_another(feed: Home
 
 
 def test_a_row_stays_in_the_sample_when_its_interval_is_published_again(tmp_path: Path) -> None:
-    home, model = feed_home(empty_places(tmp_path / "feed")), life()
+    home, model = feed_home(empty_places(tmp_path / "feed")), own_life()
     before = read(home, negatives=0.3)
     (plan,) = model.plan("rebuild", [model.publications[3].plan.interval])
     Writer(home, CLICKED).publish(model.publish(plan))

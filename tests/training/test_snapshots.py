@@ -8,11 +8,14 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,8 @@ from polars.testing import assert_frame_equal
 from typer.testing import CliRunner
 
 from support.broken.faults import expire
+from support.environ import environ_of
+from support.training.copies import Tables, put_tables, tables_of
 from support.training.outages import START, STEP, Outage, lived
 from support.training.table import Writer, empty_places, erase_key, paper_home, seen
 from windrow import training
@@ -46,15 +51,31 @@ ME, WEEK = "a person", timedelta(days=7)
 MIDDLE = START + 6 * STEP
 
 
+@cache
+def lived_once() -> Model:
+    return lived(LIFE, rows=100).model
+
+
+@cache
+def published_once() -> tuple[Tables, datetime]:
+    """The tables of that life, written once in this process, and when the next publication would be."""
+    with tempfile.TemporaryDirectory() as folder:
+        home = paper_home(empty_places(Path(folder)), lived_once().rules)
+        writer = Writer(home, seen(home))
+        writer.now = datetime.now(UTC) - timedelta(days=30)
+        writer.publish_all(lived_once().publications)
+        return tables_of(home.places), writer.now
+
+
 class Lived:
     """A pipeline with a published life, whose intervals can be rebuilt, and which ages in a moment."""
 
     def __init__(self, places: Places) -> None:
-        self.model: Model = lived(LIFE, rows=100).model
+        self.model: Model = deepcopy(lived_once())
         self.home: Home = paper_home(places, self.model.rules)
         self.writer = Writer(self.home, seen(self.home))
-        self.writer.now = datetime.now(UTC) - timedelta(days=30)
-        self.writer.publish_all(self.model.publications)
+        published, self.writer.now = published_once()
+        put_tables(published, places)
         self.context = Context(self.home.pipeline, places)
         self.path = self.home.table(Table.TRAINING)
 
@@ -127,9 +148,8 @@ def test_a_snapshot_outlives_rebuild_compaction_and_vacuum(stored: Lived) -> Non
     assert_frame_equal(life.read(), rebuilt)
 
 
-@pytest.mark.both_roots
-def test_maintenance_spares_files_until_the_snapshot_is_deleted(stored: Lived) -> None:
-    life, last = stored, len(stored.model.publications)
+def test_maintenance_spares_files_until_the_snapshot_is_deleted(life: Lived) -> None:
+    last = len(life.model.publications)
     before, pin = life.read(), training.read("paper", labels="all", places=life.home.places).pin
     old = take(life, "old", end=MIDDLE)
     life.rebuild()
@@ -143,9 +163,6 @@ def test_maintenance_spares_files_until_the_snapshot_is_deleted(stored: Lived) -
 
     job.delete(life.context, "old", who=ME)
     assert snapshots.held(life.home) == (1, 0, {"new": 0})
-    if store.is_remote(life.path):  # what the log has forgotten is as old as its file, and no file of a store is old
-        assert life.maintain() > 0
-        return
     for file in store.listed(life.path):
         os.utime(f"{life.path}/{file.name}", (0, 0))
     assert life.maintain() == old.file_count
@@ -232,24 +249,19 @@ def test_of_two_that_take_a_name_one_has_it(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("point", crash_points.SNAPSHOT_POINTS)
-def test_a_kill_leaves_the_snapshot_or_nothing(life: Lived, point: str) -> None:
+def test_a_kill_leaves_the_snapshot_or_nothing(
+    life: Lived, point: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     before, places = life.read(), life.home.places
-    environ = {
-        **os.environ,
-        "WINDROW_HOME": str(places.home),
-        "WINDROW_TABLES": "",
-        "WINDROW_PIPELINES": str(places.pipelines[0]),
-    }
-
-    def script(**more: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, str(PROJECT / "spark_jobs/run_job.py"), "snapshot", "paper", "mine", "--who", ME]
-        return subprocess.run(command, env={**environ, **more}, capture_output=True, text=True, timeout=120)
-
-    assert script(CRASH_AT=point).returncode == -signal.SIGKILL
+    for variable, value in environ_of(places).items():
+        monkeypatch.setenv(variable, value)
+    arguments = ["paper", "mine", "--who", ME]
+    command = [sys.executable, str(PROJECT / "spark_jobs/run_job.py"), "snapshot", *arguments]
+    killed = subprocess.run(command, env={**os.environ, "CRASH_AT": point}, capture_output=True, text=True, timeout=120)
+    assert killed.returncode == -signal.SIGKILL
     is_taken = point == "snapshot.after_commit"
     assert [one.name for one in snapshots.kept(life.home)] == ["mine"] * is_taken
-    again = script()
-    assert again.returncode == (10 if is_taken else 0), again.stderr
+    assert job.main(arguments) == (10 if is_taken else 0), capsys.readouterr().err
     life.rebuild()
     life.years_pass()
     assert_frame_equal(life.read(at="snapshot:mine"), before)

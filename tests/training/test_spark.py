@@ -15,7 +15,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from support.guide import blocks
-from support.training.feed import CLICKED, feed_home, life
+from support.training.feed import CLICKED, feed_home, own_life
 from support.training.likes_and_buys import likes_and_buys
 from support.training.outages import MINUTE, START
 from support.training.table import Writer, empty_places, home_of, seen
@@ -211,7 +211,7 @@ def test_a_killed_export_by_spark_goes_on_to_the_same_bytes(tmp_path: Path, spar
     assert 0 < len(kept) < len(whole.shards)
     with pytest.raises(ExportDamaged, match="not finished"):
         verify(str(target))
-    model = life()
+    model = own_life()
     (plan,) = model.plan("rebuild", [model.publications[3].plan.interval])
     Writer(home, CLICKED).publish(model.publish(plan))
 

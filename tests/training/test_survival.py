@@ -26,7 +26,6 @@ from windrow.semantics.paper.landings import Sent
 from windrow.semantics.paper.model import Model, Publication
 from windrow.semantics.reference import JoinedRow
 
-LIFE = life()
 approx = partial(pytest.approx, rel=1e-12, abs=0)
 """Apart from the last bit."""
 
@@ -36,7 +35,7 @@ def observed_for(row: JoinedRow, one: Publication, after: timedelta) -> timedelt
     if row.label_reason is None:
         return after
     assert row.label_reason == "side_silent"
-    return min(max(heard(LIFE, one) - row.event_at, timedelta(0)), after)
+    return min(max(heard(life(), one) - row.event_at, timedelta(0)), after)
 
 
 def by_row(frame: pl.DataFrame) -> Mapping[tuple[int, int], dict[str, Any]]:
@@ -54,7 +53,7 @@ def test_delays_and_ages_are_those_of_plain_loops(feed: Home, after: str | None)
     options: Any = {"labels": "all", "delays": True, "matured": after}
     found = by_row(training.read("feed", **options, places=feed.places).rows.collect())
     length, kept, short = 10 * MINUTE if after else WINDOW, 0, 0
-    for one, row, key in rows_of(LIFE):
+    for one, row, key in rows_of(life()):
         labels = [m for m in row.matches["clicks"] if m.event_at - row.event_at <= length]  # type: ignore[operator]
         assert found[key]["_delay_clicks"] == approx([(m.event_at - row.event_at).total_seconds() for m in labels])
         landed = [(arrival(m.event_at) - row.event_at).total_seconds() for m in labels]  # type: ignore[arg-type]
@@ -71,11 +70,11 @@ def test_a_row_is_censored_when_it_was_last_observed(feed: Home, after: str | No
     options: Any = {"labels": "all", "survival": "clicks", "matured": after}
     found = by_row(training.read("feed", **options, places=feed.places).rows.collect())
     length = 10 * MINUTE if after else WINDOW
-    for one, row, key in rows_of(LIFE):
+    for one, row, key in rows_of(life()):
         age = observed_for(row, one, length)
-        is_whole = row.label_reason is None or heard(LIFE, one) - row.event_at > length
+        is_whole = row.label_reason is None or heard(life(), one) - row.event_at > length
         delays = [m.event_at - row.event_at for m in row.matches["clicks"]]  # type: ignore[operator]
-        in_time = [d for d in delays if (d <= length if is_whole else row.event_at + d < heard(LIFE, one))]
+        in_time = [d for d in delays if (d <= length if is_whole else row.event_at + d < heard(life(), one))]
         expected = (min(in_time), False) if in_time else (age, True)
         assert (found[key]["_duration"], found[key]["_censored"]) == (approx(expected[0].total_seconds()), expected[1])
         assert found[key]["_weight"] == 1

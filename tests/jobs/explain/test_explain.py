@@ -16,6 +16,8 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from support import command
+from support.command import Done
 from support.documents import parsed
 from windrow.config import load
 from windrow.io.registers import clocks, judgements, plans, publications
@@ -167,7 +169,12 @@ def at_home(home: Path) -> Hand:
     return Hand(Context(load(home / "pipelines" / "hand.yaml", places.expectations), places))
 
 
-def windrow(home: Path, *args: str) -> subprocess.CompletedProcess[str]:
+def windrow(home: Path, *args: str) -> Done:
+    return command.windrow({"WINDROW_HOME": str(home), "WINDROW_KAFKA": "127.0.0.1:9"}, *args)
+
+
+def process(home: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    """The script that is installed."""
     env = {**os.environ, "WINDROW_HOME": str(home), "WINDROW_KAFKA": "127.0.0.1:9"}
     return subprocess.run([WINDROW, *args], env=env, capture_output=True, text=True, timeout=600)
 
@@ -203,7 +210,7 @@ def test_control_characters_of_a_record_do_not_reach_the_terminal(hand: Hand) ->
     hand.land("served", 33, left(3600 * 34, request_id=bad, user=bad, secret=bad))
     hand.land("clicks", 33, click(3600 * 34 + 20, user=bad))
     hand.clock(3, 3600 * 34, 3600 * 34, 33)
-    done = windrow(hand.ctx.places.home, "explain", "hand", "served/0/3300", "--columns")
+    done = process(hand.ctx.places.home, "explain", "hand", "served/0/3300", "--columns")
     assert done.returncode == 0, done.stderr
     assert [c for c in done.stdout if not c.isprintable() and c != "\n"] == []
     shown = "\\x1b]0;owned\\x07\\x1b[2J\\nrow \\u202etxt\\u2066 \\x9b31m \\r[bold]x"
@@ -211,11 +218,11 @@ def test_control_characters_of_a_record_do_not_reach_the_terminal(hand: Hand) ->
     assert f"event id {shown}\n" in done.stdout
     assert f"secret={shown}" in done.stdout
     assert any("clicks/0/0/3300 (batch 33)" in line and shown in line for line in done.stdout.splitlines())
-    done = windrow(hand.ctx.places.home, "explain", "hand", bad)
-    assert done.returncode == 0, done.stderr
-    done = windrow(hand.ctx.places.home, "explain", "hand", "\x1b[2Jnot there")
-    assert done.returncode == 2
-    assert "\x1b" not in done.stderr
+    found = windrow(hand.ctx.places.home, "explain", "hand", bad)
+    assert found.returncode == 0, found.stderr
+    refused = windrow(hand.ctx.places.home, "explain", "hand", "\x1b[2Jnot there")
+    assert refused.returncode == 2
+    assert "\x1b" not in refused.stderr
 
 
 def test_a_published_row_is_explained_with_every_near_miss(hand: Hand) -> None:

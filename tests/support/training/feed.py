@@ -11,13 +11,18 @@ from __future__ import annotations
 
 import math
 import random
+import tempfile
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import cache
+from pathlib import Path
 from typing import Any
 
+from support.training.copies import Tables, put_tables, tables_of
 from support.training.outages import MICROSECOND, MINUTE, START, Outage
-from support.training.table import Writer
+from support.training.table import Writer, empty_places
 from windrow.config import load
 from windrow.home import Home
 from windrow.io.registers import clocks
@@ -54,15 +59,32 @@ CLICKED = {"clicked": lambda row: bool(row.matches["clicks"])}
 
 
 def feed_home(places: Places) -> Home:
-    """The home of the pipeline `feed`, with what `life` has published."""
-    home = Home(load(FILE, places.expectations), replace(places, pipelines=(FILE.parent,)))
-    writer = Writer(home, CLICKED)
-    writer.publish_all(life().publications)
-    return home
+    """The home of the pipeline `feed`, with what `life` has published. Its tables are copies (`copies`)."""
+    put_tables(_published(), places)
+    return _home(places)
 
 
+def _home(places: Places) -> Home:
+    return Home(load(FILE, places.expectations), replace(places, pipelines=(FILE.parent,)))
+
+
+@cache
+def _published() -> Tables:
+    """What `life` has published, written once in this process."""
+    with tempfile.TemporaryDirectory() as folder:
+        home = _home(empty_places(Path(folder) / "feed"))
+        Writer(home, CLICKED).publish_all(life().publications)
+        return tables_of(home.places)
+
+
+def own_life() -> Model:
+    """A copy of `life` for a test that goes on with it."""
+    return deepcopy(life())
+
+
+@cache
 def life(sessions: int = 400) -> Model:
-    """The pipeline's life: every ten minutes it lands, closes and publishes."""
+    """The pipeline's life: every ten minutes it lands, closes and publishes. Tests share it, and only read it."""
     model = Model(RULES)
     waiting = sorted(_events(random.Random(1), sessions), key=lambda event: event[0], reverse=True)
     for step in range(1, (LENGTH + 2 * WINDOW) // INTERVAL + 3):
