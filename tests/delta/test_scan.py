@@ -47,7 +47,7 @@ def rows_of(frame: Any) -> list[Any]:
     return sorted((tuple(row) for row in frame.select(F.unix_micros("at"), "n", "bad").collect()), key=repr)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.sampled_from(["plain", "a b é", "{c}"]), FILES, st.integers(0, 5_000), st.integers(0, 5_000), st.integers(0, 9)
 )

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -111,7 +111,7 @@ def test_a_job_whose_asker_goes_away_is_killed_and_its_lock_is_free(warm_engine:
 
 
 def test_askers_that_go_away_at_any_moment_harm_nobody_else(engine_places: Places) -> None:
-    for pause in (0, 0.005, 0.02, 0.05) * 5:
+    for pause in (0, 0.005, 0.02, 0.05) * 2:
         job = asked(engine_places, "join", "--help")
         time.sleep(pause)  # the moment is what varies; nothing is waited for
         job.output.close()
@@ -169,43 +169,37 @@ def test_spark_is_told_to_stop_what_a_killed_job_has_left_running(spark: SparkSe
     assert "cancelled" in failed[0]
 
 
-@pytest.fixture
-def own_engine(engine_places: Places, tmp_path: Path) -> Iterator[Callable[[str], Engine]]:
-    """Starts an engine that the test may break, with lines of a program before its `main`."""
-    places = replace(engine_places, home=tmp_path)
-    started = Engine(places)
-
-    def start(lines: str = "") -> Engine:
-        program = f"from windrow.engine import keeper\n{lines}\nkeeper.main()"
-        started.process.start([sys.executable, "-c", program], environment_of(places), started.folder)
-        started.wait()
-        return started
-
-    yield start
+@pytest.fixture(scope="module")
+def own_engine(engine_places: Places, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """An engine that is old after five jobs; the last test breaks it."""
+    started = Engine(replace(engine_places, home=tmp_path_factory.mktemp("own")))
+    program = "from windrow.engine import keeper\nkeeper.MOST = 5\nkeeper.main()"
+    started.process.start([sys.executable, "-c", program], environment_of(started.places), started.folder)
+    started.wait()
+    yield started
     started.stop()
 
 
-def test_an_engine_that_is_killed_takes_java_and_its_jobs_along(own_engine: Callable[[str], Engine]) -> None:
-    running = own_engine("")
-    leader = running.process.process()
+def test_an_old_engine_replaces_itself(own_engine: Engine) -> None:
+    leader = own_engine.process.process()
+    assert leader
+    java = leader.children()
+    for _ in range(5):
+        assert ended(asked(own_engine.places, "join", "--help"))[0] == 0
+    until(lambda: not any(one.is_running() for one in java), "the old Java to be gone")
+    own_engine.wait()
+    assert own_engine.process.process() == leader
+    assert ended(asked(own_engine.places, "join", "--help"))[0] == 0
+    assert ended(asked(own_engine.places, "join", "--help"))[0] == 0
+
+
+def test_an_engine_that_is_killed_takes_java_and_its_jobs_along(own_engine: Engine) -> None:
+    leader = own_engine.process.process()
     assert leader
     own = leader.children(recursive=True)
-    job = asked(running.places, "land", "no_such_pipeline", "--for", "1h")
+    job = asked(own_engine.places, "land", "no_such_pipeline", "--for", "1h")
     assert ended(job)[0] == ExitCode.BAD_INPUT
     leader.kill()
     until(lambda: not any(one.is_running() for one in own), "Java to be gone")
     with pytest.raises(engine.NotTaken, match="no engine runs"):
-        asked(running.places, "join", "--help")
-
-
-def test_an_old_engine_replaces_itself(own_engine: Callable[[str], Engine]) -> None:
-    running = own_engine("keeper.MOST = 1")
-    leader = running.process.process()
-    assert leader
-    java = leader.children()
-    assert ended(asked(running.places, "join", "--help"))[0] == 0
-    until(lambda: not any(one.is_running() for one in java), "the old Java to be gone")
-    running.wait()
-    assert running.process.process() == leader
-    assert ended(asked(running.places, "join", "--help"))[0] == 0
-    assert ended(asked(running.places, "join", "--help"))[0] == 0
+        asked(own_engine.places, "join", "--help")

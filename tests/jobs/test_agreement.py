@@ -11,7 +11,6 @@ import json
 from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,7 +36,7 @@ from support.generated import (
     oracle_spec,
 )
 from support.oracle import PINS, expected, expected_rows, found_rows, sent
-from support.world import World, content
+from support.world import World
 from windrow.io.registers import canaries
 from windrow.io.registers import measures as measured
 from windrow.jobs.run import Context
@@ -256,21 +255,3 @@ def test_landing_quarantines_what_the_reference_decoder_does(world: World) -> No
     assert found == expected_of
     assert len({reason for reason, _, _ in found.values()}) > 4
     assert len({str(values) for _, _, values in found.values()}) > 12
-
-
-@from_files
-@pytest.mark.usefixtures("either_way")
-def test_how_landing_was_sliced_makes_no_difference_to_published_rows(world: World, tmp_path: Path) -> None:
-    ctx, records = prepared(world, seed=5)
-    world.produce(sent(records[:100]))
-    world.land(ctx)
-    world.produce(sent(records[100:]))
-    world.land(ctx)
-    world.train(ctx)
-
-    whole = replace(ctx, places=replace(ctx.places, home=tmp_path / "other"))
-    world.land(whole)
-    world.train(whole)
-    found = content(world.training(ctx))
-    assert len(found) > 40
-    assert found == content(World(whole.places, world.name).training(whole))

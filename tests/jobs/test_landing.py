@@ -65,13 +65,13 @@ def test_the_rows_of_uneven_partitions_are_spread_evenly_over_the_cores(
 
 def test_an_error_of_the_broker_does_not_end_the_process(world: World) -> None:
     """The client aborts a process in which its own thread drops it last, as it did with the trace of an error."""
-    for _ in range(200):
+    for _ in range(60):
         with pytest.raises(broker.TopicMissing):
             broker.describe(world.places.kafka, [f"{world.name}.missing"])
 
 
 def test_partitions_whose_leaders_are_not_known_yet_are_asked_again(world: World) -> None:
-    world.topics({"many": 400})  # the broker answers questions about it while it makes them
+    world.topics({"many": 120})  # the broker answers questions about it while it makes them
 
     def described() -> broker.Topic | None:
         try:

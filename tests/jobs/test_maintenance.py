@@ -65,9 +65,33 @@ def has_worked(
     return world, worked(world)
 
 
+@pytest.fixture(scope="module")
+def kept(broker: object, spark: object) -> dict[str, tuple[World, Context]]:
+    """What `shared` has made, by root."""
+    return {}
+
+
+@pytest.fixture
+def shared(
+    kept: dict[str, tuple[World, Context]],
+    root: str | None,
+    session_places: Places,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[World, Context]:
+    """One of them on each root, for tests that go on with whatever the one before has left."""
+    where = "store" if root else "folder"
+    if where not in kept:
+        made_here = world_at(session_places, tmp_path_factory.mktemp("shared"), f"worked_{where}")
+        world = replace(made_here, places=replace(made_here.places, tables=root))
+        kept[where] = world, worked(world)
+    return kept[where]
+
+
 @pytest.mark.both_roots(long=True)
-def test_maintenance_changes_the_number_of_files_and_no_row_and_no_history(world: World, spark: Any) -> None:
-    ctx = worked(world)
+def test_maintenance_changes_the_number_of_files_and_no_row_and_no_history(
+    shared: tuple[World, Context], spark: Any
+) -> None:
+    world, ctx = shared
     before = everything(world, ctx)
     landing = f"landing/{world.name}.served"
     many = files(world, ctx, landing), files(world, ctx, "training")
@@ -155,9 +179,9 @@ def test_an_unsafe_retention_is_refused_before_anything_is_done(retention: timed
 
 @pytest.mark.both_roots(long=True)
 def test_dead_files_go_after_the_retention_and_a_candidate_that_may_still_be_published_stays(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    shared: tuple[World, Context],
 ) -> None:
-    ctx = worked(world)
+    world, ctx = shared
     older, newer = (plan_interval(ctx, run, at(0), "republish", 1) for run in ("older", "newer"))
     for planned in (older, newer):
         make_candidates(ctx, planned)

@@ -42,7 +42,6 @@ def served(ctx: Context, world: World) -> list[tuple[str, bool, int]]:
 
 
 @pytest.mark.both_roots(long=True)
-@pytest.mark.usefixtures("either_way")
 def test_the_files_of_a_candidate_are_published_unless_another_number_came_in_between(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -78,11 +77,12 @@ def test_the_files_of_a_candidate_are_published_unless_another_number_came_in_be
 
 @pytest.mark.usefixtures("either_way")
 @pytest.mark.parametrize(
-    ("changed", "published"),
+    ("changed", "published", "either_way"),
     [
-        ({"    role: label\n": "    role: label\n    join: inner\n"}, [("s0", True, 1)]),
-        ({"    role: label\n": "    role: label\n    take: first\n"}, [("s0", True, 1), ("s9", False, 1)]),
+        ({"    role: label\n": "    role: label\n    join: inner\n"}, [("s0", True, 1)], "files"),
+        ({"    role: label\n": "    role: label\n    take: first\n"}, [("s0", True, 1), ("s9", False, 1)], "spark"),
     ],
+    indirect=["either_way"],
 )
 def test_a_candidate_that_holds_more_than_is_published_is_written_again(
     world: World, monkeypatch: pytest.MonkeyPatch, changed: dict[str, str], published: list[Any]

@@ -252,17 +252,15 @@ def parquet_types(file: DataFile) -> str:
 
 
 @pytest.mark.both_roots(long=True)
-@pytest.mark.parametrize("count", [1, SPAN])
-def test_both_ways_write_the_same_candidates(
-    ctx: Context, monkeypatch: pytest.MonkeyPatch, spark: Any, count: int
-) -> None:
-    one, other = both(ctx, monkeypatch, intervals()[:count])
+def test_both_ways_write_the_same_candidates(ctx: Context, monkeypatch: pytest.MonkeyPatch, spark: Any) -> None:
+    one, other = both(ctx, monkeypatch, intervals())
     there = [len(rows_of(ctx, plan)) for plan in one]
-    assert [number > 0 for number in there] == [True, True, True, False][:count], "the last interval is empty"
+    assert [number > 0 for number in there] == [True, True, True, False], "the last interval is empty"
     for of_spark, of_files in zip(one, other, strict=True):
         assert rows_of(ctx, of_files) == rows_of(ctx, of_spark)
         types = {parquet_types(file) for plan in (of_spark, of_files) for file in files_of(ctx, plan)}
         assert len(types) <= 1, "one type, one order of columns, in every file"
+        assert {file.footer.num_row_groups for file in files_of(ctx, of_files)} <= {1}, "all rows are one chunk"
     nulls = candidates.null_counts(ctx.home, [*one, *other])
     assert [nulls[plan.id] for plan in one] == [nulls[plan.id] for plan in other]
 
@@ -384,26 +382,23 @@ def test_an_answer_that_is_lost_is_looked_up_and_a_second_commit_is_refused(
         candidates._commit(path, tables.at(path), planned, {})
 
 
-@pytest.mark.parametrize(("has_broadcast", "chunk"), [(True, 2_000), (False, payload.CHUNK)])
 def test_neither_the_kind_of_join_nor_the_size_of_a_chunk_changes_the_rows(
-    ctx: Context, monkeypatch: pytest.MonkeyPatch, spark: Any, has_broadcast: bool, chunk: int
+    ctx: Context, monkeypatch: pytest.MonkeyPatch, spark: Any
 ) -> None:
-    """Each at both of its values: Spark joins before a worker, which cuts chunks, sees a row.
+    """Both are others than where both ways are compared: Spark joins before a worker, which cuts chunks, sees a row.
 
     Workers of one session keep their modules, so the chunk travels with the work.
     """
     before = spark.conf.get("spark.sql.autoBroadcastJoinThreshold")
     work = payload.Work
-    monkeypatch.setattr(candidates.payload, "Work", lambda **fields: work(**fields, chunk=chunk))
+    monkeypatch.setattr(candidates.payload, "Work", lambda **fields: work(**fields, chunk=2_000))
     try:
-        if not has_broadcast:
-            spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
+        spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
         one, other = both(ctx, monkeypatch, intervals()[:1])
     finally:
         spark.conf.set("spark.sql.autoBroadcastJoinThreshold", before)
     assert rows_of(ctx, other[0]) == rows_of(ctx, one[0])
-    groups = [file.footer.num_row_groups for file in files_of(ctx, other[0])]
-    assert (max(groups) > 1) == (chunk < payload.CHUNK)
+    assert max(file.footer.num_row_groups for file in files_of(ctx, other[0])) > 1
 
 
 def test_right_rows_are_small_where_they_are_few_and_plain(

@@ -7,7 +7,6 @@ division heeds no out-of-orderness, so rows of every kind are late.
 from __future__ import annotations
 
 import shutil
-import signal
 from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
@@ -27,6 +26,7 @@ from support.generated import (
     oracle_spec,
 )
 from support.oracle import sent
+from support.side_by_side import Killed, dying, faults
 from support.world import World
 from windrow.io.ledger import table as ledger_table
 from windrow.jobs import ledger as job
@@ -124,8 +124,8 @@ def test_take_inner_features_a_crash_and_a_persons_deletion(world: World) -> Non
     paper = lived(world, ctx, batches, spec)
     world.produce(sent(batches[1]))
     world.land(ctx)
-    killed = world.script("late", ctx.pipeline.name, CRASH_AT="late.after_commit")
-    assert killed.returncode == -signal.SIGKILL, killed.stderr[-2000:]
+    with faults(), dying("late.after_commit"), pytest.raises(Killed):
+        job.extend(ctx)
     made = ledger_table.last_pass(ctx.home)
     job.extend(ctx)
     assert ledger_table.last_pass(ctx.home) == made

@@ -150,7 +150,7 @@ def texts() -> list[str]:
     return [call.strip() for line in CALLS.strip().splitlines() for call in line.split(" ; ")]
 
 
-NESTED = 250
+NESTED = 100
 """Expressions of calls within calls."""
 _COLUMN = re.compile(r"\b(" + "|".join(COLUMNS) + r")\b(?![('])(?=(?:[^']*'[^']*')*[^']*$)")
 """A column, neither in a text nor a function of this name."""

@@ -101,17 +101,27 @@ def decoded(spark: Any, values: Sequence[str], columns: str, look: Look | None =
     return rows.orderBy("_offset").collect()
 
 
-@pytest.mark.parametrize("kind", sorted({kind for kind, _, _ in CASES}))
-def test_a_value_is_read_as_it_is_or_not_at_all(spark: Any, kind: str) -> None:
-    mine = [(text, expected) for of, text, expected in CASES if of == kind]
-    values = [f'"v": {text}' for text, _ in mine]
-    rows, careful = (decoded(spark, values, f'v: "{kind}"', look) for look in (None, "first"))
+@pytest.mark.parametrize("is_plain", [True, False])
+def test_a_value_is_read_as_it_is_or_not_at_all(spark: Any, is_plain: bool) -> None:
+    """One column for each type, of which a record has one. A type that is never plain makes all records careful."""
+    reader = spark._jvm.windrow.PlainRecords
+    names = {
+        kind: f"v{n}" for n, kind in enumerate(sorted({of for of, _, _ in CASES})) if reader.reads(kind) == is_plain
+    }
+    mine = [(names[kind], text, expected) for kind, text, expected in CASES if kind in names]
+    assert len(mine) > 15
+    values, columns = (
+        [f'"{name}": {text}' for name, text, _ in mine],
+        ", ".join(f'{name}: "{kind}"' for kind, name in names.items()),
+    )
+    rows, careful = (decoded(spark, values, columns, look) for look in (None, "first"))
     assert rows == careful
-    for row, (text, expected) in zip(rows, mine, strict=True):
+    for row, (name, text, expected) in zip(rows, mine, strict=True):
+        given = {column: row[column] for column in names.values() if row[column] is not None}
         if expected in ("wrong_type", "not_finite"):
-            assert (row["_quarantined"], json.loads(row["_unreadable"])) == (expected, {"v": expected}), text
+            assert (row["_quarantined"], json.loads(row["_unreadable"])) == (expected, {name: expected}), (name, text)
             continue
-        assert (row["_quarantined"], row["v"]) == (None, expected), text
+        assert (row["_quarantined"], given) == (None, {name: expected}), (name, text)
 
 
 NAMED: dict[str, str | None] = {

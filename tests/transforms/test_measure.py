@@ -99,39 +99,42 @@ _WINDOW_ENDS = [_label(7, 10), _label(8, 130)]
 _BEYOND = [_label(7, 9.999999), _label(8, 10), _label(9, 130.000001), _label(10, 200)]
 
 
-@pytest.mark.parametrize(
-    ("row", "counted"),
-    [
-        ({}, {"positive": 1, "positive_complete": 1}),
-        (_NONE, {"negative": 1}),
-        ({"likes": _WINDOW_ENDS}, {"positive": 1, "positive_complete": 1}),
-        ({"likes": _BEYOND}, {"positive": 1, "positive_complete": 1, "labels_outside_window": 3}),
-        (
-            {"likes": [*reversed(_BEYOND)]},
-            {"positive": 1, "positive_complete": 1, "labels_outside_window": 3, "labels_out_of_order": 1},
-        ),
-        ({"likes": [_label(8, 20), _label(7, 20)]}, {"positive": 1, "positive_complete": 1, "labels_out_of_order": 1}),
-        ({**_NONE, "likes": None}, {"negative": 1, "null_arrays": 1}),
-        ({**_NONE, "label_state": "positive"}, {"positive": 1, "positive_complete": 1, "state_contradictions": 1}),
-        ({"label_state": "negative"}, {"negative": 1, "state_contradictions": 1}),
-        (
-            {**_NONE, "label_state": "unknown", "label_reason": "forced", "liked": None},
-            {"unknown": 1, "unknown.forced": 1},
-        ),
-        ({**_NONE, "_event_time": at(60)}, {"negative": 1, "rows_outside_interval": 1}),
-        ({**_NONE, "_event_time": None}, {"negative": 1, "null_event_time": 1}),
-        ({**_NONE, "_offset": None, "k": None}, {"negative": 1, "null_row_id": 1, "left_keyless": 1}),
-        ({"_paired": False, "likes": _BEYOND}, {"rows": 0, "left_unpaired": 1}),
-    ],
-)
-def test_a_row_adds_to_the_counts_that_it_belongs_to_and_to_no_other(
-    spark: Any, pipeline: Pipeline, row: dict[str, Any], counted: dict[str, int]
-) -> None:
-    (found,) = candidate_measures(_candidate(spark, row, _NONE), pipeline, []).collect()
-    counts = {name: count for name, count in found.asDict().items() if name != "_plan"}
-    expected = {"rows": 1, **counted}  # and the usual row without labels
-    expected = {**expected, "rows": expected["rows"] + 1, "negative": expected.get("negative", 0) + 1}
-    assert {name: count for name, count in counts.items() if count} == expected
+ADDED: list[tuple[dict[str, Any], dict[str, int]]] = [
+    ({}, {"positive": 1, "positive_complete": 1}),
+    (_NONE, {"negative": 1}),
+    ({"likes": _WINDOW_ENDS}, {"positive": 1, "positive_complete": 1}),
+    ({"likes": _BEYOND}, {"positive": 1, "positive_complete": 1, "labels_outside_window": 3}),
+    (
+        {"likes": [*reversed(_BEYOND)]},
+        {"positive": 1, "positive_complete": 1, "labels_outside_window": 3, "labels_out_of_order": 1},
+    ),
+    ({"likes": [_label(8, 20), _label(7, 20)]}, {"positive": 1, "positive_complete": 1, "labels_out_of_order": 1}),
+    ({**_NONE, "likes": None}, {"negative": 1, "null_arrays": 1}),
+    ({**_NONE, "label_state": "positive"}, {"positive": 1, "positive_complete": 1, "state_contradictions": 1}),
+    ({"label_state": "negative"}, {"negative": 1, "state_contradictions": 1}),
+    (
+        {**_NONE, "label_state": "unknown", "label_reason": "forced", "liked": None},
+        {"unknown": 1, "unknown.forced": 1},
+    ),
+    ({**_NONE, "_event_time": at(60)}, {"negative": 1, "rows_outside_interval": 1}),
+    ({**_NONE, "_event_time": None}, {"negative": 1, "null_event_time": 1}),
+    ({**_NONE, "_offset": None, "k": None}, {"negative": 1, "null_row_id": 1, "left_keyless": 1}),
+    ({"_paired": False, "likes": _BEYOND}, {"rows": 0, "left_unpaired": 1}),
+]
+"""What a row has else than the usual one, and what it adds to the counts of its plan."""
+
+
+def test_a_row_adds_to_the_counts_that_it_belongs_to_and_to_no_other(spark: Any, pipeline: Pipeline) -> None:
+    """Each in a plan of its own, beside the usual row without labels."""
+    rows = [{**one, "_plan": f"plan {n}"} for n, (row, _) in enumerate(ADDED) for one in (row, _NONE)]
+    measured = candidate_measures(_candidate(spark, *rows), pipeline, []).collect()
+    found = {row["_plan"]: row.asDict() for row in measured}
+    assert len(found) == len(measured) == len(ADDED)
+    for n, (_, counted) in enumerate(ADDED):
+        counts = {name: count for name, count in found[f"plan {n}"].items() if name != "_plan"}
+        expected = {"rows": 1, **counted}
+        expected = {**expected, "rows": expected["rows"] + 1, "negative": expected.get("negative", 0) + 1}
+        assert {name: count for name, count in counts.items() if count} == expected, ADDED[n]
 
 
 @pytest.mark.usefixtures("compiled")

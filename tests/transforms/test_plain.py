@@ -23,7 +23,7 @@ from windrow.transforms.decode import decode
 
 pytestmark = pytest.mark.spark
 
-RECORDS = int(os.environ.get("WINDROW_RECORDS", "6000"))
+RECORDS = int(os.environ.get("WINDROW_RECORDS", "2500"))
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 DDL = "value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
 COLUMNS = {

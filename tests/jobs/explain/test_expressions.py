@@ -110,7 +110,7 @@ def disguised(draw: st.DrawFn) -> str:
     return text
 
 
-@settings(max_examples=1500, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
 @given(disguised())
 def test_no_disguise_of_a_forbidden_call_is_accepted(text: str) -> None:
     assert problems_of(text, SCOPE) != []
