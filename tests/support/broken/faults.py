@@ -31,9 +31,9 @@ LANDED_AT = START + timedelta(days=1)
 EVERYWHERE: dict[str, Iterable[int]] = {topic.removeprefix("t."): range(n) for topic, n in PARTITIONS.items()}
 
 
-def prepared(world: World, seed: int, also: Iterable[Any] = ()) -> tuple[Context, list[object]]:
+def prepared(world: World, seed: int, also: Iterable[Any] = (), text: str = WAITING) -> tuple[Context, list[object]]:
     """The pipeline and its topics with a history on them, `also` behind it, and events that close it all."""
-    ctx = world.pipeline(WAITING.replace("topic: t.", "topic: {t}."))
+    ctx = world.pipeline(text.replace("topic: t.", "topic: {t}."))
     world.topics({topic.removeprefix("t."): n for topic, n in PARTITIONS.items()})
     records = history(seed)
     world.produce([*sent(records), *also])
