@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -22,6 +24,7 @@ from windrow.home import Home, Table
 from windrow.io.delta import store
 from windrow.io.registers import clocks
 from windrow.jobs.run import Context
+from windrow.places import Places
 from windrow.semantics.intervals import EPOCH
 
 WAITING = PIPELINE.replace("idle: {mode: caught_up, after: 5m}", "idle: {mode: wait}")
@@ -168,6 +171,16 @@ class Reader:
         for interval, numbers, count in self.seen:
             assert len(numbers) == 1, f"{interval} was read with rows of publications {numbers}"
             assert rows[numbers[0]] == (interval, count)
+
+
+def copied(home: Path, places: Places) -> None:
+    """Begin with the tables of a home that was made in a folder: in a folder too, or in a store."""
+    begun = home / "tables"
+    if not places.tables:
+        shutil.copytree(begun, places.home / "tables")
+        return
+    for file in sorted(path for path in begun.rglob("*") if path.is_file()):
+        assert store.create(f"{places.tables}/{file.relative_to(begun)}", file.read_bytes())
 
 
 def expire(home: Home, lock: Table) -> None:
