@@ -53,7 +53,7 @@ faults: setup ## run the long versions of the fault tests (docs/FAULTS.md) and m
 	    tests/transforms/test_plain.py tests/semantics/test_histories.py tests/jobs/test_histories_on_spark.py \
 	    tests/scenarios/test_scenarios_on_spark.py
 	@WINDROW_BOTH_ROOTS=1 WINDROW_ROUNDS=2000 $(BIN)/pytest tests/faults/test_fault_race.py
-	@WINDROW_COLD=1 $(BIN)/pytest tests/faults/test_faults.py tests/faults/test_fault_retry.py tests/faults/test_fault_zombies.py
+	@WINDROW_COLD=1 $(BIN)/pytest tests/faults/test_faults.py tests/faults/test_fault_zombies.py
 
 breaks: setup ## break the code in every known way: the tests must notice each (half an hour)
 	@$(BIN)/python tests/proof/breaks.py

@@ -32,10 +32,10 @@ Fault = Callable[[Broker], Callable[[], None]]
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(900)]
 
 
-@pytest.fixture
-def broker(places: Places, spark: object) -> Iterator[Broker]:
-    """A broker of this test's own, because it is killed."""
-    own = replace(places, kafka=f"127.0.0.1:{free_port()}")
+@pytest.fixture(scope="module")
+def broker(session_places: Places, spark: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker of these tests' own, because it is killed; each test has topics of its own, and heals it."""
+    own = replace(session_places, home=tmp_path_factory.mktemp("broker"), kafka=f"127.0.0.1:{free_port()}")
     jars.ensure(own)
     broker = Broker(own)
     broker.start()

@@ -19,7 +19,7 @@ from windrow.places import Places
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1500)]
 
-ROUNDS = int(os.environ.get("WINDROW_ROUNDS", "60"))
+ROUNDS = int(os.environ.get("WINDROW_ROUNDS", "30"))
 """`make faults` runs thousands, in several tables: the suite's store lists the whole log for each commit."""
 IN_A_TABLE = 500
 

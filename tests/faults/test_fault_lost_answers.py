@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from support.broken.faults import LANDED_AT, WAITING, check_against_oracle, closing, prepared
 from support.broken.lock_step import SCHEMA
 from support.broken.lossy import Lossy
-from support.generated import INTERVAL, SPAN, START
+from support.generated import SPAN, START
 from support.world import World
 from windrow.io.delta import appending, tables
 from windrow.jobs.audit.intact import require_intact
@@ -29,6 +29,9 @@ from windrow.platform.servers.store import Store
 from windrow.semantics.maintenance import RETENTION
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+LONG = WAITING.replace("interval: 5m", "interval: 15m")
+"""Two intervals: each job writes as it does for many, and each request to the store takes that way."""
 
 
 @pytest.fixture
@@ -78,13 +81,13 @@ def test_a_commit_by_spark_whose_answer_is_lost_is_made_once(spark: SparkSession
 def test_jobs_that_get_no_first_answer_publish_each_row_once(world: World, lossy: Lossy, bucket: str) -> None:
     """Landing, publishing, a rebuild, the late ledger, maintenance and an erasure, over one way that always loses."""
     world = replace(world, places=replace(world.places, tables=f"{bucket}/tables"))
-    ctx, _ = prepared(world, seed=17)
+    ctx, _ = prepared(world, seed=17, text=LONG)
     world.land(ctx)
     world.train(ctx)
     world.produce(closing(START + SPAN + timedelta(minutes=30), {"served": [0], "engagements": [0]}))
     world.land(ctx)
     extend(ctx)
-    rebuild(ctx, "again", START, START + 2 * INTERVAL, lambda row: None)
+    rebuild(ctx, "again", START, START + ctx.pipeline.interval, lambda row: None)
     maintain(replace(ctx, now=lambda: LANDED_AT + timedelta(days=1)), RETENTION)
     check_against_oracle(world, ctx)
     landed = [world.table(ctx, f"landing/{world.name}.{topic}") for topic in ("served", "engagements")]
@@ -92,7 +95,7 @@ def test_jobs_that_get_no_first_answer_publish_each_row_once(world: World, lossy
         assert len({(row["_partition"], row["_offset"]) for row in rows}) == len(rows)
 
     user = world.training(ctx)[0]["user_id"]
-    erasing = world.pipeline(WAITING.replace("topic: t.", "topic: {t}.") + "erase: {by: [user_id]}\n")
+    erasing = world.pipeline(LONG.replace("topic: t.", "topic: {t}.") + "erase: {by: [user_id]}\n")
     others = [row for row in world.training(ctx) if row["user_id"] != user]
     erase(erasing, "one", [f"user_id={user}"], who="ann")
     assert [row["_offset"] for row in world.training(ctx)] == [row["_offset"] for row in others]

@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from support.broken.faults import expire
+from support.broken.faults import copied, expire
+from support.product import world_at
 from support.side_by_side import Killed, dying, faults
 from support.small_pipeline import PIPELINE, at, event, made
 from support.world import World
@@ -36,7 +37,7 @@ from windrow.jobs.run import Context
 from windrow.jobs.upkeep.rollback import rollback
 from windrow.jobs.upkeep.snapshot import take
 from windrow.outcomes import NothingToDo
-from windrow.places import Lock
+from windrow.places import Lock, Places
 from windrow.semantics.maintenance import RETENTION
 from windrow.semantics.plan import Plan
 from windrow.semantics.publication import CandidateErased, Superseded
@@ -44,10 +45,20 @@ from windrow.semantics.publication import CandidateErased, Superseded
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(600)]
 
 
-@pytest.fixture
-def ctx(world: World) -> Context:
+TEXT = PIPELINE + "erase: {by: [k]}\n"
+
+
+@pytest.fixture(scope="module")
+def published(broker: object, spark: object, session_places: Places, tmp_path_factory: pytest.TempPathFactory) -> World:
+    """A home in a folder, made once; tests copy it and do without Kafka."""
+    world = world_at(session_places, tmp_path_factory.mktemp("published"), "sleepers")
+    first_published(world)
+    return world
+
+
+def first_published(world: World) -> Context:
     """A pipeline with closed intervals, of which the first is published."""
-    ctx = made(world, PIPELINE + "erase: {by: [k]}\n", {"served": 1, "likes": 1})
+    ctx = made(world, TEXT, {"served": 1, "likes": 1})
     world.produce(
         [
             *(event("served", 0, n * 30, key, f"{key}-{n}") for n in range(4) for key in (1, 2)),
@@ -58,6 +69,13 @@ def ctx(world: World) -> Context:
     world.land(ctx)
     publish(ctx, judged(ctx, "first", 0))
     return ctx
+
+
+@pytest.fixture
+def ctx(world: World, published: World) -> Context:
+    """That pipeline, with tables of this test's own."""
+    copied(published.places.home, world.places)
+    return replace(world, name=published.name).pipeline(TEXT, now=at(10_000))
 
 
 def judged(ctx: Context, run: str, seconds: int) -> tuple[Plan, ...]:
@@ -97,7 +115,7 @@ def register(world: World, ctx: Context) -> list[tuple[int, str]]:
     return [(row["number"], row["run"]) for row in world.register(ctx)]
 
 
-@pytest.mark.both_roots
+@pytest.mark.both_roots(long=True)
 @pytest.mark.parametrize("seconds", [0, 60])
 def test_a_publication_of_another_machine_stands(world: World, ctx: Context, tmp_path: Path, seconds: int) -> None:
     """Of an interval that has a publication, whose files both replace, and of one that has none."""
@@ -114,7 +132,7 @@ def test_a_publication_of_another_machine_stands(world: World, ctx: Context, tmp
     require_intact(ctx.home)
 
 
-@pytest.mark.both_roots
+@pytest.mark.both_roots(long=True)
 def test_an_erasure_on_another_machine_holds(world: World, ctx: Context, tmp_path: Path) -> None:
     waiting = judged(ctx, "waiting", 60)
     with (
@@ -129,7 +147,7 @@ def test_an_erasure_on_another_machine_holds(world: World, ctx: Context, tmp_pat
     require_intact(ctx.home)
 
 
-@pytest.mark.both_roots
+@pytest.mark.both_roots(long=True)
 def test_a_join_does_not_bring_back_a_key_that_was_erased_meanwhile(world: World, ctx: Context, tmp_path: Path) -> None:
     planned = plan_interval(ctx, "slow", at(60), "republish", 1)
     with (
@@ -144,11 +162,12 @@ def test_a_join_does_not_bring_back_a_key_that_was_erased_meanwhile(world: World
     require_intact(ctx.home)
 
 
-@pytest.mark.both_roots
+@pytest.mark.both_roots(long=True)
 @pytest.mark.parametrize("sleeps", ["before its last look", "after it"])
 def test_a_landing_does_not_bring_back_a_key_that_was_erased_meanwhile(
-    world: World, ctx: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sleeps: str
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sleeps: str
 ) -> None:
+    ctx = first_published(world)
     world.produce([event("served", 0, 700, key, f"again-{key}") for key in (1, 2)])
     if sleeps == "after it":  # the erasure comes between the look at the register and the commit
         commit, acts, served = tables.commit_files, [erased], ctx.home.landing(f"{world.name}.served")
@@ -176,7 +195,7 @@ def test_a_landing_does_not_bring_back_a_key_that_was_erased_meanwhile(
     require_intact(ctx.home)
 
 
-@pytest.mark.both_roots
+@pytest.mark.both_roots(long=True)
 @pytest.mark.parametrize("is_written", [False, True])
 def test_a_rollback_does_not_bring_back_a_key_that_was_erased_meanwhile(
     world: World, ctx: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_written: bool

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -22,18 +24,21 @@ from windrow.home import Home, Table
 from windrow.io.delta import store
 from windrow.io.registers import clocks
 from windrow.jobs.run import Context
+from windrow.places import Places
 from windrow.semantics.intervals import EPOCH
 
 WAITING = PIPELINE.replace("idle: {mode: caught_up, after: 5m}", "idle: {mode: wait}")
 """Only events move the clock, so that processes with the host's clock close the same intervals."""
 FIRST = "2026-11-01T00:00:00Z"
 LANDED_AT = START + timedelta(days=1)
+EVERY = 2
+"""Seconds between two reads of a whole table: a read takes a part of a core that the jobs lack."""
 EVERYWHERE: dict[str, Iterable[int]] = {topic.removeprefix("t."): range(n) for topic, n in PARTITIONS.items()}
 
 
-def prepared(world: World, seed: int, also: Iterable[Any] = ()) -> tuple[Context, list[object]]:
+def prepared(world: World, seed: int, also: Iterable[Any] = (), text: str = WAITING) -> tuple[Context, list[object]]:
     """The pipeline and its topics with a history on them, `also` behind it, and events that close it all."""
-    ctx = world.pipeline(WAITING.replace("topic: t.", "topic: {t}."))
+    ctx = world.pipeline(text.replace("topic: t.", "topic: {t}."))
     world.topics({topic.removeprefix("t."): n for topic, n in PARTITIONS.items()})
     records = history(seed)
     world.produce([*sent(records), *also])
@@ -116,7 +121,10 @@ def asleep(besides: psutil.Process | None = None) -> Iterator[psutil.Process]:
 
 
 class Reader:
-    """Reads the training table in a loop, with delta-rs and with Polars, and keeps what it saw of each interval."""
+    """Reads the training table in a loop, with delta-rs and with Polars, and keeps what it saw of each interval.
+
+    In the end it reads every version once, so that none is unread that came and went between two reads.
+    """
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -126,16 +134,17 @@ class Reader:
         self.reads = 0
 
     def _loop(self) -> None:
-        while not self._stop.wait(0.5):
+        while not self._stop.wait(EVERY):
             if DeltaTable.is_deltatable(self._path):
                 self._read()
-        self._read()  # what was there last is seen on a busy machine too
+        for version in range(DeltaTable(self._path).version() + 1):
+            self._read(version)
 
-    def _read(self) -> None:
+    def _read(self, version: int | None = None) -> None:
         if self.reads % 2:
-            read = pl.scan_delta(self._path).select("_interval", "_publication").collect()
+            read = pl.scan_delta(self._path, version=version).select("_interval", "_publication").collect()
         else:
-            arrow = DeltaTable(self._path).to_pyarrow_table(columns=["_interval", "_publication"])
+            arrow = DeltaTable(self._path, version).to_pyarrow_table(columns=["_interval", "_publication"])
             read = pl.DataFrame(pl.from_arrow(arrow))
         by_interval = read.group_by("_interval").agg(pl.col("_publication").unique(), pl.len().alias("rows"))
         self.seen |= {(r["_interval"], tuple(r["_publication"]), r["rows"]) for r in by_interval.to_dicts()}
@@ -168,6 +177,16 @@ class Reader:
         for interval, numbers, count in self.seen:
             assert len(numbers) == 1, f"{interval} was read with rows of publications {numbers}"
             assert rows[numbers[0]] == (interval, count)
+
+
+def copied(home: Path, places: Places) -> None:
+    """Begin with the tables of a home that was made in a folder: in a folder too, or in a store."""
+    begun = home / "tables"
+    if not places.tables:
+        shutil.copytree(begun, places.home / "tables")
+        return
+    for file in sorted(path for path in begun.rglob("*") if path.is_file()):
+        assert store.create(f"{places.tables}/{file.relative_to(begun)}", file.read_bytes())
 
 
 def expire(home: Home, lock: Table) -> None:

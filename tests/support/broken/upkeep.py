@@ -1,8 +1,9 @@
-"""Maintenance in a process of its own, with a session of its own, again and again while a test goes on."""
+"""Maintenance in a process of its own, with a session of its own in a running Spark, again and again during a test."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from multiprocessing import get_context
@@ -23,15 +24,19 @@ FAILED = "maintenance failed: its trace is in the output of this test"
 
 
 @contextmanager
-def maintenance_that_never_rests(ctx: Context, now: datetime) -> Iterator[list[dict[str, Any]]]:
+def maintenance_that_never_rests(
+    ctx: Context, now: datetime, joining: Mapping[str, str]
+) -> Iterator[list[dict[str, Any]]]:
     """Maintain the tables of a pipeline while the body runs, under a clock that shows `now`.
 
+    Args:
+        joining: environment variables with which the process finds the Spark.
     Yields:
         What the rounds did: the first while the body runs, all of them when it has ended. The first is over before.
     """
     file = ctx.places.pipelines[0] / f"{ctx.pipeline.name}.yaml"
     here, there = PROCESSES.Pipe()
-    process = PROCESSES.Process(target=_maintain, args=(ctx.places, file, now, there))
+    process = PROCESSES.Process(target=_maintain, args=(ctx.places, file, now, dict(joining), there))
     process.start()
     there.close()
     done: list[dict[str, Any]] = []
@@ -60,8 +65,9 @@ def _received(here: Connection) -> list[dict[str, Any]]:
     return received
 
 
-def _maintain(places: Places, file: Path, now: datetime, told: Connection) -> None:
+def _maintain(places: Places, file: Path, now: datetime, joining: Mapping[str, str], told: Connection) -> None:
     """Maintain and tell what was done, until told to stop."""
+    os.environ.update(joining)
     ctx = Context(load(file, places.expectations), places, now=lambda: now)
     while not told.poll():
         told.send(maintain.maintain(ctx, WEEK))
