@@ -48,7 +48,7 @@ def needs(units: Units, rate: int, interval: int, more: int) -> dict[str, float]
         "cores": each("cpu") / BUSY,
         "of them landing": (land["cpu once"] / LAND_EVERY + rate * land["cpu row"]) / BUSY,
         "read, MB/s": each("read") / 1e6,
-        "shuffled by an interval, GB": train["shuffled row"] * rate * interval / 1e9,
+        "shuffled by an interval (labels broadcast), GB": train["shuffled row"] * rate * interval / 1e9,
         "written, MB/s": each("bytes") / 1e6,
         "written, GB a day": each("bytes") * DAY / 1e9,
         **({"requests to the store a day": DAY * asked, "requests to the store a second": asked} if asked else {}),
@@ -114,7 +114,10 @@ def main() -> None:
         each = [needs(found[variant], rate, seconds, more) for rate, _, seconds in columns]
         print(f"\n{variant}, landing every {LAND_EVERY // 60} minutes, {BUSY:.0%} of a core used\n")
         heads = ["served rows per second", *(f"{rate:,}, {name}" for rate, name, _ in columns)]
-        print("\n".join(table(heads, [[name, *(number(one[name]) for one in each)] for name in each[0]])))
+        lines = [[name, *(number(one[name]) for one in each)] for name in each[0]]
+        if variant.startswith("shuffled"):
+            lines = [[name.replace(" (labels broadcast)", ""), *figures] for name, *figures in lines]
+        print("\n".join(table(heads, lines)))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,8 @@ in rows, is that of a row. `big` is known as a large pipeline, so its drivers us
 `folder-1` and `folder-2` (Spark with one and with two cores), `shuffled-2` (nothing is broadcast: rows and labels of an
 interval are shuffled, as those of a large one are), `store-2` (S3Proxy, which runs beside and whose own CPU is in no
 figure), `cluster-2` (the same store, and a Spark master with two workers of one core each, whose CPU is in the
-figures). Requests are counted between the clients and the store. `benchmarks/scale.py` computes from these results
+figures; the peak of memory has their two daemons in it, and no payload comes from files there, as on no cluster that
+is cold). Requests are counted between the clients and the store. `benchmarks/scale.py` computes from these results
 what a pipeline needs at a rate.
 """
 
@@ -214,8 +215,8 @@ def measured(variant: str, kafka: str, home: Path, rows: Mapping[str, int]) -> d
     pipelines(home, rows)
     found = {}
     with around(variant, home) as parts:
-        counted = parts.counted
-        environ = {**os.environ, **parts.variables, "WINDROW_HOME": str(home), "WINDROW_KAFKA": kafka}
+        counted, before = parts.counted, dict(os.environ)
+        environ = {**before, **parts.variables, "WINDROW_HOME": str(home), "WINDROW_KAFKA": kafka}
         os.environ.update(parts.variables)  # `stored` looks at the store too
         places = Places.from_env(environ)
         mark = places.large("big")  # as the run of the hour before has left it
@@ -225,17 +226,17 @@ def measured(variant: str, kafka: str, home: Path, rows: Mapping[str, int]) -> d
             for step in STEPS:
                 print(f"{variant}: {step} of {size} …", flush=True)
                 location = places.table(size, "")
-                before = stored(location)
+                earlier = stored(location)
                 if counted is not None:
                     counted.taken()
                 command = [sys.executable, __file__, "--work", step, "--size", size, "--rows", str(rows[size])]
                 figures = _figures([*command, "--beside", *map(str, parts.workers)], environ)
                 figures["requests"] = {} if counted is None else counted.taken()
                 after = stored(location)
-                figures |= {name: after[name] - before[name] for name in after}
+                figures |= {name: after[name] - earlier[name] for name in after}
                 found[f"{size} {step}"] = figures
-        for name in parts.variables:
-            del os.environ[name]
+        os.environ.clear()
+        os.environ.update(before)
     return found
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -30,12 +31,12 @@ from windrow.platform import jars, jobs_side  # noqa: E402
 from windrow.platform.processes import free_port  # noqa: E402
 from windrow.platform.servers.engine import Engine  # noqa: E402
 from windrow.platform.servers.store import Store  # noqa: E402
-from windrow.quality.validation import Item, _Group  # noqa: E402
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from support.world import World
+    from windrow.quality.validation import Item, _Group
 
 LONGEST = (
     "tests/airflow",
@@ -150,11 +151,13 @@ def judged_once() -> Iterator[None]:
     A gate does so for the intervals of its run, and the suite has hundreds of runs of an interval each. That such a
     result is that of a new gate is shown in tests/quality, whose gates remember for themselves.
     """
-    made, known = _Group.__init__, defaultdict[str, dict[tuple[object, ...], object]](dict)
+    from windrow.quality.validation import _Group
+
+    made, known = _Group.__init__, defaultdict[tuple[int, str], dict[tuple[object, ...], object]](dict)
 
     def made_with_memory(self: _Group, name: str, batches: object, items: Mapping[int, Item]) -> None:
         made(self, name, batches, items)
-        self._results = known[repr(items)]
+        self._results = known[threading.get_ident(), repr(items)]  # no thread clears what another reads
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_Group, "__init__", made_with_memory)

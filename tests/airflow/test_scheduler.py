@@ -40,6 +40,7 @@ def test_the_scheduler_publishes_and_a_backfill_publishes_again_with_the_late_la
     assert {row["number"] for row in result["publications"]} == along
     links = api.links("good.training", run, "publish")
     assert links["Tables"] == f"{running.airflow.url}/windrow/pipelines/good"
+    running.start_engine()  # what ran until here has started its own Spark
     page = api.page(urlsplit(links["Tables"]).path)
     assert all(f'<td class="n">{row["training_version"]}</td>' in page for row in first.values())
 
@@ -61,6 +62,7 @@ def test_the_scheduler_publishes_and_a_backfill_publishes_again_with_the_late_la
     assert again["positive"] == first[start]["positive"] + 1
     assert [row["shown_id"] for row in running.rows("good")] == [f"s{n}" for n in range(300)]
     assert "s3" in running.ordered_ids("good")
+    assert "In the engine, process" in api.task_log("good.training", again["run"].partition("#")[0], "join")
     other = start + INTERVAL
     assert running.standing("good")[other]["number"] == first[other]["number"]  # exactly that interval
 

@@ -1,6 +1,6 @@
 """Random histories through Kafka, Spark and Delta: after every landing and publication the tables equal the paper.
 
-The state machine that runs thousands of them on paper (`support.histories`) draws these too. They run at the same
+The state machine that runs hundreds of them on paper (`support.histories`) draws these too. They run at the same
 time, each in a home of its own, because a small history mostly waits for a driver that plans.
 """
 

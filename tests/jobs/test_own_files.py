@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
+import polars as pl
 import pytest
 from deltalake import DeltaTable
 
 from support.small_pipeline import PIPELINE, at, event, made
 from support.world import World
-from windrow.io.delta import store
+from windrow.io.delta import appending, scan, store, tables
 from windrow.jobs import publish
 from windrow.jobs.audit.intact import require_intact
 from windrow.jobs.check import check
@@ -101,6 +102,35 @@ def test_a_candidate_that_holds_more_than_is_published_is_written_again(
     monkeypatch.delenv("WINDROW_WITHOUT_SPARK")
     publish.publish(ctx, only)
     assert served(ctx, world) == published
+
+
+def test_columns_that_join_the_candidates_while_a_run_publishes_join_the_table_with_its_next_files(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another run may have made candidates under a file that a column of a right stream has joined."""
+    ctx = made(world, PIPELINE, {"served": 1, "likes": 1})
+    rows = [event("served", 0, 10 + 60 * n, key=n, name=f"s{n}") for n in range(3)]
+    world.produce([*rows, event("likes", 0, 20, key=0), event("served", 0, 900), event("likes", 0, 900)])
+    world.land(ctx)
+    planned = plan_interval(ctx, "run", at(120), "publish", along=3)
+    make_candidates(ctx, planned)
+    assert check(ctx, planned) == {}
+
+    def widen(_: object) -> None:
+        path = ctx.home.table("candidates")
+        table = tables.at(path)
+        fields = scan.spark_schema(table)
+        fields["likes"].dataType.elementType.add("joined", "string")  # type: ignore[attr-defined]
+        appending.grow(table, fields, path)
+
+    monkeypatch.setattr(publish, "AT_ONCE", 1)
+    publish.publish(ctx, planned, each=widen)
+    assert served(ctx, world) == [("s0", True, 1), ("s1", False, 2), ("s2", False, 3)]
+    table = DeltaTable(ctx.home.table("training"))
+    known = set(pl.Schema(table.schema())["likes"].inner.to_schema())  # type: ignore[attr-defined]
+    assert "joined" in known
+    for file in table.file_uris():
+        assert set(pl.read_parquet_schema(file)["likes"].inner.to_schema()) <= known  # type: ignore[attr-defined]
 
 
 def test_the_table_says_what_its_columns_mean_and_follows_the_pipeline_file(world: World, spark: Any) -> None:

@@ -18,7 +18,10 @@ from support.small_pipeline import PIPELINE, START, event, made
 from support.world import World
 from windrow.files import write_whole
 from windrow.outcomes import ExitCode
+from windrow.places import Places
+from windrow.platform import jars
 from windrow.platform.java import find_java
+from windrow.platform.processes import free_port
 from windrow.platform.servers.store import Store
 from windrow.text import instant_text
 
@@ -45,6 +48,17 @@ def without_key() -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def store(session_places: Places, local_store: Store, tmp_path: Path) -> Iterator[Store]:
+    """A store that takes no offence at the session of a key, which it does not know."""
+    jars.ensure(session_places, also=["s3", "store"])
+    places = replace(session_places, home=tmp_path / "store", store=f"127.0.0.1:{free_port()}")
+    own = Store(places, {"s3proxy.ignore-unknown-headers": "true"})
+    own.start()
+    yield own
+    own.stop()
+
+
 def test_jobs_land_and_publish_with_keys_that_a_token_gives_and_keep_none(
     world: World, store: Store, tmp_path: Path
 ) -> None:
@@ -65,6 +79,7 @@ def test_jobs_land_and_publish_with_keys_that_a_token_gives_and_keep_none(
         watched() as seen,
     ):
         identity = {
+            "AWS_ENDPOINT_URL": given["AWS_ENDPOINT_URL"],
             "AWS_WEB_IDENTITY_TOKEN_FILE": str(tmp_path / "token"),
             "AWS_ROLE_ARN": "arn:aws:iam::123456789012:role/windrow",
             "AWS_ROLE_SESSION_NAME": "windrow",
@@ -80,11 +95,15 @@ def test_jobs_land_and_publish_with_keys_that_a_token_gives_and_keep_none(
             assert service.asked > asked
             print(f"{job} asked for keys {service.asked - asked} times")
             output += done.stdout + done.stderr
-    assert [(row["rows"], row["positive"]) for row in outside.register(ctx) if row["rows"]] == [(1, 1)]
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in given.items():
+            patch.setenv(name, value)
+        assert [(row["rows"], row["positive"]) for row in outside.register(ctx) if row["rows"]] == [(1, 1)]
 
     secrets = (TOKEN, SESSION, known["secret"])
     written = files_below(outside.places.home, tmp_path / "events", store.folder / "data")
     assert any(path.parent.name == "_delta_log" and "identity" in str(path) for path in written)
     assert any("events" in path.parts and b"s3://" in content for path, content in written.items())
     assert holders(written, secrets) == []
+    assert any("java" in one for one in seen.arguments)
     assert not any(secret in output or seen.has(secret) for secret in secrets)

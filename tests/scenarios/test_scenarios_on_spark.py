@@ -26,7 +26,6 @@ SHOWN_ELSEWHERE = {
         "01_both_ends_of_the_window_are_in",
         "02_the_start_of_the_window_is_in",
         "02_with_before_the_start_moves_back",
-        "11_keys_are_compared_column_by_column",
         "15_one_batch_holds_it_all",
         "rule_08_before_the_start",
         "rule_12_null_keys",
@@ -39,22 +38,6 @@ SHOWN_ELSEWHERE = {
         "12_the_slowest_partition_decides",
         "twitter_lag_of_either_side_loses_nothing",
     ),
-    "jobs/test_landing.py::test_an_idle_partition_follows_the_landing_time_only_when_it_is_caught_up": (
-        "13_an_idle_partition_follows_the_host",
-    ),
-    "jobs/test_landing.py::test_an_event_ahead_of_its_time_is_quarantined_and_moves_no_clock": (
-        "16_an_event_from_the_future_moves_nothing",
-        "16_an_event_may_be_ahead_by_the_skew",
-    ),
-    "jobs/test_landing.py::test_a_host_clock_that_went_back_lands_nothing_until_it_is_right_or_trusted": (
-        "rule_07_a_host_clock_that_goes_back",
-    ),
-    "jobs/test_landing.py::test_added_partitions_are_read_from_their_start_and_begin_at_the_topics_clock": (
-        "rule_02_a_new_partition_starts_at_the_topics_clock",
-    ),
-    "jobs/test_landing.py::test_a_topic_created_again_is_another_epoch_and_its_offsets_are_other_rows": (
-        "rule_03_a_topic_made_again",
-    ),
     "jobs/test_landing.py::test_a_drain_closes_everything_and_is_the_reason_of_its_labels": (
         "rule_06_a_drain_declares_the_end",
     ),
@@ -64,9 +47,6 @@ SHOWN_ELSEWHERE = {
     "jobs/test_gaps.py::test_rows_whose_window_overlaps_an_accepted_gap_are_unknown_to_the_microsecond": (
         "20_an_accepted_gap_is_unknown",
         "rule_13_a_late_record_behind_a_gap",
-    ),
-    "jobs/test_gaps.py::test_a_gap_at_the_end_is_bounded_by_its_acceptance_until_a_record_follows": (
-        "rule_13_a_gap_with_nothing_behind_it",
     ),
     "jobs/test_gaps.py::test_labels_that_compaction_removed_are_a_gap_and_no_row_is_negative_for_them": (
         "rule_13_what_compaction_removed_is_a_gap",

@@ -1,4 +1,4 @@
-"""Thousands of random histories in memory (`support.histories`), and a check that every case occurred in them."""
+"""Hundreds of random histories in memory (`support.histories`), and a check that every case occurred in them."""
 
 from __future__ import annotations
 

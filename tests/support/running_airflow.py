@@ -1,7 +1,7 @@
 """One real Airflow for every test that needs one: a scheduler, three pipelines on the session's broker, a reader.
 
-Started by the first test that asks, stopped after the last. The first landing starts a Spark of its own, by
-spark-submit; from then on jobs run in a warm engine, as they do after `windrow up`. A secret is planted in the
+Started by the first test that asks, stopped after the last. Jobs start a Spark of their own, by spark-submit, until a
+test starts the warm engine that `windrow up` starts. A secret is planted in the
 environment of all of its processes (the store's too), in its connection and in the file of a registry's client;
 tests/airflow/test_secrets.py looks for it in everything that was written.
 """
@@ -101,7 +101,6 @@ class Running:
             api.unpause(dag_id)
             first = until(lambda: api.dag_runs(dag_id), f"{dag_id} is scheduled")[0]["dag_run_id"]
             self.finished(dag_id, first, "success")
-            self.start_engine()
 
     def start_engine(self) -> None:
         """Start the engine that later jobs run in, unless it runs."""

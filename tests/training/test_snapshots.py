@@ -24,18 +24,19 @@ import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from polars.testing import assert_frame_equal
+from pyspark.sql.types import StringType, StructField, StructType
 from typer.testing import CliRunner
 
 from support.broken.faults import expire
+from support.copies import Tables, put_tables, tables_of
 from support.environ import environ_of
-from support.training.copies import Tables, put_tables, tables_of
 from support.training.outages import START, STEP, Outage, lived
 from support.training.table import Writer, empty_places, erase_key, paper_home, seen
 from windrow import training
 from windrow.cli import app
 from windrow.columns import ROW_ORDER
 from windrow.home import Home, Table
-from windrow.io.delta import crash_points, store
+from windrow.io.delta import appending, crash_points, scan, store, tables
 from windrow.io.registers import erasures, publications, snapshots
 from windrow.io.training import maintenance
 from windrow.jobs.audit.intact import TablesDisagree, require_intact
@@ -358,6 +359,21 @@ def test_a_vacuum_that_slept_spares_what_a_snapshot_has_kept_meanwhile(
     monkeypatch.undo()
     life.maintain()
     assert_frame_equal(life.read(at="snapshot:earlier"), before)
+
+
+def test_a_snapshot_keeps_files_from_before_columns_joined(life: Lived) -> None:
+    """A column of the rows, and one of a right stream."""
+    right = life.home.pipeline.right[0].name
+    table = tables.at(life.path)
+    fields = list(scan.spark_schema(table).fields)
+    elements = next(field.dataType.elementType for field in fields if field.name == right)  # type: ignore[attr-defined]
+    elements.add("joined", StringType())
+    appending.grow(table, StructType([*fields, StructField("joined", StringType())]), life.path)
+    assert take(life, "wider").rows == life.read().height
+    newest, kept = life.read(), life.read(at="snapshot:wider")
+    assert "joined" in kept.columns
+    assert "joined" in dict(kept[right].dtype.inner.to_schema())  # type: ignore[attr-defined]
+    assert_frame_equal(kept, newest)
 
 
 def test_after_an_erasure_only_rows_that_stand_are_kept(life: Lived) -> None:

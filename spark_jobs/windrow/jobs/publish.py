@@ -155,12 +155,12 @@ def _right_streams(ctx: Context, config_hash: str) -> list[str]:
 def _publish_each(ctx: Context, missing: Sequence[Plan], columns: Mapping[str, Row]) -> Iterator[Row | Superseded]:
     """Publish plans one by one; yields the register row of each, or that another run was faster."""
     standing = Standing(ctx.home, [plan.interval.start for plan in missing])
-    fields = publication.fields_of_candidates(ctx.home) if missing else []
     waiting = list(missing)
     while waiting:
         foreseen = foreseen_numbers(waiting[:AT_ONCE], publications.last_number(ctx.home))
         with ExitStack() as until_committed:
             staged = _staged_files(ctx, foreseen, columns, until_committed)
+            fields = publication.fields_of_candidates(ctx.home)  # after the files were written: it has all of theirs
             for plan, number in foreseen.items():
                 waiting.remove(plan)
                 try:

@@ -66,7 +66,12 @@ def _scanned(kept: KeptFiles) -> pl.LazyFrame:
         hive_schema={DATE: pl.Date},
         hive_partitioning=True,
         missing_columns="insert",  # a file from before a column was added
-        cast_options=pl.ScanCastOptions(datetime_cast=["nanosecond-downcast", "convert-timezone"]),
+        extra_columns="ignore",
+        cast_options=pl.ScanCastOptions(
+            datetime_cast=["nanosecond-downcast", "convert-timezone"],
+            missing_struct_fields="insert",  # likewise, to a right stream
+            extra_struct_fields="ignore",
+        ),
         glob=False,
         storage_options=store.options(kept.locations[0]),
     ).select(frame.columns)

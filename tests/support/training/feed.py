@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from support.training.copies import Tables, put_tables, tables_of
+from support.copies import Tables, put_tables, tables_of
 from support.training.outages import MICROSECOND, MINUTE, START, Outage
 from support.training.table import Writer, empty_places
 from windrow.config import load

@@ -32,6 +32,8 @@ NO_ERROR_OF_DATA = {
     "spark.sql.legacy.allowNullComparisonResultInArraySort": "true",  # equal
 }
 """Settings under which the data of one row cannot stop a job, in `where` and `labels`."""
+BY_NAME = {"__globPaths__": "false"}
+"""Options of a read of named files: no character of a path is a pattern. Delta names its files to Spark so, too."""
 NEW_FILES = {"spark.sql.sources.commitProtocolClass": "windrow.NewFiles"}
 """Files for a commit by delta-rs are written where they stay (see `appending`); every other write is as without it."""
 
@@ -63,8 +65,11 @@ def _own(app: str, master: str, secrets: Path | None) -> SparkSession:
     builder = SparkSession.builder.appName(app)
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         builder = builder.master(master)
-    for name, value in _properties(secrets).items() if secrets else ():
-        builder = builder.config(name, value)
+    if secrets:
+        further = _properties(secrets)
+        SparkContext._ensure_initialized()  # Java runs before it is told: what it starts with stands in its arguments
+        for name, value in further.items():
+            builder = builder.config(name, value)
     return builder.getOrCreate()
 
 

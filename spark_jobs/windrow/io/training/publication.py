@@ -200,6 +200,7 @@ def _replace_rows(table: DeltaTable, path: str, interval: Interval, row: Row, ro
     both in place of the files.
     """
     old = staging.files_with(table, interval)
+    appending.grow(table, rows.schema, path)  # a candidate may have got columns since the table was opened
     added, found = _written(rows, path, table)
     _require_rows(interval, row, found)
     kept: list[AddAction] = []

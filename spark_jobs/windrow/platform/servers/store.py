@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from shlex import quote
@@ -28,10 +29,15 @@ PATIENCE = timedelta(seconds=120)
 
 
 class Store:
-    """The object store of a home folder, at the address that `places.store` names."""
+    """The object store of a home folder, at the address that `places.store` names.
 
-    def __init__(self, places: Places) -> None:
+    Args:
+        settings: further ones of S3Proxy.
+    """
+
+    def __init__(self, places: Places, settings: Mapping[str, str] | None = None) -> None:
         self.places = places
+        self._settings = dict(settings or {})
         self.address = Address.parse(places.store)
         self.folder = places.home / "platform" / "store"
         self.process = Background(self.folder, "store")
@@ -108,9 +114,9 @@ class Store:
             "s3proxy.authorization": "aws-v2-or-v4",
             "s3proxy.identity": known["AWS_ACCESS_KEY_ID"],
             "s3proxy.credential": known["AWS_SECRET_ACCESS_KEY"],
-            "s3proxy.ignore-unknown-headers": "true",  # the session of a key that a token service has given
             "jclouds.provider": "filesystem-nio2",
             "jclouds.filesystem.basedir": str(self.folder / "data"),
+            **self._settings,
         }
         lines = [f"export {name}={quote(value)}\n" for name, value in {**known, "WINDROW_TABLES": self.url}.items()]
         for file, text in (
