@@ -62,7 +62,7 @@ def test_the_scheduler_publishes_and_a_backfill_publishes_again_with_the_late_la
     assert again["positive"] == first[start]["positive"] + 1
     assert [row["shown_id"] for row in running.rows("good")] == [f"s{n}" for n in range(300)]
     assert "s3" in running.ordered_ids("good")
-    assert "In the engine, process" in api.task_log("good.training", again["run"].partition("#")[0], "join")
+    assert "In the engine, process" in api.task_log("good.training", run, "join", attempt=2)
     other = start + INTERVAL
     assert running.standing("good")[other]["number"] == first[other]["number"]  # exactly that interval
 
