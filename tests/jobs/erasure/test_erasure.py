@@ -183,10 +183,8 @@ def holding(home: Path, text: str) -> list[Path]:
 
 
 def test_a_killed_erasure_is_finished_by_the_next_and_after_vacuum_no_byte_of_the_key_is_left(
-    world: World, spark: Any, capfd: pytest.CaptureFixture[str], tmp_path: Path
+    world: World, spark: Any, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Also where Spark would take the path of the tables for a pattern."""
-    world = replace(world, places=replace(world.places, home=tmp_path / "{a} home"))
     ctx = made(world, TEXT, {"served": 1, "likes": 1})
     world.produce(
         [

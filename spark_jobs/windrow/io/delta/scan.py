@@ -4,7 +4,8 @@
 
 The result holds every wanted row and usually others too: callers apply their own filters. Delta's own scan asks the
 log with a Spark query each time, which for a small interval is most of the work. Delta's own scan
-is used where files alone do not give the rows (deletion vectors, mapped columns), or where they are too many.
+is used where files alone do not give the rows (deletion vectors, mapped columns), or where they are too many or cannot
+be named.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from windrow.columns import FILE, ROW
 from windrow.io.delta import lookup
 from windrow.io.delta.lookup import Condition, Lookup
-from windrow.io.delta.session import BY_NAME
 
 MOST_FILES = 1000
 """Up to this many files are named one by one."""
+_PATTERN = frozenset("{}[]*?\\")
+"""Spark's Parquet reader takes a path with one of these characters as a pattern."""
 
 
 def rows(
@@ -47,7 +49,7 @@ def rows(
     if table is None:
         return None
     paths = _paths(table, either)
-    if len(paths) > MOST_FILES or not table.is_plain:
+    if len(paths) > MOST_FILES or not table.is_plain or _PATTERN & set(path):
         reader = spark.read.format("delta")
         return (reader if version is None else reader.option("versionAsOf", version)).load(path)
     if not paths:
@@ -64,7 +66,11 @@ def rows_of(spark: SparkSession, path: str, table: DeltaTable, files: Collection
         table: the version that the files are of.
         files: their paths, relative to the table; at least one.
     """
-    read = spark.read.options(**BY_NAME).schema(spark_schema(table)).option("basePath", path)
+    if _PATTERN & set(path):
+        names = [file.rsplit("/", 1)[-1] for file in files]
+        of_version = spark.read.format("delta").option("versionAsOf", table.version()).load(path)
+        return of_version.where(F.col("_metadata.file_name").isin(names))
+    read = spark.read.schema(spark_schema(table)).option("basePath", path)
     return read.parquet(*[f"{path}/{file}" for file in sorted(files)])
 
 

@@ -32,8 +32,6 @@ NO_ERROR_OF_DATA = {
     "spark.sql.legacy.allowNullComparisonResultInArraySort": "true",  # equal
 }
 """Settings under which the data of one row cannot stop a job, in `where` and `labels`."""
-BY_NAME = {"__globPaths__": "false"}
-"""Options of a read of named files: no character of a path is a pattern. Delta names its files to Spark so, too."""
 NEW_FILES = {"spark.sql.sources.commitProtocolClass": "windrow.NewFiles"}
 """Files for a commit by delta-rs are written where they stay (see `appending`); every other write is as without it."""
 

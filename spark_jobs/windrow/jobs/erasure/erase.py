@@ -27,7 +27,6 @@ from windrow.columns import INTERVAL, LANDING_META, PLAN, PUBLICATION, ROW_ID, T
 from windrow.home import Home, Table
 from windrow.io.delta import crash_points, store, tables
 from windrow.io.delta.locks import held
-from windrow.io.delta.session import BY_NAME
 from windrow.io.delta.staging import remove_abandoned
 from windrow.io.landing import batches, erased
 from windrow.io.registers import erasures, exports, publications, snapshots
@@ -211,7 +210,7 @@ def _snapshots_with(spark: SparkSession, home: Home, keys: ErasedKeys) -> dict[s
     for one in snapshots.kept(home):
         files = snapshots.files_of(home, one.name)
         if files.files:
-            rows = spark.read.options(**BY_NAME).parquet(*files.locations)
+            rows = spark.read.parquet(*files.locations)
             if found := _with_key(rows, home, keys, *ROW_ID).distinct().count():
                 counts[one.name] = found
     return counts
