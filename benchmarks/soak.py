@@ -2,7 +2,7 @@
 
     .venv/bin/python benchmarks/soak.py --minutes 60          an hour
     .venv/bin/python benchmarks/soak.py --minutes 60 --airflow --interval 60    an hour of Airflow's own DAGs
-    .venv/bin/python benchmarks/soak.py --minutes 2 --seed 7  what the tests run, with other faults
+    .venv/bin/python benchmarks/soak.py --minutes 3 --seed 7  what the tests run, with other faults
 
     producer ─▶ broker ─▶ land ─▶ join ─▶ check ─▶ publish      rebuild, maintenance, late: beside them
        ▲          ▲         ▲       ▲       ▲         ▲            ▲

@@ -1,6 +1,6 @@
 """What a row and an interval cost: CPU, bytes, requests, commits and files, with tables in a folder and in a store.
 
-    .venv/bin/python benchmarks/units.py                                         half an hour
+    .venv/bin/python benchmarks/units.py                                         all variants, three rounds
     .venv/bin/python benchmarks/units.py --rows 100000 --variants folder-1       small
 
 Two pipelines of an hour each: `big` has --rows served rows and a fifth as many clicks, `small` has --small. Each step
@@ -42,6 +42,7 @@ from common.side_by_side import commit, keep, machine, peak, spent
 from pyspark.sql import SparkSession
 
 from windrow.config import load
+from windrow.files import write_whole
 from windrow.io.delta import store
 from windrow.io.registers import publications
 from windrow.jobs.land import land, totals
@@ -164,8 +165,7 @@ def around(variant: str, home: Path) -> Iterator[Around]:
         master = {"WINDROW_SPARK_MASTER": f"local[{cores}]"}
         if kind == "shuffled":
             settings = home / "settings.conf"
-            settings.touch(0o600)
-            settings.write_text(NO_BROADCAST)
+            write_whole(settings, NO_BROADCAST, private=True)
             master["WINDROW_SPARK_SECRETS"] = str(settings)
         yield Around({**variables, **master}, counted)
 

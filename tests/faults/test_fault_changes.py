@@ -211,6 +211,7 @@ def test_columns_that_are_renamed_reordered_and_dropped_are_each_read_as_declare
     served = "columns: {id: string, k: bigint, t: timestamp"
     files = [
         PIPELINE.replace(served, f"{served}, v: string", 1),
+        PIPELINE.replace(served, f"{served}, w: string", 1),
         PIPELINE.replace(served, "columns: {w: string, t: timestamp, k: bigint, id: string", 1),
         PIPELINE,
     ]
@@ -228,5 +229,6 @@ def test_columns_that_are_renamed_reordered_and_dropped_are_each_read_as_declare
     assert [(row["k"], row.get("v"), row.get("w"), row["liked"]) for row in rows] == [
         (0, "v0", None, True),
         (1, None, "w1", True),
-        (2, None, None, True),
+        (2, None, "w2", True),
+        (3, None, None, True),
     ]

@@ -93,7 +93,7 @@ def test_a_rebuild_repairs_exactly_what_came_late_and_readers_see_whole_interval
     conflicts_are_counted(world, ctx)
     for row_id in explained_rows:
         assert explained(ctx, row_id)["outcome"] in ("published", "duplicate")
-    explains_rows(world, ctx, each=4)
+    explains_rows(world, ctx)
 
 
 def late_is_explained(ctx: Context, before: list[dict[str, Any]]) -> list[str]:

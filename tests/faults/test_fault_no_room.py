@@ -108,6 +108,8 @@ def test_a_quota_fails_loudly_and_the_next_try_goes_on(world: World, spark: Any)
     _landed_once(world, ctx, served=ROWS + 1, likes=2)
 
     planned = plan_interval(ctx, "again", at(0), "publish", 1)
+    with quota(jvm, 64 * KILOBYTE), pytest.raises(Exception, match="File too large"):
+        make_candidates(ctx, planned)
     make_candidates(ctx, planned)
     assert check(ctx, planned) == {}
     with quota(psutil.Process(), 1), pytest.raises(OSError, match="File too large"):

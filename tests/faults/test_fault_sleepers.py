@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from support.broken.faults import copied, expire
+from support.broken.faults import expire
+from support.copies import copied
 from support.product import world_at
 from support.side_by_side import Killed, dying, faults
 from support.small_pipeline import PIPELINE, at, event, made

@@ -1,4 +1,4 @@
-"""Faults may delay rows and must change none: kills at every named point, many writers."""
+"""Faults may delay rows and must change none: kills at every named point, lost control state, many writers."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import pytest
 
 from support.broken.faults import FIRST, Reader, check_against_oracle, prepared
 from support.generated import START
-from support.world import World
-from windrow.io.delta import crash_points
+from support.world import World, content
+from windrow.home import Table
+from windrow.io.delta import crash_points, store
 from windrow.io.registers import plans
 from windrow.jobs.check import check
 from windrow.jobs.join import make_candidates
@@ -61,6 +62,24 @@ def test_a_kill_at_every_named_point_changes_nothing(warm_engine: World) -> None
     reader.saw_whole_intervals(world.register(ctx))
     assert publish(ctx, planned) == world.register(ctx)  # a task that was killed after all its work was done
     check_against_oracle(world, ctx)
+
+
+@pytest.mark.both_roots(long=True)
+def test_a_lost_clock_and_a_lost_register_are_made_again_from_the_commits(world: World) -> None:
+    ctx, _ = prepared(world, seed=12)
+    seen = world.land(ctx)
+    world.train(ctx)
+    before, published = content(world.training(ctx)), world.register(ctx)
+    store.remove_all(ctx.home.table(Table.CLOCK))
+    store.remove_all(ctx.home.table(Table.PUBLICATIONS))
+
+    again = world.land(ctx)
+    assert again.pins == seen.pins
+    assert list(again.clocks) == list(seen.clocks)
+    world.train(ctx, run="after")  # finds every commit of the training table; publishes nothing twice
+    kept = [{k: v for k, v in row.items() if k != "published_at"} for row in world.register(ctx)][: len(published)]
+    assert kept == [{k: v for k, v in row.items() if k != "published_at"} for row in published]
+    assert content(world.training(ctx)) == before
 
 
 @pytest.mark.both_roots(long=True)

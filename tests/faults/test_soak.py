@@ -1,4 +1,4 @@
-"""Two minutes of `benchmarks/soak.py`: traffic and faults, and every row compared with an independent truth."""
+"""Three minutes of `benchmarks/soak.py`: traffic and faults, and every row compared with an independent truth."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BENCHMARKS = PROJECT / "benchmarks"
 def test_after_minutes_of_faults_every_row_is_as_the_truth_says(tmp_path: Path) -> None:
     """Every run has another seed; the failure names it."""
     seed, file = int(time.time()) % 10_000, tmp_path / "soak.json"
-    command = [sys.executable, str(BENCHMARKS / "soak.py"), "--minutes", "2", "--faults", "5"]
+    command = [sys.executable, str(BENCHMARKS / "soak.py"), "--minutes", "3", "--faults", "8"]
     command += ["--seed", str(seed), "--disk", "512"]
     done = subprocess.run(
         [*command, "--home", str(tmp_path), "--result", str(file)], capture_output=True, text=True, check=False
@@ -34,7 +34,7 @@ def test_after_minutes_of_faults_every_row_is_as_the_truth_says(tmp_path: Path) 
     assert result["wrong"] == []
     assert about["rows compared"] > 2000
     assert about["rows lost"] + about["rows twice or extra"] + about["rows wrong"] == 0
-    assert about["faults"] >= 5  # on a busy machine; on an idle one it is dozens
+    assert about["faults"] >= 8  # on a busy machine; on an idle one it is dozens
 
 
 @pytest.fixture

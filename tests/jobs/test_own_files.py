@@ -25,6 +25,15 @@ from windrow.semantics.plan import Plan
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
 
+def landed(world: World, rows: int) -> Context:
+    """A pipeline with a row in each of so many closed intervals, and a like of the first row."""
+    ctx = made(world, PIPELINE, {"served": 1, "likes": 1})
+    served = [event("served", 0, 10 + 60 * n, key=n, name=f"s{n}") for n in range(rows)]
+    world.produce([*served, event("likes", 0, 20, key=0), event("served", 0, 900), event("likes", 0, 900)])
+    world.land(ctx)
+    return ctx
+
+
 def judged(ctx: Context, run: str, start: float) -> tuple[Plan, ...]:
     planned = plan_interval(ctx, run, at(start), "publish", along=1)
     make_candidates(ctx, planned)
@@ -46,10 +55,7 @@ def served(ctx: Context, world: World) -> list[tuple[str, bool, int]]:
 def test_the_files_of_a_candidate_are_published_unless_another_number_came_in_between(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ctx = made(world, PIPELINE, {"served": 1, "likes": 1})
-    rows = [event("served", 0, 10 + 60 * n, key=n, name=f"s{n}") for n in range(4)]
-    world.produce([*rows, event("likes", 0, 20, key=0), event("served", 0, 900), event("likes", 0, 900)])
-    world.land(ctx)
+    ctx = landed(world, 4)
     first, second, third = (judged(ctx, f"run {n}", 60 * n) for n in range(3))
     mine = digests(ctx, "candidates")
 
@@ -108,10 +114,7 @@ def test_columns_that_join_the_candidates_while_a_run_publishes_join_the_table_w
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another run may have made candidates under a file that a column of a right stream has joined."""
-    ctx = made(world, PIPELINE, {"served": 1, "likes": 1})
-    rows = [event("served", 0, 10 + 60 * n, key=n, name=f"s{n}") for n in range(3)]
-    world.produce([*rows, event("likes", 0, 20, key=0), event("served", 0, 900), event("likes", 0, 900)])
-    world.land(ctx)
+    ctx = landed(world, 3)
     planned = plan_interval(ctx, "run", at(120), "publish", along=3)
     make_candidates(ctx, planned)
     assert check(ctx, planned) == {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -17,6 +16,7 @@ import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
+from support.copies import copied
 from windrow.columns import LANDING_TYPES, PLAN, ROW_ORDER
 from windrow.config import parse
 from windrow.home import Table
@@ -102,9 +102,7 @@ def landed_home(spark: Any, session_places: Places, tmp_path_factory: pytest.Tem
 @pytest.fixture
 def ctx(spark: Any, places: Places, landed_home: Path) -> Context:
     """A pipeline with landed rows of every type."""
-    if places.tables:
-        return landing(spark, places)
-    shutil.copytree(landed_home, places.home)
+    copied(landed_home, places)
     return context(places)
 
 

@@ -6,6 +6,7 @@ Delta logs name their files relative to the table, so a copy is a table like the
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from windrow.io.delta import store
@@ -28,6 +29,11 @@ def put_tables(tables: Tables, places: Places) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     written = store.each(files, lambda file: store.create(file, files[file]))
     assert all(written), "there were tables before"
+
+
+def copied(home: Path, places: Places) -> None:
+    """Begin with the tables of a home that was made in a folder: in a folder too, or in a store."""
+    put_tables(tables_of(replace(places, home=home, tables=None)), places)
 
 
 def _location(places: Places) -> str:

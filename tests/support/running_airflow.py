@@ -1,9 +1,9 @@
 """One real Airflow for every test that needs one: a scheduler, three pipelines on the session's broker, a reader.
 
 Started by the first test that asks, stopped after the last. Jobs start a Spark of their own, by spark-submit, until a
-test starts the warm engine that `windrow up` starts. A secret is planted in the
-environment of all of its processes (the store's too), in its connection and in the file of a registry's client;
-tests/airflow/test_secrets.py looks for it in everything that was written.
+test starts the warm engine that `windrow up` starts. A secret is planted in the environment of all of its processes
+(the store's too), in its connection and in the file of a registry's client; tests/airflow/test_secrets.py looks for it
+in everything that was written.
 """
 
 from __future__ import annotations

@@ -110,10 +110,8 @@ def test_a_value_is_read_as_it_is_or_not_at_all(spark: Any, is_plain: bool) -> N
     }
     mine = [(names[kind], text, expected) for kind, text, expected in CASES if kind in names]
     assert len(mine) > 15
-    values, columns = (
-        [f'"{name}": {text}' for name, text, _ in mine],
-        ", ".join(f'{name}: "{kind}"' for kind, name in names.items()),
-    )
+    values = [f'"{name}": {text}' for name, text, _ in mine]
+    columns = ", ".join(f'{name}: "{kind}"' for kind, name in names.items())
     rows, careful = (decoded(spark, values, columns, look) for look in (None, "first"))
     assert rows == careful
     for row, (name, text, expected) in zip(rows, mine, strict=True):

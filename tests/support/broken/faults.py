@@ -6,9 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -17,7 +15,6 @@ from confluent_kafka import Consumer, TopicPartition
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from support.copies import put_tables, tables_of
 from support.generated import PARTITIONS, PIPELINE, SPAN, START, KafkaRecord, history
 from support.oracle import expected, expected_rows, found_rows, sent
 from support.world import World
@@ -25,7 +22,6 @@ from windrow.home import Home, Table
 from windrow.io.delta import store
 from windrow.io.registers import clocks
 from windrow.jobs.run import Context
-from windrow.places import Places
 from windrow.semantics.intervals import EPOCH
 
 WAITING = PIPELINE.replace("idle: {mode: caught_up, after: 5m}", "idle: {mode: wait}")
@@ -181,11 +177,6 @@ class Reader:
         for interval, numbers, count in self.seen:
             assert len(numbers) == 1, f"{interval} was read with rows of publications {numbers}"
             assert rows[numbers[0]] == (interval, count)
-
-
-def copied(home: Path, places: Places) -> None:
-    """Begin with the tables of a home that was made in a folder: in a folder too, or in a store."""
-    put_tables(tables_of(replace(places, home=home, tables=None)), places)
 
 
 def expire(home: Home, lock: Table) -> None:

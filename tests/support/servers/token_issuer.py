@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import base64
 import json
-import ssl
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote
@@ -21,7 +20,7 @@ import jwt
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from support.servers.certificates import Authority
-from support.servers.web_server import answer_json, serving
+from support.servers.web_server import TlsServer, answer_json, serving
 from windrow.files import write_whole
 
 AUDIENCE = "kafka"
@@ -29,26 +28,17 @@ _LIFE_S = 60
 _KEY_ID = "of-the-tests"
 
 
-class TokenIssuer(ThreadingHTTPServer):
+class TokenIssuer(TlsServer):
     """Knows clients by name and secret; a test may change both, the audience, and whether it answers."""
 
     def __init__(self, own: Path) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(own, _Handler)
         self.clients: dict[str, str] = {}
         self.audience = AUDIENCE
         self.is_busy = False
         self.asked: set[str] = set()
         self.issued = 0
         self.key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(own)
-        # a client that connects and says nothing holds its own thread only
-        self.socket = context.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
-
-    @property
-    def address(self) -> str:
-        """The name under which it issues."""
-        return f"https://127.0.0.1:{self.server_port}"
 
     @property
     def tokens(self) -> str:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from support.servers.certificates import Authority
-from support.servers.web_server import serving
+from support.servers.web_server import TlsServer, answer, serving
 from windrow.files import write_whole
 from windrow.text import instant_text
 
@@ -23,20 +22,13 @@ _ANSWER = """\
 </AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>"""
 
 
-class TokenService(ThreadingHTTPServer):
+class TokenService(TlsServer):
     """Gives a key of a store to whoever shows the token; others get 403."""
 
     def __init__(self, own: Path, token: str, key: str, secret: str, session: str) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(own, _Handler)
         self.token, self.key, self.secret, self.session = token, key, secret, session
         self.asked = 0
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(own)
-        self.socket = context.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
-
-    @property
-    def address(self) -> str:
-        return f"https://127.0.0.1:{self.server_port}"
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -49,12 +41,8 @@ class _Handler(BaseHTTPRequestHandler):
         service.asked += 1
         is_known = asked.get("Action") == ["AssumeRoleWithWebIdentity"] and asked["WebIdentityToken"] == [service.token]
         until = instant_text(datetime.now(UTC).replace(microsecond=0) + timedelta(hours=1))
-        answer = _ANSWER.format(key=service.key, secret=service.secret, session=service.session, until=until).encode()
-        self.send_response(200 if is_known else 403)
-        self.send_header("Content-Type", "text/xml")
-        self.send_header("Content-Length", str(len(answer) if is_known else 0))
-        self.end_headers()
-        self.wfile.write(answer if is_known else b"")
+        given = _ANSWER.format(key=service.key, secret=service.secret, session=service.session, until=until)
+        answer(self, 200 if is_known else 403, given.encode() if is_known else b"", "text/xml")
 
     def log_message(self, *words: Any) -> None:
         """Say nothing."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 
@@ -39,10 +41,29 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
+class TlsServer(ThreadingHTTPServer):
+    """Shows a certificate to whoever comes; a client that connects and says nothing holds its own thread only."""
+
+    def __init__(self, own: Path, handler: type[BaseHTTPRequestHandler]) -> None:
+        super().__init__(("127.0.0.1", 0), handler)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(own)
+        self.socket = context.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
+
+    @property
+    def address(self) -> str:
+        return f"https://127.0.0.1:{self.server_port}"
+
+
 def answer_json(to: BaseHTTPRequestHandler, status: int, body: bytes) -> None:
     """Answer a request with a JSON document."""
+    answer(to, status, body, "application/json")
+
+
+def answer(to: BaseHTTPRequestHandler, status: int, body: bytes, type_: str) -> None:
+    """Answer a request with a document of a media type."""
     to.send_response(status)
-    to.send_header("Content-Type", "application/json")
+    to.send_header("Content-Type", type_)
     to.send_header("Content-Length", str(len(body)))
     to.end_headers()
     to.wfile.write(body)
