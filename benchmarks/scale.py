@@ -20,15 +20,18 @@ INTERVALS = {"10 minutes": 600, "an hour": 3600}
 LAND_EVERY = 600
 BUSY = 0.7
 DAY = 86_400
+CREATED = {"land": 3, "train": 10}
+"""Of a step's commits those that only a new pipeline makes: one for each new table, and one for the pipeline file."""
 
 Units = Mapping[str, Mapping[str, float]]
 
 
-def needs(units: Units, rate: int, interval: int, more: int) -> dict[str, float]:
+def needs(units: Units, rate: int, interval: int, more: int, shuffled: float) -> dict[str, float]:
     """What a pipeline needs at a rate of served rows per second.
 
     Args:
         interval: seconds.
+        shuffled: bytes for each row of an interval whose labels are too many to be broadcast.
         more: by how many rows a big hour is larger than a small one; their requests are known, and not those of a row.
     """
     land, train = units["land"], units["train"]
@@ -37,6 +40,10 @@ def needs(units: Units, rate: int, interval: int, more: int) -> dict[str, float]
         """Per second: the share of a landing, of an interval, and of the rows."""
         once = land[f"{name} once"] / LAND_EVERY + train[f"{name} once"] / interval
         return once + rate * (land[f"{name} row"] + train[f"{name} row"])
+
+    def commits(step: str) -> float:
+        """Of a landing or an interval that finds its tables."""
+        return units[step]["commits once"] - CREATED[step]
 
     def requests(step: Mapping[str, float], seconds: int) -> float:
         """Per second, of all kinds."""
@@ -48,12 +55,12 @@ def needs(units: Units, rate: int, interval: int, more: int) -> dict[str, float]
         "cores": each("cpu") / BUSY,
         "of them landing": (land["cpu once"] / LAND_EVERY + rate * land["cpu row"]) / BUSY,
         "read, MB/s": each("read") / 1e6,
-        "shuffled by an interval (labels broadcast), GB": train["shuffled row"] * rate * interval / 1e9,
+        "shuffled by an interval, GB": shuffled * rate * interval / 1e9,
         "written, MB/s": each("bytes") / 1e6,
         "written, GB a day": each("bytes") * DAY / 1e9,
         **({"requests to the store a day": DAY * asked, "requests to the store a second": asked} if asked else {}),
         "data files a day": DAY * each("files"),
-        "commits a day": DAY * (land["commits once"] / LAND_EVERY + train["commits once"] / interval),
+        "commits a day": DAY * (commits("land") / LAND_EVERY + commits("train") / interval),
         "Airflow runs a day": DAY / LAND_EVERY + DAY / interval,
         "rows of an interval, millions": rate * interval / 1e6,
     }
@@ -78,9 +85,8 @@ def number(value: float) -> str:
     return f"{shown:,.0f}" if abs(shown) >= 10 else f"{shown:g}"
 
 
-def unit_table(found: Mapping[str, Units]) -> Iterator[str]:
-    """Yield the table of unit costs, one column per variant and step."""
-    columns = [(variant, step) for variant, units in found.items() for step in units]
+def unit_tables(found: Mapping[str, Units]) -> Iterator[str]:
+    """Yield a table of unit costs for each step, one column per variant."""
     rows = [
         ("CPU-seconds, once", "cpu once", 1.0),
         ("CPU-µs a row", "cpu row", 1e6),
@@ -96,27 +102,27 @@ def unit_table(found: Mapping[str, Units]) -> Iterator[str]:
         (name.replace(" requests once", " requests, once").replace(" requests big", " requests, big hour"), name, 1.0)
         for name in kinds
     ]
-    lines = [
-        [label, *(number(found[v][s][name] * factor) if name in found[v][s] else "" for v, s in columns)]
-        for label, name, factor in rows
-    ]
-    yield from table(["", *(f"{variant} {step}" for variant, step in columns)], lines)
+    for step in ("land", "train"):
+        lines = [
+            [label, *(number(units[step][name] * factor) if name in units[step] else "" for units in found.values())]
+            for label, name, factor in rows
+        ]
+        yield from ["", *table([step, *found], lines)]
 
 
 def main() -> None:
     result = json.loads((RESULTS / "units.json").read_text())
     found: Mapping[str, Units] = result["units"]
     more = result["about"]["big"] - result["about"]["small"]
-    print(f"Measured at {result['commit']}, {result['about']}, {result['rounds']} rounds.\n")
-    print("\n".join(unit_table(found)))
+    print(f"Measured at {result['commit']}, {result['about']}, {result['rounds']} rounds.")
+    print("\n".join(unit_tables(found)))
+    shuffled = found["shuffled-2"]["train"]["shuffled row"]
     for variant in found:
         columns = [(rate, name, seconds) for rate in RATES for name, seconds in INTERVALS.items()]
-        each = [needs(found[variant], rate, seconds, more) for rate, _, seconds in columns]
+        each = [needs(found[variant], rate, seconds, more, shuffled) for rate, _, seconds in columns]
         print(f"\n{variant}, landing every {LAND_EVERY // 60} minutes, {BUSY:.0%} of a core used\n")
         heads = ["served rows per second", *(f"{rate:,}, {name}" for rate, name, _ in columns)]
         lines = [[name, *(number(one[name]) for one in each)] for name in each[0]]
-        if variant.startswith("shuffled"):
-            lines = [[name.replace(" (labels broadcast)", ""), *figures] for name, *figures in lines]
         print("\n".join(table(heads, lines)))
 
 
