@@ -49,7 +49,11 @@ def rows_of(frame: Any) -> list[Any]:
 
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    st.sampled_from(["plain", "a b é", "{c}"]), FILES, st.integers(0, 5_000), st.integers(0, 5_000), st.integers(0, 9)
+    st.sampled_from(["plain", "a b é", "{c}"]),
+    FILES,
+    st.integers(0, 5_000),
+    st.integers(0, 5_000),
+    st.integers(0, 9),
 )
 def test_what_is_asked_for_is_found_whatever_lies_in_which_file(
     spark: Any, tmp_path_factory: pytest.TempPathFactory, folder: str, files: Any, one: int, other: int, most: int
@@ -88,15 +92,27 @@ def test_rows_of_an_earlier_version_come_from_the_files_that_it_had(
     assert rows_of(scan.rows(spark, path, asked, version=2)) == EVERY
 
 
+def with_a_new_column(path: Path) -> str:
+    """A table of one row in each of three files; only the third file has the column `new`."""
+    found = written(path, [[(1, 1, None)], [(2, 2, None)]])
+    more = {"at": instant(3), "n": 3, "bad": None, "new": "x"}
+    rows = pa.Table.from_pylist([more], SCHEMA.append(pa.field("new", pa.string())))
+    write_deltalake(found, rows, mode="append", schema_mode="merge")
+    return found
+
+
 @pytest.mark.parametrize("folder", ["t", "{a} team"])
-def test_files_of_a_version_are_read_also_where_spark_takes_their_folder_as_a_pattern(
+def test_files_that_no_version_names_any_more_are_read_whatever_their_folder_is_called(
     spark: Any, tmp_path: Path, folder: str
 ) -> None:
-    path = written(tmp_path / folder, [[(1, 1, None)], [(2, 2, None)]])
+    path = with_a_new_column(tmp_path / folder)
     table = tables.at(path)
-    files = lookup.Lookup(table, tables.data_files(table)).paths([Range("n", 2, 2)])
+    files = lookup.Lookup(table, tables.data_files(table)).paths([Range("n", 2, 3)])
+    columns = table.schema().to_json()
     DeltaTable(path).optimize.compact()
-    assert rows_of(scan.rows_of(spark, path, table, files)) == [(START_US + 2, 2, None)]
+    found = scan.rows_of_files(spark, path, scan.schema_of(columns), files)
+    assert rows_of(found) == [(START_US + 2, 2, None), (START_US + 3, 3, None)]
+    assert [row["new"] for row in found.orderBy("n").collect()] == [None, "x"]
 
 
 def test_the_log_says_whether_any_file_can_hold_a_row(tmp_path: Path) -> None:
@@ -107,13 +123,9 @@ def test_the_log_says_whether_any_file_can_hold_a_row(tmp_path: Path) -> None:
 
 
 def test_a_column_that_joined_later_is_null_in_older_files(spark: Any, tmp_path: Path) -> None:
-    path = written(tmp_path / "t", [[(1, 1, None)]])
-    more = pa.Table.from_pylist(
-        [{"at": instant(2), "n": 2, "bad": None, "new": "x"}], SCHEMA.append(pa.field("new", pa.string()))
-    )
-    write_deltalake(path, more, mode="append", schema_mode="merge")
+    path = with_a_new_column(tmp_path / "t")
     found = scan.rows(spark, path, (Range("n", 0, 9),)).orderBy("n").select("n", "new").collect()
-    assert [tuple(row) for row in found] == [(1, None), (2, "x")]
+    assert [tuple(row) for row in found] == [(1, None), (2, None), (3, "x")]
 
 
 def test_a_table_with_deletion_vectors_and_one_of_too_many_files_are_left_to_delta(

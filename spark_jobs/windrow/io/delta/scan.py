@@ -4,13 +4,13 @@
 
 The result holds every wanted row and usually others too: callers apply their own filters. Delta's own scan asks the
 log with a Spark query each time, which for a small interval is most of the work. Delta's own scan
-is used where files alone do not give the rows (deletion vectors, mapped columns), or where they are too many or cannot
-be named.
+is used where files alone do not give the rows (deletion vectors, mapped columns), or where they are too many.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Sequence
 
 from deltalake import DeltaTable
@@ -24,8 +24,8 @@ from windrow.io.delta.lookup import Condition, Lookup
 
 MOST_FILES = 1000
 """Up to this many files are named one by one."""
-_PATTERN = frozenset("{}[]*?\\")
-"""Spark's Parquet reader takes a path with one of these characters as a pattern."""
+_OF_PATTERNS = re.compile(r"[{}\[\]*?\\]")
+"""Spark's Parquet reader takes a path with one of these characters as a pattern, unless a backslash precedes it."""
 
 
 def rows(
@@ -49,7 +49,7 @@ def rows(
     if table is None:
         return None
     paths = _paths(table, either)
-    if len(paths) > MOST_FILES or not table.is_plain or _PATTERN & set(path):
+    if len(paths) > MOST_FILES or not table.is_plain:
         reader = spark.read.format("delta")
         return (reader if version is None else reader.option("versionAsOf", version)).load(path)
     if not paths:
@@ -66,12 +66,19 @@ def rows_of(spark: SparkSession, path: str, table: DeltaTable, files: Collection
         table: the version that the files are of.
         files: their paths, relative to the table; at least one.
     """
-    if _PATTERN & set(path):
-        names = [file.rsplit("/", 1)[-1] for file in files]
-        of_version = spark.read.format("delta").option("versionAsOf", table.version()).load(path)
-        return of_version.where(F.col("_metadata.file_name").isin(names))
-    read = spark.read.schema(spark_schema(table)).option("basePath", path)
-    return read.parquet(*[f"{path}/{file}" for file in sorted(files)])
+    return rows_of_files(spark, path, spark_schema(table), files)
+
+
+def rows_of_files(spark: SparkSession, path: str, schema: StructType, files: Collection[str]) -> DataFrame:
+    """Return all rows of some files that lie with a table, whether or not a version of it still names them.
+
+    Args:
+        path: location of the table.
+        schema: its columns; one that a file lacks is null there.
+        files: their paths, relative to the table; at least one.
+    """
+    named = [_OF_PATTERNS.sub(r"\\\g<0>", f"{path}/{file}") for file in sorted(files)]
+    return spark.read.schema(schema).option("basePath", path).parquet(*named)
 
 
 def can_hold(path: str, *either: Sequence[Condition]) -> bool:
@@ -105,4 +112,9 @@ def nothing(spark: SparkSession, schema: StructType) -> DataFrame:
 
 def spark_schema(table: DeltaTable) -> StructType:
     """Return the schema of a table as a Spark schema; no session is needed."""
-    return StructType.fromJson(json.loads(table.schema().to_json()))
+    return schema_of(table.schema().to_json())
+
+
+def schema_of(columns: str) -> StructType:
+    """Return a schema that is Delta's JSON as a Spark schema; no session is needed."""
+    return StructType.fromJson(json.loads(columns))

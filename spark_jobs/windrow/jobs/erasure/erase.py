@@ -25,7 +25,7 @@ from pyspark.sql import functions as F
 
 from windrow.columns import INTERVAL, LANDING_META, PLAN, PUBLICATION, ROW_ID, TRAINING_STATISTICS
 from windrow.home import Home, Table
-from windrow.io.delta import crash_points, store, tables
+from windrow.io.delta import crash_points, scan, store, tables
 from windrow.io.delta.locks import held
 from windrow.io.delta.staging import remove_abandoned
 from windrow.io.landing import batches, erased
@@ -210,7 +210,8 @@ def _snapshots_with(spark: SparkSession, home: Home, keys: ErasedKeys) -> dict[s
     for one in snapshots.kept(home):
         files = snapshots.files_of(home, one.name)
         if files.files:
-            rows = spark.read.parquet(*files.locations)
+            paths = [file.path for file in files.files]
+            rows = scan.rows_of_files(spark, files.path, scan.schema_of(files.columns), paths)
             if found := _with_key(rows, home, keys, *ROW_ID).distinct().count():
                 counts[one.name] = found
     return counts
