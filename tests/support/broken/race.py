@@ -71,11 +71,19 @@ class Writer:
         return sum(line[0] == "made" for line in self.journal)
 
     @property
+    def has_tried(self) -> bool:
+        """Whether its process has tried a commit."""
+        return bool({"made", "beaten"} & set(self._words()))
+
+    @property
     def is_at_work(self) -> bool:
         """Whether it is in a turn now, as far as it knows, and its process has tried a commit before."""
+        return self.has_tried and self._words()[-1] != "gives"
+
+    def _words(self) -> list[str]:
+        """Return the first words of the journal's lines that its newest process has written."""
         words = [line[0] for line in self.journal]
-        this = words[len(words) - words[::-1].index("starts") :] if "starts" in words else []
-        return bool({"made", "beaten"} & set(this)) and this[-1] != "gives"
+        return words[len(words) - words[::-1].index("starts") :] if "starts" in words else []
 
 
 def _write(writer: Writer) -> None:
