@@ -17,6 +17,7 @@ shows it as an import error. At import only the DAGs are computed, and no engine
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -42,6 +43,8 @@ MINUTE, WARM = timedelta(minutes=1), timedelta(minutes=10)
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 """Start date of the DAGs without intervals of their own."""
 DEFAULTS = {"owner": "windrow", "retries": 2, "retry_delay": timedelta(seconds=30)}
+AFTER_OTHERS = {"weight_rule": "absolute"}
+"""Settings of daily work: where places are few, landing and training come first, those of other pipelines too."""
 EVEN_IF_BLOCKED = "all_done_min_one_success"
 """When `publish` starts: after join, and after check even if that blocked intervals, for the others that passed."""
 AT_MOST = timedelta(hours=12)
@@ -62,6 +65,7 @@ def land_dag(pipeline: Pipeline) -> DAG:
         f"Land the topics of {pipeline.name} into Delta and advance its clock",
         manuals.land_manual(pipeline),
         schedule=DeltaTriggerTimetable(max(pipeline.land_every, MINUTE)),  # a long run delays the next one
+        default_args={"priority_weight": 2},  # before daily work, of which much may be due at once
     ) as dag:
         _spark(pipeline, "land", arguments=warm if is_warm else [])
     return dag
@@ -240,7 +244,8 @@ def reconcile_dag(pipeline: Pipeline) -> DAG:
         "reconcile",
         f"Live result plus late ledger = rebuild, for yesterday's intervals of {pipeline.name}",
         manuals.reconcile_manual(pipeline),
-        schedule=CronTriggerTimetable("20 1 * * *", timezone="UTC"),
+        schedule=_daily(pipeline, 1),
+        default_args=AFTER_OTHERS,
     ) as dag:
         late = _spark(pipeline, "late")
         reconcile = _spark(pipeline, "reconcile")
@@ -259,7 +264,8 @@ def lag_impact_dag(pipeline: Pipeline) -> DAG:
         "lag_impact",
         f"What lag would have cost {pipeline.name}, and which window would be right",
         manuals.lag_impact_manual(pipeline),
-        schedule=CronTriggerTimetable("20 3 * * *", timezone="UTC"),
+        schedule=_daily(pipeline, 3),
+        default_args=AFTER_OTHERS,
         params=forms.lag_impact_form(),
     ) as dag:
         # plain Python first, which refuses a form that cannot be carried out
@@ -274,7 +280,8 @@ def maintenance_dag(pipeline: Pipeline) -> DAG:
         "maintenance",
         f"Compact and vacuum the tables of {pipeline.name}, and delete its old reports",
         manuals.maintenance_manual(pipeline, RETENTION),
-        schedule=CronTriggerTimetable("20 4 * * *", timezone="UTC"),
+        schedule=_daily(pipeline, 4),
+        default_args=AFTER_OTHERS,
         params=forms.maintenance_form(RETENTION),
     ) as dag:
         _spark(pipeline, "maintenance", arguments=["--retention={{ params.retention }}"], without_first=True)
@@ -328,6 +335,12 @@ def _dag(pipeline: Pipeline, kind: str, description: str, manual: str, **more: A
         tags=["windrow", pipeline.name],
         **{**common, **more},
     )
+
+
+def _daily(pipeline: Pipeline, hour: int) -> CronTriggerTimetable:
+    """Once a day, in a minute from 20 to 59 of an hour UTC, so that not all pipelines are due together."""
+    minute = 20 + zlib.crc32(pipeline.name.encode()) % 40
+    return CronTriggerTimetable(f"{minute} {hour} * * *", timezone="UTC")
 
 
 def _spark(pipeline: Pipeline, job: str, **more: Any) -> SparkJobOperator:

@@ -119,6 +119,19 @@ def test_join_and_publish_are_single_in_the_whole_dag(bag, pipelines):
     assert training.task_dict["publish"].max_active_tis_per_dag == 1
 
 
+def test_daily_work_of_many_pipelines_is_spread_over_the_hour_and_comes_after_their_landing(bag, pipelines):
+    names = ("ads", "videos", "shorts")
+    for name in names:
+        pipelines(name)
+    dags = bag().dags
+    daily = [dags[f"{name}.{kind}"] for name in names for kind in ("reconcile", "lag_impact", "maintenance")]
+    minutes = {dag.dag_id.partition(".")[0]: dag.timetable.expression.split()[0] for dag in daily}
+    assert len(set(minutes.values())) == len(names)
+    assert all(20 <= int(minute) < 60 for minute in minutes.values())
+    assert {(task.weight_rule, task.priority_weight) for dag in daily for task in dag.tasks} == {("absolute", 1)}
+    assert dags["ads.land"].task_dict["land"].priority_weight == 2
+
+
 def test_publish_updates_an_asset_whose_name_has_no_folder_of_a_machine(bag, pipelines, tmp_path):
     pipelines("ads")
     (asset,) = bag().dags["ads.training"].task_dict["publish"].outlets
