@@ -48,6 +48,7 @@ from pathlib import Path
 
 from windrow.kafka.client import VARIABLE as KAFKA_CLIENT
 from windrow.kafka.client import Kafka
+from windrow.outcomes import BadInput
 
 PIPELINES = "WINDROW_PIPELINES"
 """The variable; a DAG file adds its folder to it (`windrow_airflow.factory`)."""
@@ -61,6 +62,10 @@ PROJECT = _INSTALLED if IS_INSTALLED else _INSTALLED.parents[2]
 """The checkout, or the package's folder of the same layout: dags/, expectations/, spark_jobs/run_job.py."""
 
 
+class SettingWrong(BadInput, ValueError):
+    """An environment variable has a value that Windrow cannot use."""
+
+
 _UMASK = re.compile("0?[0-7]{3}")
 
 
@@ -68,11 +73,11 @@ def umask_of(environ: Mapping[str, str]) -> int:
     """File mode mask of this installation's processes.
 
     Raises:
-        ValueError: WINDROW_UMASK is not a mask, or would keep the owner out.
+        SettingWrong: WINDROW_UMASK is not a mask, or would keep the owner out.
     """
     text = environ.get("WINDROW_UMASK") or "077"
     if not _UMASK.fullmatch(text) or int(text, 8) & 0o700:
-        raise ValueError(
+        raise SettingWrong(
             f"WINDROW_UMASK={text!r} is not a file mode mask; write 077 (owner only), 027 (group reads) or 022"
         )
     return int(text, 8)
@@ -82,14 +87,14 @@ def _tables(text: str | None) -> str | None:
     """Location of the tables: an absolute folder or the URL of a prefix, without a slash at its end.
 
     Raises:
-        ValueError: the URL is of a store that Windrow does not know.
+        SettingWrong: the URL is of a store that Windrow does not know.
     """
     if not text:
         return None
-    if "://" not in text:
+    if not re.match("[a-z0-9]+:/", text):
         return str(Path(text).expanduser().absolute())
     if not re.fullmatch("s3://[^/]+(/[^/]+)*/?", text):
-        raise ValueError(f"WINDROW_TABLES={text!r} is neither a folder nor s3://bucket/prefix")
+        raise SettingWrong(f"WINDROW_TABLES={text!r} is neither a folder nor s3://bucket/prefix; correct it")
     return text.rstrip("/")
 
 
@@ -100,7 +105,7 @@ def _registries(text: str | None) -> tuple[tuple[str, str], ...]:
     """Names and addresses of schema registries; one without a name is called `default`.
 
     Raises:
-        ValueError: a part is neither an address nor a name with one, or has a password in it: addresses are in logs.
+        SettingWrong: a part is neither an address nor a name with one, or has a password in it: addresses are in logs.
 
     >>> _registries("http://a:8081 orders=https://b/apis/ccompat/v7")
     (('default', 'http://a:8081'), ('orders', 'https://b/apis/ccompat/v7'))
@@ -109,9 +114,9 @@ def _registries(text: str | None) -> tuple[tuple[str, str], ...]:
     for part in (text or "").split():
         match = _REGISTRY.fullmatch(part)
         if match is None:
-            raise ValueError("WINDROW_REGISTRY must be a URL, or name=URL for each of several; its value is neither")
+            raise SettingWrong("WINDROW_REGISTRY must be a URL, or name=URL for each of several; its value is neither")
         if "@" in match[2]:
-            raise ValueError("WINDROW_REGISTRY has a user or a password in an address; addresses are shown in logs")
+            raise SettingWrong("WINDROW_REGISTRY has a user or a password in an address; addresses are shown in logs")
         found.append((match[1] or "default", match[2].rstrip("/")))
     return tuple(found)
 
@@ -177,7 +182,11 @@ class Places:
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> Places:
-        """Read the environment; an empty variable counts as unset."""
+        """Read the environment; an empty variable counts as unset.
+
+        Raises:
+            SettingWrong: a variable has a value that cannot be used.
+        """
         user = Path(environ.get("HOME") or Path.home())
         data = Path(environ.get("XDG_DATA_HOME") or user / ".local" / "share")
         home = Path(environ.get("WINDROW_HOME") or (data / "windrow" if IS_INSTALLED else PROJECT / ".windrow"))

@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 
 from windrow.io.delta.damage import TableDamaged
+from windrow.io.delta.refusals import of_store
 from windrow.io.delta.tables import WriteSkipped
 from windrow.io.training.payload import PayloadMisplaced
 from windrow.kafka.refusals import of_java
@@ -46,7 +47,7 @@ def known_cause(error: Exception) -> Condition | None:
             "another writer committed to the same table meanwhile, and nothing of this run was. Start the job again: "
             "it will see what is there."
         )
-    if refused := of_java(Places.from_env(os.environ).brokers, str(error)):
+    if refused := of_java(Places.from_env(os.environ).brokers, str(error)) or of_store(str(error)):
         return refused
     if raised := _IN_WORKER.search(str(error)):
         return {"TableDamaged": TableDamaged, "PayloadMisplaced": PayloadMisplaced}[raised["kind"]](raised["what"])

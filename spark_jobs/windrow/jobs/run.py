@@ -142,12 +142,9 @@ def keep_to_owner() -> None:
     """Let what this process and its children write be for its owner only, or as WINDROW_UMASK says.
 
     Raises:
-        BadRequest: WINDROW_UMASK is not a file mode mask.
+        SettingWrong: WINDROW_UMASK is not a file mode mask.
     """
-    try:
-        os.umask(umask_of(os.environ))
-    except ValueError as wrong:
-        raise BadRequest(str(wrong)) from None
+    os.umask(umask_of(os.environ))
 
 
 def leave(code: int) -> NoReturn:

@@ -33,6 +33,8 @@ from windrow.outcomes import BadInput
 T = TypeVar("T")
 _AT_ONCE = 8
 """Requests of one process to a store at the same time."""
+_FEW = 50
+"""Up to so many files a store is asked for one by one: a list has a thousand names, of other files too."""
 
 
 class StoredFile(NamedTuple):
@@ -95,7 +97,7 @@ def stat(location: str) -> StoredFile | None:
 
 
 def sizes(folder: str, names: Sequence[str]) -> dict[str, int]:
-    """Return name → bytes of those files directly in a folder that are there. A store is asked once.
+    """Return name → bytes of those files of a folder that are there. A store is asked for a list.
 
     Args:
         names: of files; at least one for a store.
@@ -104,6 +106,18 @@ def sizes(folder: str, names: Sequence[str]) -> dict[str, int]:
         return {name: os.stat(f"{folder}/{name}").st_size for name in names if os.path.exists(f"{folder}/{name}")}
     wanted = set(names)
     return {file.name: file.size for file in listed(folder, after=f"{min(names)[:-1]}") if file.name in wanted}
+
+
+def missing(folder: str, names: Sequence[str]) -> list[str]:
+    """Return those of some files of a folder, and of the folders below, that are not there.
+
+    A store is asked for each of a few, and for a list where there are many.
+    """
+    if is_remote(folder) and len(names) > _FEW:
+        found = sizes(folder, names)
+        return [name for name in names if name not in found]
+    seen = each([f"{folder}/{name}" for name in names], stat)
+    return [name for name, file in zip(names, seen, strict=True) if file is None]
 
 
 def listed(folder: str, *, after: str | None = None) -> list[StoredFile]:
@@ -279,13 +293,13 @@ def require_conditional(tables: str) -> None:
 def _store(location: str) -> ObjectStore:
     if not is_remote(location):
         return LocalStore(location)
-    named = (os.environ.get(name) for name in ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID"))
-    return _client(location, *named, tuple(sorted((options(location) or {}).items())))
+    settings = tuple(item for item in os.environ.items() if item[0].startswith("AWS_"))
+    return _client(location, settings, tuple(sorted((options(location) or {}).items())))
 
 
 @lru_cache(maxsize=256)
-def _client(location: str, endpoint: str | None, key: str | None, of_file: tuple[tuple[str, str], ...]) -> S3Store:
-    """A client with its connections and credentials, kept while environment and file name the same store and key."""
+def _client(location: str, settings: tuple[tuple[str, str], ...], of_file: tuple[tuple[str, str], ...]) -> S3Store:
+    """A client with its connections and credentials, kept while environment and file are the same."""
     given: Any = dict(of_file)
     return S3Store.from_url(location, **given)
 

@@ -1,0 +1,81 @@
+"""What a store's refusal means: a key, a right, a bucket or an address that a person must mend, or a wait.
+
+delta-rs, obstore and Polars say it in Rust's words, S3A in Java's. All of them name the request that failed; a text
+without one is about something else.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from windrow.outcomes import BadInput, Condition, NotReady, Refused
+
+
+class StoreRefused(Refused):
+    """The store does not accept the key of this process, or the key lacks a right."""
+
+
+class StoreUnavailable(NotReady):
+    """The store does not answer, or answers that it cannot. A retry helps once it does."""
+
+
+class BucketMissing(NotReady):
+    """The bucket of the tables is not there. Windrow creates none."""
+
+
+class StoreAddressWrong(BadInput):
+    """The address of the store is one that its clients refuse."""
+
+
+_REQUEST = re.compile(r"Error performing (list request|[A-Z]+ https?://)|\(Service: S3, |software\.amazon\.awssdk")
+_ORNAMENTS = re.compile(r"\x1b\[\d+m|↳")
+_STATUS = re.compile(r"status code:? (?P<number>\d{3})\b", re.IGNORECASE)
+_CODE = re.compile(r"<Code>(?P<name>\w+)</Code>")
+_NO_BUCKET = re.compile(r"NoSuchBucket|UnknownStoreException")
+_DENIED = re.compile(r"lacked the necessary (privileges|authentication)|AccessDeniedException")
+_NO_TLS = re.compile(r"URL scheme is not allowed|BadScheme")
+_UNTRUSTED = re.compile(r"invalid peer certificate|certificate verify failed|PKIX path")
+_UNHEARD = re.compile(r"error sending request|operation timed out|Unable to execute HTTP request|UnknownHostException")
+
+
+def of_store(error: str) -> Condition | None:
+    """Return the condition that the text of a store's client stands for; None for other texts.
+
+    Args:
+        error: of any client, also as a Java trace. Of its words only the store's own name of the error is passed on.
+    """
+    text = " ".join(_ORNAMENTS.sub(" ", error).split())
+    if not _REQUEST.search(text):
+        return None
+    store = f"the store at {os.environ.get('AWS_ENDPOINT_URL') or 'AWS'}"
+    status, code = _STATUS.search(text), _CODE.search(text)
+    number = int(status["number"]) if status else 0
+    why = code["name"] if code else f"HTTP {number}" if number else "no right"
+    if _NO_BUCKET.search(text):
+        return BucketMissing(
+            f"{store} has no bucket of the name in WINDROW_TABLES. Correct WINDROW_TABLES or AWS_ENDPOINT_URL, or "
+            "create the bucket, then run again."
+        )
+    if number in (401, 403) or _DENIED.search(text):
+        return StoreRefused(
+            f"{store} does not let this process in: {why}. Correct its credentials (docs/SECURITY.md, The store's "
+            "credentials), or give them the rights to read, write, list and delete there, then run again."
+        )
+    if _NO_TLS.search(text):
+        return StoreAddressWrong(
+            f"{store} is addressed without TLS, and that is not allowed. Write https:// in AWS_ENDPOINT_URL, or set "
+            "AWS_ALLOW_HTTP=true where nobody else is on the way, then run again."
+        )
+    if _UNTRUSTED.search(text):
+        return StoreRefused(
+            f"no TLS connection with {store}: its certificate is not trusted. Name the authority that has signed it in "
+            "SSL_CERT_FILE, and in the trust store of Java, then run again."
+        )
+    if number >= 500 or number == 429 or _UNHEARD.search(text):
+        heard = f"answered {why}" if number else "does not answer"
+        return StoreUnavailable(
+            f"{store} {heard}. What was committed stands. Is it up, and is AWS_ENDPOINT_URL its address? Then run it "
+            "again."
+        )
+    return None

@@ -1,0 +1,100 @@
+"""What a store refuses is one line with the next move, whichever client met it, and an exit code of its own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from support.command import windrow
+from windrow.io.delta import store as files
+from windrow.io.delta import tables
+from windrow.io.delta.refusals import of_store
+from windrow.outcomes import ExitCode
+from windrow.platform.servers.store import Store
+
+NOBODY = "http://127.0.0.1:9"
+"""An address where no server listens."""
+CLIENTS: dict[str, Callable[[str], Any]] = {
+    "delta-rs": lambda location: tables.opened(f"{location}/t"),
+    "obstore lists": files.listed,
+    "obstore writes": lambda location: files.create(f"{location}/x", b""),
+}
+CASES: dict[str, tuple[str, Mapping[str, str], str, ExitCode]] = {
+    "no bucket": ("s3://nosuch/p", {}, "BucketMissing", ExitCode.NOT_READY),
+    "wrong secret": ("s3://windrow/secret", {"AWS_SECRET_ACCESS_KEY": "wrong"}, "StoreRefused", ExitCode.REFUSED),
+    "unknown key": ("s3://windrow/key", {"AWS_ACCESS_KEY_ID": "nobody"}, "StoreRefused", ExitCode.REFUSED),
+    "plain HTTP": ("s3://windrow/http", {"AWS_ALLOW_HTTP": "false"}, "StoreAddressWrong", ExitCode.BAD_INPUT),
+    "no answer": (
+        "s3://windrow/down",
+        {"AWS_ENDPOINT_URL": NOBODY},
+        "StoreUnavailable",
+        ExitCode.NOT_READY,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_refusal_is_named_by_what_any_client_says_of_it(
+    store: Store, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    location, settings, name, code = CASES[case]
+    for variable, value in settings.items():
+        monkeypatch.setenv(variable, value)
+    for client, call in CLIENTS.items():
+        with pytest.raises(Exception) as raised:  # noqa: PT011 - each client has a class of its own
+            call(location)
+        found = of_store(str(raised.value))
+        assert type(found).__name__ == name, (client, str(raised.value)[:1000])
+        assert found.code is code
+        assert os.environ["AWS_ENDPOINT_URL"] in str(found)
+        assert "run" in str(found).rpartition(",")[2] + str(found).rpartition("?")[2]
+
+
+@pytest.mark.spark
+def test_what_spark_says_of_a_store_is_understood_too(spark: Any, store: Store) -> None:
+    settings = {
+        "refused.aws.credentials.provider": "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",
+        "refused.access.key": "nobody",
+        "refused.secret.key": "wrong",
+        "silent.endpoint": NOBODY,
+        "silent.attempts.maximum": "1",
+        "silent.retry.limit": "1",
+    }
+    for name, value in settings.items():
+        spark.sparkContext._jsc.hadoopConfiguration().set(f"fs.s3a.bucket.{name}", value)
+    wanted = {"nosuch": "BucketMissing", "refused": "StoreRefused", "silent": "StoreUnavailable"}
+    for bucket, name in wanted.items():
+        with pytest.raises(Exception) as raised:  # noqa: PT011
+            spark.read.format("delta").load(f"s3://{bucket}/t").count()
+        assert type(of_store(str(raised.value))).__name__ == name, str(raised.value)[:2000]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Object at location p/t/x.parquet not found: Error performing HEAD http://h/b/p/t/x in 4ms - status code: 404",
+        "no such file: s3://windrow/feed/training/part-1.parquet",
+        "Error performing PUT http://h/b/x in 1ms - Server returned non-2xx status code: 412 Precondition Failed",
+    ],
+)
+def test_a_missing_file_and_a_lost_race_are_no_refusal_of_the_store(text: str) -> None:
+    assert of_store(text) is None
+
+
+def test_the_command_says_it_in_one_line(store: Store) -> None:
+    location, settings, name, code = CASES["wrong secret"]
+    done = windrow({"WINDROW_TABLES": location, **settings}, "health", "feed")
+    assert (done.returncode, done.stderr.startswith(f"{name}: the store at ")) == (code, True), done.stderr
+    assert "SignatureDoesNotMatch" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("tables", ["gs://bucket/prefix", "s3://", "s3:/bucket"])
+def test_a_location_of_tables_that_is_neither_folder_nor_prefix_is_refused(tables: str) -> None:
+    done = windrow({"WINDROW_TABLES": tables}, "health")
+    assert done.returncode == ExitCode.BAD_INPUT
+    message = f"WINDROW_TABLES={tables!r} is neither a folder nor s3://bucket/prefix; correct it"
+    assert done.stderr == f"SettingWrong: {message}\n"
