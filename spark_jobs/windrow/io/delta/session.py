@@ -32,7 +32,10 @@ NO_ERROR_OF_DATA = {
     "spark.sql.legacy.allowNullComparisonResultInArraySort": "true",  # equal
 }
 """Settings under which the data of one row cannot stop a job, in `where` and `labels`."""
-NEW_FILES = {"spark.sql.sources.commitProtocolClass": "windrow.NewFiles"}
+NEW_FILES = {
+    "spark.sql.sources.commitProtocolClass": "windrow.NewFiles",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # INT96 would have no bounds in the log
+}
 """Files for a commit by delta-rs are written where they stay (see `appending`); every other write is as without it."""
 
 

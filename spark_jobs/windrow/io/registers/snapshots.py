@@ -82,7 +82,7 @@ class KeptFiles:
     @property
     def missing(self) -> list[str]:
         """Locations of the files that are not there any more."""
-        return [location for location in self.locations if store.stat(location) is None]
+        return [f"{self.path}/{name}" for name in store.missing(self.path, [file.path for file in self.files])]
 
 
 @dataclass(frozen=True)

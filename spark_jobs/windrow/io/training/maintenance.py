@@ -130,12 +130,9 @@ def _additions(path: str, piece: Piece, staged: Sequence[DataFile]) -> list[AddA
     columns = TRAINING_STATISTICS if piece.day else LANDING_META
     day = str(piece.day) if piece.day else None
     within = f"{DATE}={day}/" if day else ""
-    actions = []
-    for file in staged:
-        name = f"{within}part-compact-{file.name}"
-        store.copy(file.path, f"{path}/{name}")
-        actions.append(files.add_action(path, name, file, columns, day, data_change=False))
-    return actions
+    names = {file.path: f"{within}part-compact-{file.name}" for file in staged}
+    store.each(names, lambda file: store.copy(file, f"{path}/{names[file]}"))
+    return [files.add_action(path, names[file.path], file, columns, day, data_change=False) for file in staged]
 
 
 def _require_all_rows(path: str, piece: Piece, added: Sequence[AddAction]) -> None:

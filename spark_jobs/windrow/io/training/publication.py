@@ -232,7 +232,7 @@ def _require_rows(interval: Interval, row: Row, found: int) -> None:
 
 
 def _read_back(path: str, row: Row) -> int:
-    """Return the version that the commit made; it is read back because Delta skips a known transaction silently."""
+    """Return the version that the commit made: an answer may be lost, or another writer may have been faster."""
     for commit in tables.commits(path):
         found = publications.from_json(commit.message)
         if found["number"] <= row["number"]:

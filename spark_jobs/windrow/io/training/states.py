@@ -83,7 +83,7 @@ def readable(home: Home, number: int, span: Interval) -> DeltaTable | None:
         table = tables.at(path, number)
     except DeltaError:
         return None
-    return table if all(store.stat(f"{path}/{name}") for name in _near(table, span)["path"].to_pylist()) else None
+    return None if store.missing(path, _near(table, span)["path"].to_pylist()) else table
 
 
 def snapshot_with(

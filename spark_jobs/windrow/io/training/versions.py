@@ -79,6 +79,6 @@ def _is_readable(path: str, interval: Interval, version: int) -> bool:
     """Return whether the log has this version, and every file that can hold rows of the interval is there."""
     try:
         table = tables.at(path, version)
-        return all(store.stat(f"{path}/{file['path']}") for file in staging.files_with(table, interval))
+        return not store.missing(path, [file["path"] for file in staging.files_with(table, interval)])
     except DeltaError:
         return False
