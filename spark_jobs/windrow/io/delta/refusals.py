@@ -33,7 +33,9 @@ _ORNAMENTS = re.compile(r"\x1b\[\d+m|↳")
 _STATUS = re.compile(r"status code:? (?P<number>\d{3})\b", re.IGNORECASE)
 _CODE = re.compile(r"<Code>(?P<name>\w+)</Code>")
 _NO_BUCKET = re.compile(r"NoSuchBucket|UnknownStoreException")
-_DENIED = re.compile(r"lacked the necessary (privileges|authentication)|AccessDeniedException")
+_DENIED = re.compile(
+    r"lacked the necessary (privileges|authentication)|AccessDeniedException|<Code>(Expired|Invalid)Token</Code>"
+)
 _NO_TLS = re.compile(r"URL scheme is not allowed|BadScheme")
 _UNTRUSTED = re.compile(r"invalid peer certificate|certificate verify failed|PKIX path")
 _UNHEARD = re.compile(r"error sending request|operation timed out|Unable to execute HTTP request|UnknownHostException")
@@ -75,7 +77,7 @@ def of_store(error: str) -> Condition | None:
     if number >= 500 or number == 429 or _UNHEARD.search(text):
         heard = f"answered {why}" if number else "does not answer"
         return StoreUnavailable(
-            f"{store} {heard}. What was committed stands. Is it up, and is AWS_ENDPOINT_URL its address? Then run it "
-            "again."
+            f"{store} {heard}. What was committed stands. Is it up, and is AWS_ENDPOINT_URL its address? "
+            "Then run again."
         )
     return None
