@@ -91,7 +91,7 @@ def _tables(text: str | None) -> str | None:
     """
     if not text:
         return None
-    if not re.match("[a-z0-9]+:/", text):
+    if not re.match("[A-Za-z0-9+.-]+:/", text):
         return str(Path(text).expanduser().absolute())
     if not re.fullmatch("s3://[^/]+(/[^/]+)*/?", text):
         raise SettingWrong(f"WINDROW_TABLES={text!r} is neither a folder nor s3://bucket/prefix; correct it")

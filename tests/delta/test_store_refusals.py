@@ -27,12 +27,7 @@ CASES: dict[str, tuple[str, Mapping[str, str], str, ExitCode]] = {
     "wrong secret": ("s3://windrow/secret", {"AWS_SECRET_ACCESS_KEY": "wrong"}, "StoreRefused", ExitCode.REFUSED),
     "unknown key": ("s3://windrow/key", {"AWS_ACCESS_KEY_ID": "nobody"}, "StoreRefused", ExitCode.REFUSED),
     "plain HTTP": ("s3://windrow/http", {"AWS_ALLOW_HTTP": "false"}, "StoreAddressWrong", ExitCode.BAD_INPUT),
-    "no answer": (
-        "s3://windrow/down",
-        {"AWS_ENDPOINT_URL": NOBODY},
-        "StoreUnavailable",
-        ExitCode.NOT_READY,
-    ),
+    "no answer": ("s3://windrow/down", {"AWS_ENDPOINT_URL": NOBODY}, "StoreUnavailable", ExitCode.NOT_READY),
 }
 
 
@@ -99,7 +94,9 @@ def test_the_command_says_it_in_one_line(store: Store) -> None:
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("tables", ["gs://bucket/prefix", "s3://", "s3:/bucket"])
+@pytest.mark.parametrize(
+    "tables", ["gs://bucket/prefix", "s3://", "s3:/bucket", "S3://bucket", "abfs+ssl://bucket/prefix"]
+)
 def test_a_location_of_tables_that_is_neither_folder_nor_prefix_is_refused(tables: str) -> None:
     done = windrow({"WINDROW_TABLES": tables}, "health")
     assert done.returncode == ExitCode.BAD_INPUT
