@@ -30,14 +30,14 @@ class ExitCode(IntEnum):
     NEEDS_SPARK = 50, "The job was started without Spark and needs it. Started with Spark, it continues."
     NOT_READY = (
         60,
-        "The broker or another part does not answer, a topic is missing, a port is taken, a disk is full, the host's "
-        "clock is wrong. A retry helps once that is fixed.",
+        "The broker, the object store or another part does not answer, a topic or a bucket is missing, a port is "
+        "taken, a disk is full, the host's clock is wrong. A retry helps once that is fixed.",
     )
     NEEDS_PERSON = 70, "Offsets were lost, or figures do not agree. A person must look; a retry finds the same."
     REFUSED = (
         80,
-        "The broker or the schema registry refuses this client: its login, its certificate, or a right that it lacks. "
-        "A person mends that; a retry is refused too.",
+        "The broker, the schema registry or the object store refuses this client: its login, its certificate, or a "
+        "right that it lacks. A person mends that; a retry is refused too.",
     )
 
     meaning: str
