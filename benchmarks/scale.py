@@ -31,8 +31,8 @@ def needs(units: Units, rate: int, interval: int, more: int, shuffled: float) ->
 
     Args:
         interval: seconds.
-        shuffled: bytes for each row of an interval whose labels are too many to be broadcast.
         more: by how many rows a big hour is larger than a small one; their requests are known, and not those of a row.
+        shuffled: bytes for each row of an interval whose labels are too many to be broadcast.
     """
     land, train = units["land"], units["train"]
 

@@ -43,8 +43,6 @@ MINUTE, WARM = timedelta(minutes=1), timedelta(minutes=10)
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 """Start date of the DAGs without intervals of their own."""
 DEFAULTS = {"owner": "windrow", "retries": 2, "retry_delay": timedelta(seconds=30)}
-AFTER_OTHERS = {"weight_rule": "absolute"}
-"""Settings of daily work: where places are few, landing and training come first, those of other pipelines too."""
 EVEN_IF_BLOCKED = "all_done_min_one_success"
 """When `publish` starts: after join, and after check even if that blocked intervals, for the others that passed."""
 AT_MOST = timedelta(hours=12)
@@ -244,8 +242,7 @@ def reconcile_dag(pipeline: Pipeline) -> DAG:
         "reconcile",
         f"Live result plus late ledger = rebuild, for yesterday's intervals of {pipeline.name}",
         manuals.reconcile_manual(pipeline),
-        schedule=_daily(pipeline, 1),
-        default_args=AFTER_OTHERS,
+        **_daily(pipeline, 1),
     ) as dag:
         late = _spark(pipeline, "late")
         reconcile = _spark(pipeline, "reconcile")
@@ -264,8 +261,7 @@ def lag_impact_dag(pipeline: Pipeline) -> DAG:
         "lag_impact",
         f"What lag would have cost {pipeline.name}, and which window would be right",
         manuals.lag_impact_manual(pipeline),
-        schedule=_daily(pipeline, 3),
-        default_args=AFTER_OTHERS,
+        **_daily(pipeline, 3),
         params=forms.lag_impact_form(),
     ) as dag:
         # plain Python first, which refuses a form that cannot be carried out
@@ -280,8 +276,7 @@ def maintenance_dag(pipeline: Pipeline) -> DAG:
         "maintenance",
         f"Compact and vacuum the tables of {pipeline.name}, and delete its old reports",
         manuals.maintenance_manual(pipeline, RETENTION),
-        schedule=_daily(pipeline, 4),
-        default_args=AFTER_OTHERS,
+        **_daily(pipeline, 4),
         params=forms.maintenance_form(RETENTION),
     ) as dag:
         _spark(pipeline, "maintenance", arguments=["--retention={{ params.retention }}"], without_first=True)
@@ -337,10 +332,15 @@ def _dag(pipeline: Pipeline, kind: str, description: str, manual: str, **more: A
     )
 
 
-def _daily(pipeline: Pipeline, hour: int) -> CronTriggerTimetable:
-    """Once a day, in a minute from 20 to 59 of an hour UTC, so that not all pipelines are due together."""
+def _daily(pipeline: Pipeline, hour: int) -> dict[str, Any]:
+    """Settings of a DAG that runs once a day.
+
+    The minute, from 20 to 59 of an hour UTC, is the pipeline's own, so that not all pipelines are due together. Where
+    places are few, landing and training come first, those of other pipelines too.
+    """
     minute = 20 + zlib.crc32(pipeline.name.encode()) % 40
-    return CronTriggerTimetable(f"{minute} {hour} * * *", timezone="UTC")
+    schedule = CronTriggerTimetable(f"{minute} {hour} * * *", timezone="UTC")
+    return {"schedule": schedule, "default_args": {"weight_rule": "absolute"}}
 
 
 def _spark(pipeline: Pipeline, job: str, **more: Any) -> SparkJobOperator:

@@ -243,9 +243,9 @@ class SparkJobOperator(_Job, SparkSubmitOperator):
         log_lines, submit = hook._process_spark_submit_log, hook.submit
         hook._process_spark_submit_log = lambda itr: log_lines(self._reader.lines(itr))  # type: ignore[method-assign]
         # Its own session: signals to a terminal or a supervisor reach the job only through on_kill. Output that is not
-        # UTF-8 is logged all the same. For a master on Kubernetes the hook would leave the variables to the cluster.
-        given = {**os.environ, **(self.env_vars or {})}
-        hook.submit = functools.partial(submit, start_new_session=True, errors="replace", env=given)  # type: ignore[method-assign]
+        # UTF-8 is logged all the same.
+        hook.submit = functools.partial(submit, start_new_session=True, errors="replace")  # type: ignore[method-assign]
+        hook._env = self.env_vars  # for a master on Kubernetes the hook would leave the variables to the cluster
         return hook
 
     @property

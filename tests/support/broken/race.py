@@ -32,6 +32,8 @@ LENGTH = timedelta(seconds=2)
 """of a lease, so that pauses longer than one take seconds"""
 TURN = 5
 """commits in one turn"""
+_TRIED = {"made", "beaten"}
+"""words of the journal after a try of a commit"""
 STUCK_S = 600
 """of a turn and the wait for it, after which a writer says where it is and ends"""
 JUMPS = [timedelta(), timedelta(seconds=5), timedelta(seconds=-5), timedelta(hours=1), timedelta(hours=-1)]
@@ -73,15 +75,16 @@ class Writer:
     @property
     def has_tried(self) -> bool:
         """Whether its process has tried a commit."""
-        return bool({"made", "beaten"} & set(self._words()))
+        return bool(_TRIED & set(self._words()))
 
     @property
     def is_at_work(self) -> bool:
         """Whether it is in a turn now, as far as it knows, and its process has tried a commit before."""
-        return self.has_tried and self._words()[-1] != "gives"
+        words = self._words()
+        return bool(_TRIED & set(words)) and words[-1] != "gives"
 
     def _words(self) -> list[str]:
-        """Return the first words of the journal's lines that its newest process has written."""
+        """Return the first words of the lines that its newest process has written into the journal."""
         words = [line[0] for line in self.journal]
         return words[len(words) - words[::-1].index("starts") :] if "starts" in words else []
 

@@ -113,11 +113,11 @@ def missing(folder: str, names: Sequence[str]) -> list[str]:
 
     A store is asked for each of a few, and for a list where there are many.
     """
-    if is_remote(folder) and len(names) > _FEW:
-        found = sizes(folder, names)
-        return [name for name in names if name not in found]
-    seen = each([f"{folder}/{name}" for name in names], stat)
-    return [name for name, file in zip(names, seen, strict=True) if file is None]
+    if is_remote(folder) and len(names) <= _FEW:
+        seen = each([f"{folder}/{name}" for name in names], stat)
+        return [name for name, file in zip(names, seen, strict=True) if file is None]
+    found = sizes(folder, names)
+    return [name for name in names if name not in found]
 
 
 def listed(folder: str, *, after: str | None = None) -> list[StoredFile]:
