@@ -17,21 +17,26 @@ from windrow.io.delta import store, tables
 from windrow.io.registers import clocks, judgements, publications
 from windrow.places import PROJECT, Places
 from windrow.schemas import PUBLICATIONS, QUALITY
+from windrow.semantics.fleet.strip import LENGTH
 from windrow.semantics.intervals import Interval, grid_around
-from windrow.text import short_instant_text
+from windrow.text import short_instant_text, shown_instant
 
 TEN = timedelta(minutes=10)
 FEED = (PROJECT / "dags" / "pipelines" / "feed.yaml").read_text()
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
-    """The pipeline `mine`, landed just now, with one published interval and a frontier after the second."""
+def home(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    """The pipeline `mine`, landed just now, with one published interval and a frontier after the second.
+
+    It began an hour ago, or as long ago as an indirect parameter says.
+    """
     monkeypatch.setenv("WINDROW_HOME", str(tmp_path))
     monkeypatch.setenv("WINDROW_TABLES", "")
     file = tmp_path / "pipelines" / "mine.yaml"
     file.parent.mkdir()
-    began = short_instant_text(grid_around(datetime.now(UTC) - timedelta(minutes=61), TEN)[0])
+    ago = getattr(request, "param", timedelta(minutes=61))
+    began = short_instant_text(grid_around(datetime.now(UTC) - ago, TEN)[0])
     file.write_text(FEED.replace("name: feed", "name: mine").replace("2026-11-01T00:00:00Z", began))
     made = Home(load(file), Places.from_env({"WINDROW_HOME": str(tmp_path)}))
     pipeline = made.pipeline
@@ -72,6 +77,24 @@ def test_a_pipeline_that_waits_for_its_next_run_needs_nobody(home: Home) -> None
     assert "mine healthy" in shown
     assert " .c---- " in shown  # published, closed, open
     assert "1 closed interval without a publication" in shown
+
+
+@pytest.mark.parametrize("home", [2 * LENGTH * TEN], indirect=True)
+def test_a_publication_that_is_older_than_the_strip_is_still_the_newest(home: Home) -> None:
+    """A long stall is not "never published": its end, its age and the interval that comes next are what they are."""
+    pipeline = home.pipeline
+    end = pipeline.start + pipeline.interval
+    now = pipeline.start + 2 * LENGTH * pipeline.interval
+    clocks.record(home, 1, [_clock(topic, now) for topic in pipeline.topics])
+    [one] = parsed("health", health("mine", "--json")[1])
+    assert {cell["state"] for cell in one["strip"]} == {"closed", "open"}
+    assert one["published_until"] == end.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    assert one["findings"][0]["text"].startswith(f"the interval of {shown_instant(end)} has no publication")
+    done = CliRunner().invoke(app, ["metrics", "mine"])
+    assert done.exit_code == 0, done.output
+    metrics = done.output
+    assert 'windrow_publication_age_seconds{pipeline="mine"}' in metrics
+    assert 'windrow_rows{pipeline="mine",state="positive"} 0' in metrics
 
 
 def test_a_blocked_interval_is_seen_with_its_cause_and_ends_with_1(home: Home) -> None:

@@ -83,15 +83,46 @@ def _start(store: bool, registry: bool, cluster: bool) -> None:
     if cluster or platform.cluster.is_in(places.home):
         _up_cluster()
         return
-    if store:
+    if (tables := _in_own_store(places, asked=store)) is not None:
         platform.up(places, console.print, only=("store",))
-        local = platform.Store(places)
-        os.environ.update({**local.environment(), "WINDROW_TABLES": local.url})
+        os.environ.update({**platform.Store(places).environment(), "WINDROW_TABLES": tables})
         places = Places.from_env(os.environ)
-    if places.tables:
-        require_conditional(places.tables)
+    _require_tables(places)
     platform.up(places, console.print)
     _show_login(places)
+
+
+def _in_own_store(places: Places, *, asked: bool) -> str | None:
+    """Where in the home's own store the tables are: as asked for, as the environment says, or as Airflow kept them."""
+    local, kept = platform.Store(places), platform.Airflow(places).kept or ""
+    is_here = places.are_in_store and f"{places.tables}/".startswith(f"{local.url}/")
+    if is_here and os.environ.get("AWS_ENDPOINT_URL") == local.endpoint and (asked or local.env.exists()):
+        return places.tables
+    if asked:
+        return local.url
+    here = f" at {local.endpoint}"
+    return kept.removesuffix(here) if not places.tables and kept.endswith(here) and local.env.exists() else None
+
+
+def _require_tables(places: Places) -> None:
+    """Check that Airflow finds its tables again, or is to have others, and that a store keeps what it acknowledges.
+
+    Raises:
+        OtherPlatform: they were elsewhere, and nothing says that they are to be in the home's folder now.
+        StoreUnsafe: the store is none for tables.
+    """
+    if places.tables:
+        require_conditional(places.tables)
+    airflow, folder = platform.Airflow(places), places.home / "tables"
+    airflow.require_own_data()
+    if airflow.kept in (None, airflow.location):
+        return
+    if not places.tables:
+        raise platform.OtherPlatform(
+            f"This home's Airflow kept its tables in {airflow.kept}, and WINDROW_TABLES is not set.",
+            f"set it to go on there, or to {folder} for new tables here.",
+        )
+    console.print(f"Airflow kept its tables in {airflow.kept} until now; those stay there, and it does not see them")
 
 
 def _up_cluster() -> None:
@@ -107,6 +138,8 @@ def _up_cluster() -> None:
 
 def _show_login(places: Places) -> None:
     airflow = platform.Airflow(places)
+    if places.tables:
+        console.print(f"Airflow keeps its tables in {airflow.location}")
     console.print(f"Airflow: {airflow.url}  user {airflow.login.user}, password: `windrow status --password`")
 
 

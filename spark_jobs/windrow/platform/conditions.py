@@ -35,7 +35,7 @@ class NoRoom(PlatformNotReady):
 
 
 class OtherPlatform(PlatformNotReady):
-    """The home holds the data of another kind of platform: one broker there, several here, or the other way round."""
+    """The home has its data elsewhere: in one broker or in several, in another database, in tables at another place."""
 
 
 class ServerMissing(PlatformNotReady):

@@ -55,7 +55,16 @@ class Health:
     findings: Sequence[Finding]
     strip: Sequence[Cell] = ()
     publications: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
-    """register rows of the intervals of the strip, by number"""
+    """register rows of the intervals of the strip, and of the newest one with a publication, by number"""
+
+    @property
+    def newest(self) -> Cell | None:
+        """The newest interval with a publication, also where that is older than the strip; None without one."""
+        standing = publications.standing([dict(row) for row in self.publications])
+        if not standing:
+            return None
+        row = standing[start := max(standing)]
+        return cells([Interval(start, row["interval_end"])], standing, (), None)[0]
 
     @property
     def status(self) -> Status:
@@ -117,8 +126,9 @@ def health(home: Home, known: recent.Recent) -> Health:
     holes = known.of(register, ("holes", frontier), lambda: publications.holes(pipeline, starts, frontier))
     judged = known.lookup(quality)
     blocked = known.of(quality, ("blocked", *_ends(holes)), lambda: judgements.blocked(judged, holes[-LOOKED_AT:]))
-    intervals = shown(pipeline.start, pipeline.interval, _newest(pipeline, clock, recent.newest(starts)))
-    measured = recent.measures_since(home, since := intervals[0].start, known)
+    intervals = shown(pipeline.start, pipeline.interval, _newest(pipeline, clock, newest := recent.newest(starts)))
+    since = min(intervals[0].start, newest or intervals[0].start)  # after a long stall nothing of the strip has one
+    measured = recent.measures_since(home, since, known)
     complete = {row["plan"]: row["value"] for row in measured if row["name"] == "positive_complete"}
     published = recent.rows_since(home, since, known)
     rows = [{**row, "positive_complete": complete.get(row["plan_id"])} for row in published]

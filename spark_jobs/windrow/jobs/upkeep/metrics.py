@@ -192,10 +192,10 @@ def _of_publications(found: Health, home: Home, now: datetime, known: Recent) ->
         yield "windrow_publication_age_seconds", old.total_seconds(), {}
     number = known.of(register, "last", lambda: tables.version_of(register, publications.APP_ID))
     yield "windrow_publications", max(0, number), {}
-    published = [cell for cell in found.strip if cell.row]
-    if not published:
+    newest = found.newest
+    if newest is None or newest.row is None:
         return
-    newest, row = published[-1], published[-1].row or {}
+    row = newest.row
     if row.get("published_at"):
         yield "windrow_publish_delay_seconds", (row["published_at"] - newest.interval.end).total_seconds(), {}
     for state in ("positive", "negative", "unknown"):

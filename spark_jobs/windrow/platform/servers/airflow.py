@@ -6,6 +6,7 @@ waited for SQLite's lock while a task's request of the same process held it, bot
     <home>/platform/airflow/        AIRFLOW_HOME: airflow.cfg, metadata database, all logs
     …/secrets.json                  keys, generated once; readable by the owner only
     …/passwords.json                the generated password of `admin`; readable by the owner only
+    …/tables                        where its tasks keep the tables, since its last start
 
 With WINDROW_POSTGRES the metadata database is the PostgreSQL there (`postgres`), and nothing waits for a lock.
 
@@ -116,7 +117,7 @@ class Airflow:
         """Start what is not running, and wait until every component is healthy.
 
         Raises:
-            OtherPlatform: the home's Airflow has its state elsewhere.
+            OtherPlatform: the home's Airflow has its state elsewhere, or runs with other tables.
             PortTaken, JavaMissing, DidNotStart: the message says what to do.
         """
         self.require_own_data()
@@ -126,7 +127,9 @@ class Airflow:
         self.wait_healthy()
 
     def require_own_data(self) -> None:
-        """Check that the home's Airflow, if it has run, has its state where this one looks for it.
+        """Check that the home's Airflow, if it has run, has its state and its tables where this one looks for them.
+
+        A stopped Airflow may get other tables; one that runs is never moved.
 
         Raises:
             OtherPlatform: it has not; the message says how to go on.
@@ -143,6 +146,32 @@ class Airflow:
                 f"{self.places.home} is a cluster's home, with Airflow's state in a PostgreSQL.",
                 f"`source {self.places.home}/platform/cluster/env`, and run it again.",
             )
+        kept = self.kept
+        if kept not in (None, self.location) and any(process.process() for process in self.processes.values()):
+            raise OtherPlatform(
+                f"The Airflow that runs keeps its tables in {kept}, and not in {self.location}.",
+                "go on there, by the same WINDROW_TABLES (and AWS_ENDPOINT_URL); or move it: `windrow down`, then this "
+                "command again. Tables stay where they are.",
+            )
+
+    @property
+    def location(self) -> str:
+        """Where its tasks keep the tables: a folder, or a prefix and the address of its store."""
+        places = self.places
+        endpoint = self._inherited.get("AWS_ENDPOINT_URL") if places.are_in_store else None
+        return f"{places.tables or places.home / 'tables'}{f' at {endpoint}' if endpoint else ''}"
+
+    @property
+    def kept(self) -> str | None:
+        """The location since its last start; None if it has not started."""
+        return self._kept.read_text() if self._kept.exists() else None
+
+    def _keep_location(self) -> None:
+        write_whole(self._kept, self.location)
+
+    @property
+    def _kept(self) -> Path:
+        return self.folder / "tables"
 
     def stop(self) -> bool:
         """Stop everything, running tasks included; return whether anything ran. Interrupted tasks run again."""
@@ -228,6 +257,7 @@ class Airflow:
         variables |= {
             "AIRFLOW_HOME": str(self.folder),
             "WINDROW_HOME": str(places.home),
+            "WINDROW_TABLES": places.tables or "",
             "WINDROW_CACHE": str(places.cache),
             "WINDROW_KAFKA": places.kafka,
             "WINDROW_KAFKA_CLIENT": str(places.kafka_client or ""),
@@ -282,6 +312,7 @@ class Airflow:
             self._postgres.start()
         self._write_configuration()
         self._prepare_database()
+        self._keep_location()
         environ = self.environment()
         for name in sorted(missing, key=lambda name: name == "scheduler"):
             if name == "scheduler":

@@ -48,6 +48,11 @@ class Store:
         return f"s3://{BUCKET}"
 
     @property
+    def endpoint(self) -> str:
+        """Address for AWS_ENDPOINT_URL."""
+        return f"http://{self.address}"
+
+    @property
     def env(self) -> Path:
         """File for `source`, with address, credentials and WINDROW_TABLES."""
         return self.folder / "env"
@@ -59,7 +64,7 @@ class Store:
         if not file.exists():
             write_whole(file, secrets.token_urlsafe(24), private=True)
         return {
-            "AWS_ENDPOINT_URL": f"http://{self.address}",
+            "AWS_ENDPOINT_URL": self.endpoint,
             "AWS_ALLOW_HTTP": "true",
             "AWS_REGION": "us-east-1",
             "AWS_ACCESS_KEY_ID": "windrow",
@@ -96,7 +101,7 @@ class Store:
         try:
             S3Store(
                 BUCKET,
-                endpoint=known["AWS_ENDPOINT_URL"],
+                endpoint=self.endpoint,
                 region=known["AWS_REGION"],
                 access_key_id=known["AWS_ACCESS_KEY_ID"],
                 secret_access_key=known["AWS_SECRET_ACCESS_KEY"],
@@ -110,7 +115,7 @@ class Store:
     def _write_files(self) -> None:
         known = self.environment()
         settings = {
-            "s3proxy.endpoint": known["AWS_ENDPOINT_URL"],
+            "s3proxy.endpoint": self.endpoint,
             "s3proxy.authorization": "aws-v2-or-v4",
             "s3proxy.identity": known["AWS_ACCESS_KEY_ID"],
             "s3proxy.credential": known["AWS_SECRET_ACCESS_KEY"],
