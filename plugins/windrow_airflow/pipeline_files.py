@@ -1,23 +1,21 @@
 """All pipeline files, independently of each other: pipelines of the usable ones, problems of the others.
 
-A wrong file or a duplicate name does not hide other pipelines. Of two files with the same name the first one counts, in
-the order dags/pipelines, then the folders of WINDROW_PIPELINES.
+A wrong file or a duplicate name does not hide other pipelines. Of two files with the same name the one that is called
+so counts, then the first, in the order dags/pipelines, <home>/pipelines, the folders of WINDROW_PIPELINES.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
-from windrow.config import Pipeline, PipelineInvalid, discover, load
+from windrow.config import Pipeline, PipelineInvalid, files_by_name, files_of, load
 from windrow.places import Places
 
 
 def usable(places: Places, wanted: str = "") -> Iterator[Pipeline]:
-    """Yield the usable pipelines; with `wanted` only the one of that name."""
-    for name, path in _found(places.pipelines).items():
-        if wanted not in ("", name):
-            continue
+    """Yield the usable pipelines; with `wanted` only the one of that name, without reading the files of the others."""
+    files = files_of(wanted, places.pipelines)[:1] if wanted else files_by_name(places.pipelines)[0].values()
+    for path in files:
         try:
             yield load(path, places.expectations)
         except PipelineInvalid:
@@ -26,35 +24,15 @@ def usable(places: Places, wanted: str = "") -> Iterator[Pipeline]:
 
 def names(places: Places) -> set[str]:
     """Names of all pipelines, usable or not."""
-    return set(_found(places.pipelines))
+    return set(files_by_name(places.pipelines)[0])
 
 
 def problems(places: Places) -> list[str]:
     """All problems, each as a line `file:line: field: …`."""
-    wrong = []
-    try:
-        discover(places.pipelines)
-    except PipelineInvalid as twice:
-        wrong.append(str(twice))
-    for path in _found(places.pipelines).values():
+    files, wrong = files_by_name(places.pipelines)
+    for path in files.values():
         try:
             load(path, places.expectations)
         except PipelineInvalid as invalid:
-            wrong.append(str(invalid))
-    return wrong
-
-
-def _found(folders: Iterable[Path]) -> dict[str, Path]:
-    """Pipeline files by the name of their pipeline."""
-    folders = tuple(folders)
-    try:
-        return discover(folders)
-    except PipelineInvalid:  # a duplicate name: read each folder separately; the first file of a name counts
-        found: dict[str, Path] = {}
-        for folder in folders:
-            try:
-                there = discover([folder])
-            except PipelineInvalid:
-                continue
-            found = {**there, **found}
-        return found
+            wrong.append(invalid)
+    return [str(one) for one in wrong]

@@ -171,16 +171,18 @@ def test_a_broken_file_is_one_import_error_with_its_line_and_takes_no_other_pipe
     assert "grase" in message
 
 
-def test_a_name_used_twice_leaves_the_first_file_and_says_so(bag, pipelines):
-    pipelines("ads")
-    second = pipelines.folder / "zz_copy.yaml"
-    second.write_text((pipelines.folder / "ads.yaml").read_text())
-    other = pipelines("videos")
+def test_a_name_used_twice_leaves_the_file_that_is_called_so_and_all_others_and_says_so(bag, pipelines, monkeypatch):
+    right = pipelines("ads")
+    copy = pipelines.folder / "a_copy.yaml"  # comes before it, and lands in another way
+    copy.write_text(right.read_text() + "land_every: 15s\n")
+    pipelines("videos")
     found = bag()
     (message,) = found.import_errors.values()
-    assert str(second) in message
-    assert "ads" in message
-    assert other.exists()
+    assert f"{copy}:2: name: 'ads' is also the name in {right}:2; rename one of them" in message
+    assert {"ads.training", "videos.training"} <= set(found.dags)
+    assert found.dags["ads.land"].task_dict["land"].arguments == []
+    monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_DAG_ID", "ads.land")  # a worker makes the same
+    assert bag().dags["ads.land"].task_dict["land"].arguments == []
 
 
 def test_a_worker_makes_the_dags_of_its_own_pipeline_only(bag, pipelines, monkeypatch):

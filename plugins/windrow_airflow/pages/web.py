@@ -73,6 +73,7 @@ def _application() -> Any:
     from fastapi.concurrency import run_in_threadpool
     from fastapi.responses import FileResponse, HTMLResponse, PlainTextResponse, RedirectResponse
 
+    from windrow.config import files_of
     from windrow_airflow.pages import fleet, interval, metrics, overview, request, row
 
     made = FastAPI(title="Windrow", docs_url=None, redoc_url=None, openapi_url=None)
@@ -147,7 +148,7 @@ def _application() -> Any:
     def _places_of(name: str, user: Any) -> Places:
         _require(name, user)
         places = Places.from_env(os.environ)
-        if name not in overview.pipelines(places):
+        if not files_of(name, places.pipelines):
             raise HTTPException(404, "no such pipeline")
         return places
 

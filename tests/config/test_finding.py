@@ -1,0 +1,164 @@
+"""Pipeline files found by name: which file counts, and that finding one pipeline looks at no file of another."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from windrow.config import Finder, PipelineInvalid, PipelineUnknown, discover, files_by_name, find
+
+_MANY = 30
+_record: list[str] | None = None
+
+
+def _hook(event: str, arguments: tuple[Any, ...]) -> None:
+    if _record is not None and event in ("open", "os.scandir", "os.listdir"):
+        _record.append(str(arguments[0]))
+
+
+sys.addaudithook(_hook)
+
+
+@pytest.fixture
+def touched(files: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """What was opened, listed or asked for its size and time in the folder of pipeline files: names, `.` for itself."""
+    global _record
+    stat, found = os.stat, []
+
+    class Names(list[str]):
+        def append(self, path: str) -> None:
+            if path == str(files.folder) or Path(path).parent == files.folder:
+                found.append(os.path.relpath(path, files.folder))
+
+    def noted(path: Any, *args: Any, **options: Any) -> os.stat_result:
+        if _record is not None:
+            _record.append(os.fsdecode(path) if not isinstance(path, int) else "")
+        return stat(path, *args, **options)
+
+    monkeypatch.setattr(os, "stat", noted)
+    _record = Names()
+    yield found
+    _record = None
+
+
+def _write(files: Any, name: str, called: str | None = None, folder: Path | None = None) -> Path:
+    made: Path = files.write(("name: feed\n", f"name: {name}\n"), name=f"{called or name}.yaml")
+    if folder is not None:
+        folder.mkdir(exist_ok=True)
+        made = made.rename(folder / made.name)
+    return made
+
+
+def _many(files: Any) -> list[str]:
+    names = [f"p{number}" for number in range(_MANY)]
+    for name in names:
+        _write(files, name)
+    return names
+
+
+def test_a_pipeline_is_found_without_a_look_at_the_files_of_others(files: Any, touched: list[str]) -> None:
+    for name in _many(files):
+        touched.clear()
+        assert find(name, [files.folder], files.suites).name == name
+        assert set(touched) - {"suites"} <= {f"{name}.yaml", f"{name}.yml", "."}
+        assert touched.count(f"{name}.yaml") < 8
+        assert touched.count(".") < 3
+
+
+def test_a_look_at_a_pipeline_asks_for_its_own_files_only_and_opens_none(files: Any, touched: list[str]) -> None:
+    names, finder = _many(files), Finder()
+    for round_ in range(2):
+        for name in names:
+            finder.look_again([files.folder], files.suites)
+            touched.clear()
+            found = finder.find(name)
+            assert finder.find(name) is found
+            if round_:
+                assert sorted(touched) == [f"{name}.yaml", f"{name}.yml"]
+
+
+def test_the_file_that_is_called_by_the_name_counts_and_another_one_is_an_error_of_its_own(files: Any) -> None:
+    copy, feed, shop = _write(files, "feed", "copy"), _write(files, "feed"), _write(files, "shop")
+    feed.write_text(feed.read_text().replace("grace: 1m", "grace: 2m"))
+    assert find("feed", [files.folder], files.suites).grace.total_seconds() == 120
+    assert find("shop", [files.folder], files.suites).name == "shop"
+    found, (clash,) = files_by_name([files.folder])
+    assert found == {"feed": feed, "shop": shop}
+    assert str(clash) == f"{copy}:1: name: 'feed' is also the name in {feed}:1; rename one of them"
+    with pytest.raises(PipelineInvalid, match="is also the name in"):
+        discover([files.folder])
+
+
+@pytest.mark.parametrize("called", ["feed", "other"])
+def test_two_files_that_count_alike_are_refused_for_their_pipeline_only(files: Any, called: str) -> None:
+    second = _write(files, "feed", called, files.folder / "more")
+    first, _ = _write(files, "feed", called if called == "feed" else "another"), _write(files, "shop")
+    folders = [files.folder, files.folder / "more"]
+    for finding in (find, _by_finder):
+        with pytest.raises(PipelineInvalid) as wrong:
+            finding("feed", folders, files.suites)
+        assert str(wrong.value) == f"{second}:1: name: 'feed' is also the name in {first}:1; rename one of them"
+        assert finding("shop", folders, files.suites).name == "shop"
+
+
+def _by_finder(name: str, folders: list[Path], suites: Path) -> Any:
+    finder = Finder()
+    finder.look_again(folders, suites)
+    return finder.find(name)
+
+
+def test_a_file_that_is_called_so_and_says_another_name_is_not_the_pipelines(files: Any) -> None:
+    _write(files, "feed", "shop")
+    _write(files, "shop", "feed")
+    assert {name: find(name, [files.folder], files.suites).name for name in ("feed", "shop")} == {
+        "feed": "feed",
+        "shop": "shop",
+    }
+
+
+def test_who_looks_again_sees_every_change_and_reads_nothing_without_one(files: Any) -> None:
+    finder, path = Finder(), _write(files, "feed", "other")
+
+    def look() -> Any:
+        finder.look_again([files.folder], files.suites)
+        return finder.find("feed")
+
+    first = look()
+    _write(files, "shop")
+    assert look() is first
+    path.write_text(path.read_text().replace("grace: 1m", "grace: 20m"))
+    assert finder.find("feed") is first  # one look sees one pipeline
+    assert look().grace.total_seconds() == 1200
+    path.write_text("name: [")
+    with pytest.raises(PipelineUnknown):
+        look()
+    called = _write(files, "feed")
+    assert look() == first
+    os.utime(called, ns=(0, 0))
+    assert look() == first
+    suite = files.suites / "training_rows.yaml"
+    suite.unlink()
+    with pytest.raises(PipelineInvalid, match="there is no suite"):
+        look()
+    suite.touch()
+    assert look() == first
+    called.unlink()
+    with pytest.raises(PipelineUnknown, match="there is no pipeline 'feed'; pipelines are: other, shop"):
+        look()
+
+
+def test_another_folder_has_other_pipelines(files: Any) -> None:
+    finder, more = Finder(), files.folder / "more"
+    _write(files, "feed", folder=more)
+    finder.look_again([more], files.suites)
+    assert finder.find("feed").name == "feed"
+    finder.look_again([files.folder], files.suites)
+    with pytest.raises(PipelineUnknown):
+        finder.find("feed")
+    finder.look_again([more, more], files.suites)
+    assert finder.find("feed").name == "feed"
