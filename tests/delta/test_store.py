@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from obstore.store import S3Store
 
 from windrow.io.delta import damage, store, tables
 from windrow.io.delta.damage import TableDamaged
@@ -159,6 +160,40 @@ def test_a_file_system_of_a_table_serves_arrow(places: Places) -> None:
     write_deltalake(path, pa.table({"n": [1, 2]}))
     name = DeltaTable(path).to_pyarrow_dataset().files[0]
     assert pq.read_table(name, filesystem=store.filesystem(path)).num_rows == 2
+
+
+def test_all_folders_of_a_store_share_a_client_until_a_setting_changes(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, made = location(places), []
+
+    class Counted:
+        @staticmethod
+        def from_url(url: str, **given: Any) -> Any:
+            made.append(url)
+            return S3Store.from_url(url, **given)
+
+    monkeypatch.setattr(store, "S3Store", Counted)
+    monkeypatch.setenv("AWS_WINDROW_TEST", root)  # a setting that no earlier client was made with
+    for number in range(12):
+        folder = f"{root}/t{number}"
+        if not store.is_remote(root):
+            Path(folder).mkdir(parents=True)
+        for name in ("a b%20=c", "d"):
+            assert store.create(f"{folder}/{name}", b"x")
+        assert [file.name for file in store.listed(folder)] == ["a b%20=c", "d"]
+        assert [file.name for file in store.listed(folder, after="a")] == ["a b%20=c", "d"]
+        assert [file.name for file in store.listed(folder, after="b")] == ["d"]
+        assert store.stat(f"{folder}/a b%20=c") == store.listed(folder)[0]
+        store.copy(f"{folder}/d", f"{folder}/e")
+        assert store.read(f"{folder}/e") == b"x"
+        assert store.remove(folder, ["d", "e", "gone"]) == 2
+    assert len(store.folders(root)) == 12
+    assert len(made) == (1 if store.is_remote(root) else 0)
+    monkeypatch.setenv("AWS_WINDROW_TEST", "another")
+    assert store.listed(f"{root}/t1")  # and not those of t10
+    assert len(store.listed(f"{root}/t1")) == 1
+    assert len(made) == (2 if store.is_remote(root) else 0)
 
 
 @pytest.fixture

@@ -90,7 +90,7 @@ def stat(location: str) -> StoredFile | None:
     if not may_exist(folder):
         return None
     try:
-        found = obstore.head(_store(folder), name)
+        found = obstore.head(*_file(location))
     except FileNotFoundError:
         return None
     return StoredFile(name, found["size"], found["last_modified"])
@@ -128,17 +128,17 @@ def listed(folder: str, *, after: str | None = None) -> list[StoredFile]:
     """
     if not may_exist(folder):
         return []
-    found = [meta for page in obstore.list(_store(folder), offset=after) for meta in page]
-    return sorted(StoredFile(meta["path"], meta["size"], meta["last_modified"]) for meta in found)
+    client, key = _folder(folder)
+    found = [meta for page in obstore.list(client, key, offset=None if after is None else key + after) for meta in page]
+    return sorted(StoredFile(meta["path"].removeprefix(key), meta["size"], meta["last_modified"]) for meta in found)
 
 
 def folders(location: str) -> list[str]:
     """Return the names of the folders directly in a folder, sorted; what is in them is not listed."""
     if not may_exist(location):
         return []
-    return sorted(
-        str(one).rsplit("/", 1)[-1] for one in obstore.list_with_delimiter(_store(location))["common_prefixes"]
-    )
+    found = obstore.list_with_delimiter(*_folder(location))["common_prefixes"]
+    return sorted(str(one).rsplit("/", 1)[-1] for one in found)
 
 
 def read(location: str) -> bytes:
@@ -147,8 +147,9 @@ def read(location: str) -> bytes:
     Raises:
         FileNotFoundError: there is none.
     """
-    folder, name = location.rsplit("/", 1)
-    return bytes(obstore.get(_store(folder), name).bytes()) if may_exist(folder) else _missing(location)
+    if not may_exist(location.rsplit("/", 1)[0]):
+        raise FileNotFoundError(location)
+    return bytes(obstore.get(*_file(location)).bytes())
 
 
 def footer(location: str) -> pq.FileMetaData:
@@ -179,17 +180,19 @@ def copy(source: str, target: str, *, is_new: bool = False) -> None:
     Raises:
         FileNotFoundError: there is no file at `source`.
     """
-    root = _root(source) if is_remote(source) else os.path.commonpath([source, target])
-    obstore.copy(_store(root), source.removeprefix(root).lstrip("/"), target.removeprefix(root).lstrip("/"))
-    if is_new and not is_remote(target):
+    if is_remote(source):
+        obstore.copy(*_file(source), _file(target)[1])
+        return
+    root = os.path.commonpath([source, target])
+    obstore.copy(LocalStore(root), os.path.relpath(source, root), os.path.relpath(target, root))
+    if is_new:
         os.utime(target)
 
 
 def create(location: str, content: bytes) -> bool:
     """Write a file where there is none; return whether this call has written it."""
-    root = _root(location) if is_remote(location) else os.path.dirname(location)
     try:
-        obstore.put(_store(root), location.removeprefix(root).lstrip("/"), content, mode="create")
+        obstore.put(*_file(location), content, mode="create")
     except AlreadyExistsError:
         return False
     return True
@@ -203,9 +206,8 @@ def put(source: str, location: str) -> None:
         location: in a folder or a store; a file there is replaced.
     """
     if is_remote(location):
-        root = _root(location)
         with open(source, "rb") as file:
-            obstore.put(_store(root), location.removeprefix(root).lstrip("/"), file)
+            obstore.put(*_file(location), file)
         os.unlink(source)
         return
     os.makedirs(os.path.dirname(location), exist_ok=True)
@@ -222,10 +224,9 @@ def replace(location: str, content: bytes, tag: str | None) -> str | None:
         content: what no other writer writes.
         tag: what `tagged` returned with the content that is replaced.
     """
-    root = _root(location)
     mode: Any = "create" if tag is None else {"e_tag": tag}
     try:
-        made = obstore.put(_store(root), location.removeprefix(root).lstrip("/"), content, mode=mode)
+        made = obstore.put(*_file(location), content, mode=mode)
     except (AlreadyExistsError, PreconditionError):
         with suppress(FileNotFoundError):
             there, found = tagged(location)
@@ -240,8 +241,7 @@ def tagged(location: str) -> tuple[bytes, str | None]:
     Raises:
         FileNotFoundError: there is none.
     """
-    root = _root(location)
-    found = obstore.get(_store(root), location.removeprefix(root).lstrip("/"))
+    found = obstore.get(*_file(location))
     return bytes(found.bytes()), found.meta["e_tag"]
 
 
@@ -254,7 +254,8 @@ def remove(folder: str, names: Collection[str]) -> int:
     if not names or not may_exist(folder):
         return 0
     present = set(names) & {file.name for file in listed(folder)}
-    obstore.delete(_store(folder), sorted(present))
+    client, key = _folder(folder)
+    obstore.delete(client, sorted(key + name for name in present))
     return len(present)
 
 
@@ -290,25 +291,29 @@ def require_conditional(tables: str) -> None:
         )
 
 
-def _store(location: str) -> ObjectStore:
+def _file(location: str) -> tuple[ObjectStore, str]:
+    """Return the client for a file, and the file's key."""
+    folder, name = location.rsplit("/", 1)
+    client, key = _folder(folder)
+    return client, key + name
+
+
+def _folder(location: str) -> tuple[ObjectStore, str]:
+    """Return the client for the files in a folder, and the beginning of their keys: empty, or it ends with `/`."""
     if not is_remote(location):
-        return LocalStore(location)
-    settings = tuple(item for item in os.environ.items() if item[0].startswith("AWS_"))
-    return _client(location, settings, tuple(sorted((options(location) or {}).items())))
-
-
-@lru_cache(maxsize=256)
-def _client(location: str, settings: tuple[tuple[str, str], ...], of_file: tuple[tuple[str, str], ...]) -> S3Store:
-    """A client with its connections and credentials, kept while environment and file are the same."""
-    given: Any = dict(of_file)
-    return S3Store.from_url(location, **given)
-
-
-def _root(location: str) -> str:
-    """Return the bucket of a location in a store."""
+        return LocalStore(location), ""
     parts = urlsplit(location)
-    return f"{parts.scheme}://{parts.netloc}"
+    bucket = f"{parts.scheme}://{parts.netloc}"
+    settings = tuple(item for item in os.environ.items() if item[0].startswith("AWS_"))
+    key = location.removeprefix(bucket).strip("/")
+    return _client(bucket, settings, tuple(sorted((options(location) or {}).items()))), f"{key}/" if key else ""
 
 
-def _missing(location: str) -> bytes:
-    raise FileNotFoundError(location)
+@lru_cache(maxsize=8)
+def _client(bucket: str, settings: tuple[tuple[str, str], ...], of_file: tuple[tuple[str, str], ...]) -> S3Store:
+    """A client with its connections and credentials, kept while environment and file are the same.
+
+    All tables of a bucket share it: a process that looks at many pipelines would keep connections for each table.
+    """
+    given: Any = dict(of_file)
+    return S3Store.from_url(bucket, **given)
