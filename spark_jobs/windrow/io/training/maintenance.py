@@ -16,6 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.transaction import AddAction
 from pyspark.sql import SparkSession
@@ -45,11 +47,8 @@ from windrow.text import counted
 
 def landing_files(home: Home, topic: str) -> list[LandingFile]:
     """Return the data files of a landing table; those without statistics are left out."""
-    table = tables.opened(home.landing(topic))
-    rows = [] if table is None else tables.data_files(table).to_pylist()
-    columns = ("path", "num_records", f"min.{BATCH}", f"max.{BATCH}", f"max.{ARRIVED_AT}")
-    found = ([row.get(name) for name in columns] for row in rows)
-    return [LandingFile(*values) for values in found if None not in values]
+    files = _statistics(home.landing(topic), "path", "num_records", f"min.{BATCH}", f"max.{BATCH}", f"max.{ARRIVED_AT}")
+    return [LandingFile(*values) for values in files if None not in values]
 
 
 def training_files(home: Home) -> list[TrainingFile]:
@@ -58,10 +57,18 @@ def training_files(home: Home) -> list[TrainingFile]:
     Returns:
         One per file; bounds that the log does not have are None.
     """
-    table = tables.opened(home.table(Table.TRAINING))
-    rows = [] if table is None else tables.data_files(table).to_pylist()
-    columns = ("path", "num_records", f"partition.{DATE}", f"min.{INTERVAL}")
-    return [TrainingFile(*[row.get(name) for name in columns]) for row in rows]
+    files = _statistics(home.table(Table.TRAINING), "path", "num_records", f"partition.{DATE}", f"min.{INTERVAL}")
+    return [TrainingFile(*values) for values in files]
+
+
+def _statistics(path: str, *columns: str) -> list[tuple[Any, ...]]:
+    """Return these columns of the data files of a table, one tuple per file; a column that the log lacks is None."""
+    table = tables.opened(path)
+    if table is None:
+        return []
+    files = tables.data_files(table)
+    known = [name for name in columns if name in files.column_names]
+    return [tuple(map(file.get, columns)) for file in files.select(known).to_pylist()]
 
 
 def compact(
@@ -95,18 +102,21 @@ def compact(
 
 
 def _sizes(table: DeltaTable, piece: Piece) -> dict[str, int]:
-    """Return path → bytes of the data files that have rows of the piece; a file without statistics has none."""
-    return {row["path"]: row["size_bytes"] for row in tables.data_files(table).to_pylist() if _has_rows_of(piece, row)}
+    """Return path → bytes of the data files that have rows of the piece; a file without statistics has none.
 
-
-def _has_rows_of(piece: Piece, file: Mapping[str, Any]) -> bool:
+    Arrow chooses the files: a table of a year has thousands, each with dozens of statistics, and this is asked for each
+    piece.
+    """
+    files = tables.data_files(table)
     if piece.batches is None:
-        return bool(file[f"partition.{DATE}"] == piece.day)
-    earliest, latest = file.get(f"min.{BATCH}"), file.get(f"max.{BATCH}")
-    if earliest is None or latest is None:
-        return False
-    first, last = piece.batches
-    return bool(earliest <= last and latest >= first)
+        wanted = pc.field(f"partition.{DATE}") == pa.scalar(piece.day)
+    elif {f"min.{BATCH}", f"max.{BATCH}"} <= set(files.column_names):
+        first, last = piece.batches
+        wanted = (pc.field(f"min.{BATCH}") <= last) & (pc.field(f"max.{BATCH}") >= first)
+    else:
+        return {}
+    of_piece = files.filter(wanted)
+    return dict(zip(of_piece["path"].to_pylist(), of_piece["size_bytes"].to_pylist(), strict=True))
 
 
 def _condition(piece: Piece) -> str:
