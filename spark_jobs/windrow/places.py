@@ -87,13 +87,13 @@ def _tables(text: str | None) -> str | None:
     """Location of the tables: an absolute folder or the URL of a prefix, without a slash at its end.
 
     Raises:
-        SettingWrong: the URL is of a store that Windrow does not know.
+        SettingWrong: the URL is of a store that Windrow does not know, or its bucket cannot be one.
     """
     if not text:
         return None
-    if not re.match("[A-Za-z0-9+.-]+:/", text):
+    if not re.match("[A-Za-z0-9+.-]+:/|[sS]3[aAnN]?:", text):
         return str(Path(text).expanduser().absolute())
-    if not re.fullmatch("s3://[^/]+(/[^/]+)*/?", text):
+    if not re.fullmatch("s3://[A-Za-z0-9._-]+(/[^/]+)*/?", text):
         raise SettingWrong(f"WINDROW_TABLES={text!r} is neither a folder nor s3://bucket/prefix; correct it")
     return text.rstrip("/")
 
