@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark, pytest.
 
 def test_the_scheduler_publishes_and_a_backfill_publishes_again_with_the_late_label(running: Running) -> None:
     api, start = running.airflow.api, running.start
+    assert running.airflow.kept == running.airflow.location, "noted when it was started"
     for dag_id in ("good.training", "reader", "model"):
         api.unpause(dag_id)
     running.landed("good")

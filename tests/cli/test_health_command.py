@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from support.command import windrow
 from support.documents import parsed
 from windrow.cli import app, jobs
 from windrow.config import load
@@ -16,6 +17,7 @@ from windrow.home import Home, Table
 from windrow.io.delta import store, tables
 from windrow.io.registers import clocks, judgements, publications
 from windrow.jobs.run import Context
+from windrow.outcomes import ExitCode
 from windrow.places import PROJECT, Places
 from windrow.schemas import PUBLICATIONS, QUALITY
 from windrow.semantics.fleet.strip import LENGTH
@@ -87,6 +89,8 @@ def test_a_publication_that_is_older_than_the_strip_is_still_the_newest(home: Ho
     end = pipeline.start + pipeline.interval
     now = pipeline.start + 2 * LENGTH * pipeline.interval
     clocks.record(home, 1, [_clock(topic, now) for topic in pipeline.topics])
+    [first] = publications.registered(home)
+    publications.register(home, {**first, "number": 2, "rows": 9, "positive": 7})
     [one] = parsed("health", health("mine", "--json")[1])
     assert {cell["state"] for cell in one["strip"]} == {"closed", "open"}
     assert one["published_until"] == end.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -95,7 +99,7 @@ def test_a_publication_that_is_older_than_the_strip_is_still_the_newest(home: Ho
     assert done.exit_code == 0, done.output
     metrics = done.output
     assert 'windrow_publication_age_seconds{pipeline="mine"}' in metrics
-    assert 'windrow_rows{pipeline="mine",state="positive"} 0' in metrics
+    assert 'windrow_rows{pipeline="mine",state="positive"} 7' in metrics
 
 
 def test_a_blocked_interval_is_seen_with_its_cause_and_ends_with_1(home: Home) -> None:
@@ -151,6 +155,21 @@ def test_a_run_that_publishes_many_intervals_says_how_many_and_that_an_early_sta
     for table in (Table.PUBLICATIONS, Table.TRAINING):
         store.remove_all(home.table(table))
     assert "write a later `start` into the pipeline file" in announced()
+
+
+def test_a_copy_of_a_file_takes_no_figures_away_and_is_named(home: Home) -> None:
+    file = home.places.home / "pipelines" / "mine.yaml"
+    copy = file.with_name("a_copy.yaml")
+    copy.write_text(file.read_text())
+    for command in ("health", "metrics", "alerts"):
+        done = windrow({"WINDROW_HOME": str(home.places.home)}, command)
+        assert done.returncode == 0, done.stderr
+        assert f"{copy}:" in done.stderr
+        assert "'mine' is also the name in" in done.stderr
+        assert ("mine" in done.stdout) == (command != "alerts")  # there is none
+    listed = windrow({"WINDROW_HOME": str(home.places.home)}, "pipeline", "list")
+    assert listed.returncode == ExitCode.BAD_INPUT
+    assert f"mine  {file}\n" in listed.stdout
 
 
 def test_an_unknown_name_is_said(home: Home) -> None:

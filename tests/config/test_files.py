@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from windrow.config import PipelineInvalid, PipelineUnknown, check, discover, find, load, parse
+from windrow.config import PipelineInvalid, PipelineUnknown, check, files_by_name, find, load, parse
 from windrow.places import PROJECT
 
 
@@ -102,22 +102,21 @@ def test_pipelines_are_found_by_the_name_in_the_file(files: Any) -> None:
     feed, shop = files.write(), _second(files)
     (files.folder / "notes.txt").write_text("name: notes")
     folders = [files.folder, files.folder / "missing", files.folder]
-    assert discover(folders) == {"feed": feed, "shop": shop}
+    assert files_by_name(folders) == ({"feed": feed, "shop": shop}, [])
     assert find("shop", folders, files.suites).name == "shop"
 
 
 def test_one_name_in_two_files_is_refused_with_both_places(files: Any) -> None:
     feed, second = files.write(), _second(files, "feed")
-    with pytest.raises(PipelineInvalid) as wrong:
-        discover([files.folder])
-    assert str(wrong.value) == f"{second}:1: name: 'feed' is also the name in {feed}:1; rename one of them"
+    _, (wrong,) = files_by_name([files.folder])
+    assert str(wrong) == f"{second}:1: name: 'feed' is also the name in {feed}:1; rename one of them"
 
 
 def test_a_broken_file_hides_no_other_and_says_why_when_it_is_asked_for(files: Any) -> None:
     feed = files.write()
     broken = files.folder / "broken.yaml"
     broken.write_text("name: [")
-    assert discover([files.folder]) == {"broken": broken, "feed": feed}
+    assert files_by_name([files.folder]) == ({"broken": broken, "feed": feed}, [])
     with pytest.raises(PipelineInvalid, match=r"broken\.yaml:\d+: is not valid YAML"):
         find("broken", [files.folder])
 

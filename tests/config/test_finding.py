@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from windrow.config import Finder, PipelineInvalid, PipelineUnknown, discover, files_by_name, find
+from windrow.config import Finder, PipelineInvalid, PipelineUnknown, files_by_name, files_of, find
 
 _MANY = 30
 _record: list[str] | None = None
@@ -90,8 +90,25 @@ def test_the_file_that_is_called_by_the_name_counts_and_another_one_is_an_error_
     found, (clash,) = files_by_name([files.folder])
     assert found == {"feed": feed, "shop": shop}
     assert str(clash) == f"{copy}:1: name: 'feed' is also the name in {feed}:1; rename one of them"
-    with pytest.raises(PipelineInvalid, match="is also the name in"):
-        discover([files.folder])
+
+
+def test_all_who_look_agree_on_the_file_where_the_one_that_is_called_so_is_a_link(files: Any) -> None:
+    first, second = _write(files, "feed", "feed_v1"), _write(files, "feed", "feed_v2")
+    link = files.folder / "feed.yaml"
+    link.symlink_to(second)
+    found, (clash,) = files_by_name([files.folder])
+    assert found == {"feed": link}
+    assert str(clash).startswith(f"{first}:1: name: 'feed' is also the name in {link}:1")
+    assert files_of("feed", [files.folder]) == [link]
+
+
+def test_a_folder_that_nobody_may_look_into_has_no_files(files: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    too_long = files.folder / ("x" * 300)  # refused with another error than a missing one, as a closed folder is
+    feed = _write(files, "feed")
+    assert files_by_name([too_long, files.folder]) == ({"feed": feed}, [])
+    assert find("feed", [too_long, files.folder], files.suites).name == "feed"
+    with pytest.raises(PipelineUnknown, match=r"x \(no such folder\)"):
+        find("shop", [too_long, files.folder], files.suites)
 
 
 @pytest.mark.parametrize("called", ["feed", "other"])
@@ -129,10 +146,11 @@ def test_who_looks_again_sees_every_change_and_reads_nothing_without_one(files: 
         return finder.find("feed")
 
     first = look()
-    _write(files, "shop")
     assert look() is first
+    _write(files, "shop")
+    assert look() == first  # read again, because the new file could say the name of one that is not called so
     path.write_text(path.read_text().replace("grace: 1m", "grace: 20m"))
-    assert finder.find("feed") is first  # one look sees one pipeline
+    assert finder.find("feed") == first  # one look sees one pipeline
     assert look().grace.total_seconds() == 1200
     path.write_text("name: [")
     with pytest.raises(PipelineUnknown):
@@ -149,6 +167,11 @@ def test_who_looks_again_sees_every_change_and_reads_nothing_without_one(files: 
     assert look() == first
     called.unlink()
     with pytest.raises(PipelineUnknown, match="there is no pipeline 'feed'; pipelines are: other, shop"):
+        look()
+    other = _write(files, "feed", "other")
+    assert look() == first
+    _write(files, "feed", "another")
+    with pytest.raises(PipelineInvalid, match=f"{other}:1: name: 'feed' is also the name in"):
         look()
 
 

@@ -134,7 +134,17 @@ def test_the_command_says_it_in_one_line(store: Store) -> None:
 
 @pytest.mark.parametrize(
     "tables",
-    ["gs://bucket/prefix", "s3://", "s3:/bucket", "s3:bucket", "S3://bucket", "s3://buc ket", "abfs+ssl://bucket/p"],
+    [
+        "gs://bucket/prefix",
+        "s3://",
+        "s3:/bucket",
+        "s3:bucket",
+        "S3://bucket",
+        "s3://buc ket",
+        "s3://bucket/a%20b",
+        "s3://bucket/a b",
+        "abfs+ssl://bucket/p",
+    ],
 )
 def test_a_location_of_tables_that_is_neither_folder_nor_prefix_is_refused(tables: str) -> None:
     done = windrow({"WINDROW_TABLES": tables}, "health")

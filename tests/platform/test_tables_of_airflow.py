@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 
 from support.command import Done, windrow
 from windrow import platform
+from windrow.cli import local
 from windrow.outcomes import ExitCode
 from windrow.places import Places
 from windrow.platform import Airflow, Store
@@ -39,18 +41,36 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str,
 
 def airflow_of(shell: Mapping[str, str], tables: str | None = None, endpoint: str = "") -> Airflow:
     """The home's Airflow as a shell with these tables has it."""
-    return Airflow(replace(Places.from_env(shell), tables=tables), {"AWS_ENDPOINT_URL": endpoint})
+    airflow = Airflow(replace(Places.from_env(shell), tables=tables), {"AWS_ENDPOINT_URL": endpoint})
+    airflow.folder.mkdir(parents=True, exist_ok=True)
+    return airflow
+
+
+@pytest.fixture
+def store(shell: dict[str, str]) -> Store:
+    """The home's own store, set up and not running."""
+    made = Store(Places.from_env(shell))
+    made._write_files()
+    return made
 
 
 @pytest.fixture
 def started(shell: dict[str, str]) -> Iterator[Airflow]:
     """The home's Airflow with its tables in the home, of which one process runs."""
     airflow = airflow_of(shell)
-    airflow.folder.mkdir(parents=True)
     airflow._keep_location()
-    airflow.processes["scheduler"].start(SLEEP, os.environ, airflow.folder)
-    yield airflow
-    airflow.processes["scheduler"].stop()
+    with running(airflow):
+        yield airflow
+
+
+@contextmanager
+def running(airflow: Airflow, **environ: str) -> Iterator[None]:
+    """One process of an Airflow runs."""
+    airflow.processes["scheduler"].start(SLEEP, {**os.environ, **environ}, airflow.folder)
+    try:
+        yield
+    finally:
+        airflow.processes["scheduler"].stop()
 
 
 def refused(done: Done) -> str:
@@ -63,49 +83,85 @@ def refused(done: Done) -> str:
 def test_an_airflow_that_runs_is_not_moved_into_a_store(shell: dict[str, str], started: Airflow) -> None:
     said = refused(windrow(shell, "up", "--store"))
     store = Store(Places.from_env(shell))
-    assert f"keeps its tables in {started.location}, and not in s3://windrow at {store.endpoint}" in said
+    assert f"keeps its tables in {started.location}, and not in s3://windrow in {store.folder}" in said
     assert "windrow down" in said
     assert store.is_up(), "asked for, and harmless"
     assert started.processes["scheduler"].process(), "its tasks go on"
     assert started.kept == started.location
 
 
-def test_a_shell_on_the_store_starts_it_where_it_is_down(shell: dict[str, str], started: Airflow) -> None:
+def test_a_shell_on_the_store_starts_it_where_it_is_down(shell: dict[str, str], store: Store, started: Airflow) -> None:
     """With the variables of `env` set, the store is what `windrow up` starts first, and not what it fails on."""
-    store = Store(Places.from_env(shell))
-    store._write_files()
     sourced = {**shell, **store.environment(), "WINDROW_TABLES": f"{store.url}/mine"}
-    assert "s3://windrow/mine at" in refused(windrow(sourced, "up"))
+    assert f"s3://windrow/mine in {store.folder}" in refused(windrow(sourced, "up"))
     assert store.is_up()
 
 
-def test_an_airflow_whose_tables_are_in_the_homes_store_gets_the_store_again(shell: dict[str, str]) -> None:
-    """Without a word of the tables in the environment: it is started with those that it had."""
-    store = Store(Places.from_env(shell))
-    store._write_files()
-    airflow = airflow_of(shell, store.url, store.endpoint)
-    airflow.folder.mkdir(parents=True)
-    airflow._keep_location()
-    airflow.processes["scheduler"].start(SLEEP, os.environ, airflow.folder)
-    try:
-        done = windrow({**shell, "WINDROW_KAFKA": "127.0.0.1:x"}, "up")  # ends where the broker's turn comes
-    finally:
-        airflow.processes["scheduler"].stop()
-    assert "127.0.0.1:x" in done.stderr, "not that its tables are elsewhere"
-    assert store.is_up()
+@pytest.mark.parametrize("words", [["up"], ["up", "--store"]])
+def test_an_airflow_whose_tables_are_in_the_homes_store_gets_the_store_again(
+    shell: dict[str, str], store: Store, words: list[str]
+) -> None:
+    """Without a word of the tables in the environment it is started with those that it had, at the store's new port."""
+    airflow_of(shell, f"{store.url}/mine", store.endpoint)._keep_location()
+    shell["WINDROW_STORE"] = f"127.0.0.1:{free_port()}"
+    moved = Store(Places.from_env(shell))
+    with running(airflow_of(shell)):
+        done = windrow({**shell, "WINDROW_KAFKA": "127.0.0.1:x"}, *words)  # ends where the broker's turn comes
+        assert "127.0.0.1:x" in done.stderr, "not that its tables are elsewhere"
+        assert moved.is_up()
+        moved.stop()
 
 
 def test_tables_in_a_store_elsewhere_are_not_left_in_silence(shell: dict[str, str]) -> None:
-    airflow = airflow_of(shell, "s3://lake/windrow", "https://store.example")
-    airflow.folder.mkdir(parents=True)
-    airflow._keep_location()
+    airflow_of(shell, "s3://lake/windrow", "https://store.example/")._keep_location()
+    kept = "kept its tables in s3://lake/windrow at https://store.example, and WINDROW_TABLES is not set"
+    for command in ("up", "demo"):
+        said = refused(windrow(shell, command))
+        assert kept in said
+        assert "AWS_ENDPOINT_URL" in said
+    assert not (Places.from_env(shell).home / "platform" / "kafka").exists(), "nothing was started before"
+    with pytest.raises(platform.OtherPlatform, match="kept its tables in s3://lake"):
+        airflow_of(shell).start()  # nor by the entry of an image
+
+
+def test_who_says_where_the_tables_are_to_be_is_told_that_the_others_stay(
+    shell: dict[str, str], started: Airflow, capsys: pytest.CaptureFixture[str]
+) -> None:
+    local._require_tables(started.places)
+    assert not capsys.readouterr().out, "they are where they were"
+    other = f"{started.places.home}/other"
+    with pytest.raises(platform.OtherPlatform, match="The Airflow that runs keeps"):
+        local._require_tables(replace(started.places, tables=other))
+    started.processes["scheduler"].stop()
+    local._require_tables(replace(started.places, tables=other))
+    assert "until now: those stay there" in capsys.readouterr().out
+
+
+def test_a_folder_is_the_same_whatever_path_leads_to_it(shell: dict[str, str], started: Airflow) -> None:
+    home = started.places.home
+    (home / "tables").mkdir()
+    (home.parent / "link").symlink_to(home)
+    for same in (f"{home}/../{home.name}/tables", f"{home.parent}/link/tables"):
+        assert airflow_of(shell, same).location == started.location
+        airflow_of(shell, same).require_own_data()
+
+
+def test_an_airflow_of_a_release_that_noted_nothing_is_asked_or_its_user(shell: dict[str, str], store: Store) -> None:
+    """While it runs, its processes know; afterwards only a person does, where the home has a store."""
+    sourced = {**store.environment(), "WINDROW_TABLES": store.url}
+    airflow = airflow_of(shell)
+    with running(airflow, **sourced):
+        assert airflow.kept == store.location(store.url)
+        in_folder = {**shell, "WINDROW_TABLES": str(airflow.places.home / "tables")}
+        assert "The Airflow that runs keeps its tables in s3://windrow" in refused(windrow(in_folder, "up"))
+    assert airflow.kept is None
+    airflow._database.touch()
     said = refused(windrow(shell, "up"))
-    assert "kept its tables in s3://lake/windrow at https://store.example, and WINDROW_TABLES is not set" in said
-    assert not Store(Places.from_env(shell)).process.log.exists()
+    assert "`windrow up --store` if they are in the store" in said
+    assert f"WINDROW_TABLES={airflow.places.home / 'tables'}" in said
 
 
 def test_an_airflow_gives_its_tasks_the_tables_that_it_was_given(shell: dict[str, str]) -> None:
     inherited = {"WINDROW_TABLES": "s3://other"}
     assert Airflow(Places.from_env(shell), inherited).environment()["WINDROW_TABLES"] == ""
     assert airflow_of(shell, "/elsewhere").environment()["WINDROW_TABLES"] == "/elsewhere"
-    assert platform.Airflow(Places.from_env(shell)).kept is None

@@ -93,15 +93,15 @@ def _start(store: bool, registry: bool, cluster: bool) -> None:
 
 
 def _in_own_store(places: Places, *, asked: bool) -> str | None:
-    """Where in the home's own store the tables are: as asked for, as the environment says, or as Airflow kept them."""
+    """Where in the home's own store the tables are: as the environment says, as Airflow kept them, or as asked for."""
     local, kept = platform.Store(places), platform.Airflow(places).kept or ""
     is_here = places.are_in_store and f"{places.tables}/".startswith(f"{local.url}/")
-    if is_here and os.environ.get("AWS_ENDPOINT_URL") == local.endpoint and (asked or local.env.exists()):
+    if is_here and local.is_at(os.environ.get("AWS_ENDPOINT_URL") or ""):
         return places.tables
-    if asked:
-        return local.url
-    here = f" at {local.endpoint}"
-    return kept.removesuffix(here) if not places.tables and kept.endswith(here) and local.env.exists() else None
+    here = local.location("")
+    if kept.endswith(here) and (asked or not places.tables):
+        return kept.removesuffix(here)
+    return local.url if asked else None
 
 
 def _require_tables(places: Places) -> None:
@@ -111,18 +111,17 @@ def _require_tables(places: Places) -> None:
         OtherPlatform: they were elsewhere, and nothing says that they are to be in the home's folder now.
         StoreUnsafe: the store is none for tables.
     """
+    airflow = platform.Airflow(places)
+    airflow.require_own_data()
+    if airflow.kept is None and airflow.has_run and not places.tables and platform.Store(places).env.exists():
+        raise platform.OtherPlatform(
+            "This home has an object store, and the release that started its Airflow has not noted where tables are.",
+            f"`windrow up --store` if they are in the store; WINDROW_TABLES={places.home / 'tables'} if they are not.",
+        )
     if places.tables:
         require_conditional(places.tables)
-    airflow, folder = platform.Airflow(places), places.home / "tables"
-    airflow.require_own_data()
-    if airflow.kept in (None, airflow.location):
-        return
-    if not places.tables:
-        raise platform.OtherPlatform(
-            f"This home's Airflow kept its tables in {airflow.kept}, and WINDROW_TABLES is not set.",
-            f"set it to go on there, or to {folder} for new tables here.",
-        )
-    console.print(f"Airflow kept its tables in {airflow.kept} until now; those stay there, and it does not see them")
+    if airflow.kept not in (None, airflow.location):
+        console.print(f"Airflow kept its tables in {airflow.kept} until now: those stay there, unseen from now on")
 
 
 def _up_cluster() -> None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from windrow.cli.show import AsJson, console, print_json
-from windrow.config import Pipeline, discover, refusal
+from windrow.config import Pipeline, files_by_name, refusal
 from windrow.config import check as check_file
 from windrow.config.problems import Finding, Problem
 from windrow.home import Home
@@ -121,10 +121,12 @@ def _compared(file: Path, pipeline: Pipeline, places: Places) -> list[Problem]:
 
 @app.command("list")
 def list_(json: AsJson = False) -> None:
-    """List every pipeline that is found, with its file."""
-    found = discover(Places.from_env(os.environ).pipelines)
+    """List every pipeline that is found, with its file. Exit code 2 if another file repeats a name."""
+    found, clashes = files_by_name(Places.from_env(os.environ).pipelines)
     if json:
         print_json({name: str(path) for name, path in found.items()})
-        return
-    for name, path in sorted(found.items()):
-        console.print(f"{name}  {path}")
+    else:
+        for name, path in sorted(found.items()):
+            console.print(f"{name}  {path}")
+    if clashes:
+        raise clashes[0]

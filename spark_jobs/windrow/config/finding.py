@@ -9,6 +9,7 @@ Two files that are called feed.yaml, in two folders, are an error when feed is w
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -25,7 +26,7 @@ from windrow.text import short
 _SUFFIXES = (".yaml", ".yml")
 _NAME_LINE = re.compile(r"^name:[ \t]+([a-z][a-z0-9_]*)[ \t]*$", re.MULTILINE)
 _Stamp = tuple[int, int] | None
-"""Time of change and size of a file; None where there is none."""
+"""Time of change and size of a file or a folder; None where there is none."""
 
 
 def files_by_name(folders: Iterable[Path | str]) -> tuple[dict[str, Path], list[PipelineInvalid]]:
@@ -34,26 +35,12 @@ def files_by_name(folders: Iterable[Path | str]) -> tuple[dict[str, Path], list[
     Of files with the same name the one that is called so counts, then the first. A file that cannot be read is listed
     by its file name, so that it does not hide the others; loading it raises. A missing folder counts as empty.
     """
-    found: dict[str, Path] = {}
-    clashes = []
+    named: dict[str, list[Path]] = {}
     for path in _files(folders):
-        name, _ = _name_in(path)
-        if (other := found.setdefault(name, path)) != path:
-            found[name], second = sorted((other, path), key=lambda file: file.stem != name)
-            clashes.append(_clash(name, second, found[name]))
-    return found, clashes
-
-
-def discover(folders: Iterable[Path | str]) -> dict[str, Path]:
-    """Return the files that `files_by_name` returns.
-
-    Raises:
-        PipelineInvalid: two files have the same name.
-    """
-    found, clashes = files_by_name(folders)
-    if clashes:
-        raise clashes[0]
-    return found
+        named.setdefault(_name_in(path)[0], []).append(path)
+    ordered = {name: _in_order(name, paths) for name, paths in named.items()}
+    clashes = [_clash(name, path, first) for name, (first, *others) in ordered.items() for path in others]
+    return {name: paths[0] for name, paths in ordered.items()}, clashes
 
 
 def files_of(name: str, folders: Iterable[Path | str]) -> list[Path]:
@@ -64,7 +51,7 @@ def files_of(name: str, folders: Iterable[Path | str]) -> list[Path]:
     """
     places = tuple(folders)
     there = [path for path in _files(places, name) if _name_in(path)[0] == name]
-    return there or [path for path in _files(places) if _name_in(path)[0] == name]
+    return _in_order(name, there or [path for path in _files(places) if _name_in(path)[0] == name])
 
 
 def find(name: str, folders: Iterable[Path | str], expectations: Folders | None = None) -> Pipeline:
@@ -108,9 +95,11 @@ class Finder:
         return self._current[name]
 
     def _load(self, name: str) -> tuple[dict[Path, _Stamp], Pipeline]:
-        stamps = _stamps(_called(name, self._folders))
+        called = _called(name, self._folders)
+        stamps = _stamps(called)
         file = _only_file(name, self._folders)
-        stamps = _stamps([file]) | stamps
+        others = [] if file in called else self._folders  # a file that comes there may say the name too
+        stamps = _stamps([file, *others]) | stamps
         pipeline = load(file, self._suites)
         return stamps | _stamps(folder / f"{pipeline.expectations}.yaml" for folder in self._suites), pipeline
 
@@ -138,7 +127,7 @@ def _only_file(name: str, folders: Sequence[Path]) -> Path:
     if not found:
         once = {folder.resolve(): folder for folder in reversed(folders)}  # a folder may be named twice, or linked
         there = [folder for folder in folders if folder is once[folder.resolve()]]
-        looked = ", ".join(str(folder) if folder.is_dir() else f"{folder} (no such folder)" for folder in there)
+        looked = ", ".join(str(folder) if os.path.isdir(folder) else f"{folder} (no such folder)" for folder in there)
         hint = near_miss(name, files_by_name(folders)[0], "pipelines are")
         message = f"there is no pipeline {short(name)}; {hint} (looked in {looked})"
         raise PipelineUnknown(None, [Problem(0, "", message)])
@@ -159,13 +148,19 @@ def _called(name: str, folders: Iterable[Path | str]) -> list[Path]:
 
 
 def _files(folders: Iterable[Path | str], name: str | None = None) -> Iterator[Path]:
-    """YAML files in these folders, or those called `name`; each once, even if a folder is named twice or linked."""
-    seen: set[Path] = set()
-    for folder in folders:
+    """YAML files in these folders, or those called `name`; none from a folder that this process may not look into."""
+    for folder in filter(os.path.isdir, folders):
         for path in sorted(Path(folder).glob("*")) if name is None else _called(name, [folder]):
-            if path.suffix in _SUFFIXES and path.is_file() and path.resolve() not in seen:
-                seen.add(path.resolve())
+            if path.suffix in _SUFFIXES and os.path.isfile(path):
                 yield path
+
+
+def _in_order(name: str, files: Iterable[Path]) -> list[Path]:
+    """The files that say a name, those first that are called so; a file that is linked, or in a linked folder, once."""
+    first: dict[Path, Path] = {}
+    for path in sorted(files, key=lambda file: file.stem != name):
+        first.setdefault(path.resolve(), path)
+    return list(first.values())
 
 
 def _name_in(path: Path) -> tuple[str, int]:

@@ -28,6 +28,7 @@ def demo(json: AsJson = False) -> None:
     It starts Kafka, an engine and Airflow where they do not run. An interrupted demo is continued.
     """
     places = Places.from_env(os.environ)
+    platform.Airflow(places).require_own_data()
     console.print(open_bandit.NOTE, style="dim")
     wheel = open_bandit.fetch(places.cache)
     platform.up(places, console.print, only=("kafka",))

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
+from windrow.cli.fleet import names_of
 from windrow.cli.show import AsJson, console, print_json
-from windrow.config import discover
 from windrow.io.registers import alerts as register
 from windrow.places import Places
 from windrow.semantics.alerts.conditions import Condition
@@ -34,7 +34,7 @@ def alerts(
     windrow alerts --json | jq '.[] | select(.ended_at == null)'
     """
     places, now = Places.from_env(os.environ), datetime.now(UTC)
-    names = pipelines or sorted(filter(str.isidentifier, discover(places.pipelines)))
+    names = pipelines or [*filter(str.isidentifier, names_of(places))]
     found = [(name, one) for name in names for one in register.known(places, name, now)[0]]
     still_open = sorted((one for one in found if one[1].ended_at is None), key=lambda one: one[1].begun_at)
     over = sorted((one for one in found if one[1].ended_at), key=lambda one: one[1].ended_at or now, reverse=True)

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
+from windrow.cli.fleet import names_of
 from windrow.cli.show import AsJson, console, print_json
-from windrow.config import discover
 from windrow.jobs.upkeep.health import Health, look, worst_first
 from windrow.places import Places
 from windrow.semantics.clock import holder
@@ -41,7 +41,7 @@ def health(
     windrow health --json | jq '.[] | select(.needs_person)'
     """
     places = Places.from_env(os.environ)
-    names = pipelines or sorted(discover(places.pipelines))
+    names = pipelines or names_of(places)
     now = datetime.now(UTC)
     found = worst_first(look(names, places, now))
     if json:

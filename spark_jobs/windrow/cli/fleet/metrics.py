@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
+from windrow.cli.fleet import names_of
 from windrow.cli.show import AsJson, print_json
-from windrow.config import discover
 from windrow.files import write_whole
 from windrow.io.registers.recent import Recent
 from windrow.jobs.upkeep.health import look
@@ -35,7 +35,7 @@ def metrics(
     windrow metrics --to /var/lib/node_exporter/textfile/windrow.prom
     """
     places, now, known = Places.from_env(os.environ), datetime.now(UTC), Recent()
-    names = pipelines or sorted(filter(str.isidentifier, discover(places.pipelines)))
+    names = pipelines or [*filter(str.isidentifier, names_of(places))]
     found = samples(look(names, places, now, known=known), places, now, known)
     if to is not None:
         write_whole(to, text(found))

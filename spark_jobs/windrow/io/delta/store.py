@@ -179,8 +179,11 @@ def copy(source: str, target: str, *, is_new: bool = False) -> None:
         is_new: the file's date becomes the present, under both names in a folder. A copy in a store is new in any case.
     Raises:
         FileNotFoundError: there is no file at `source`.
+        ValueError: source and target are in two buckets.
     """
     if is_remote(source):
+        if urlsplit(source).netloc != urlsplit(target).netloc:
+            raise ValueError(f"{source} and {target} are in two buckets")
         obstore.copy(*_file(source), _file(target)[1])
         return
     root = os.path.commonpath([source, target])

@@ -127,10 +127,9 @@ def health(home: Home, known: recent.Recent) -> Health:
     judged = known.lookup(quality)
     blocked = known.of(quality, ("blocked", *_ends(holes)), lambda: judgements.blocked(judged, holes[-LOOKED_AT:]))
     intervals = shown(pipeline.start, pipeline.interval, _newest(pipeline, clock, newest := recent.newest(starts)))
-    since = min(intervals[0].start, newest or intervals[0].start)  # after a long stall nothing of the strip has one
-    measured = recent.measures_since(home, since, known)
+    measured = recent.measures_since(home, since := intervals[0].start, known)
     complete = {row["plan"]: row["value"] for row in measured if row["name"] == "positive_complete"}
-    published = recent.rows_since(home, since, known)
+    published = recent.rows_since(home, min(since, newest or since), known)  # after a long stall none is in the strip
     rows = [{**row, "positive_complete": complete.get(row["plan_id"])} for row in published]
     strip = cells(intervals, standing := publications.standing(rows), blocked, frontier)
     last = standing[max(standing)] if standing else {}

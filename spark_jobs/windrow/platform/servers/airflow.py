@@ -31,6 +31,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import psutil
 from filelock import FileLock
 
 from windrow.files import write_whole
@@ -41,6 +42,7 @@ from windrow.platform.processes import Address, Background, require_port
 from windrow.platform.servers import airflow_config
 from windrow.platform.servers.airflow_api import AirflowApi, AirflowDoesNotAnswer, AirflowRefused
 from windrow.platform.servers.postgres import Postgres
+from windrow.platform.servers.store import Store
 
 PORT = 18080
 PATIENCE = timedelta(seconds=420)
@@ -129,7 +131,7 @@ class Airflow:
     def require_own_data(self) -> None:
         """Check that the home's Airflow, if it has run, has its state and its tables where this one looks for them.
 
-        A stopped Airflow may get other tables; one that runs is never moved.
+        A stopped Airflow may get other tables, where WINDROW_TABLES says so; one that runs is never moved.
 
         Raises:
             OtherPlatform: it has not; the message says how to go on.
@@ -147,24 +149,55 @@ class Airflow:
                 f"`source {self.places.home}/platform/cluster/env`, and run it again.",
             )
         kept = self.kept
-        if kept not in (None, self.location) and any(process.process() for process in self.processes.values()):
+        if kept in (None, self.location):
+            return
+        if any(process.process() for process in self.processes.values()):
             raise OtherPlatform(
                 f"The Airflow that runs keeps its tables in {kept}, and not in {self.location}.",
                 "go on there, by the same WINDROW_TABLES (and AWS_ENDPOINT_URL); or move it: `windrow down`, then this "
                 "command again. Tables stay where they are.",
             )
+        if self.places.tables is None:
+            raise OtherPlatform(
+                f"This home's Airflow kept its tables in {kept}, and WINDROW_TABLES is not set.",
+                "set it (for a store AWS_ENDPOINT_URL and the credentials too) to go on there, or to "
+                f"{self.places.home / 'tables'} for tables here; `windrow up` alone goes on in the home's own store.",
+            )
+
+    @property
+    def has_run(self) -> bool:
+        """Whether it has a database in the home."""
+        return self._database.exists()
 
     @property
     def location(self) -> str:
-        """Where its tasks keep the tables: a folder, or a prefix and the address of its store."""
-        places = self.places
-        endpoint = self._inherited.get("AWS_ENDPOINT_URL") if places.are_in_store else None
-        return f"{places.tables or places.home / 'tables'}{f' at {endpoint}' if endpoint else ''}"
+        """Where its tasks keep the tables, so that two texts are the same exactly where the tables are."""
+        return self._location_of(self.places, self._inherited)
+
+    def _location_of(self, places: Places, environ: Mapping[str, str]) -> str:
+        """A folder, or a prefix with the address of its store; the home's own store may have another address later."""
+        if not places.are_in_store:
+            return os.path.realpath(places.tables or places.home / "tables")
+        endpoint, own = (environ.get("AWS_ENDPOINT_URL") or "").rstrip("/"), Store(self.places)
+        if own.is_at(endpoint):
+            return own.location(str(places.tables))
+        return f"{places.tables} at {endpoint}" if endpoint else str(places.tables)
 
     @property
     def kept(self) -> str | None:
-        """The location since its last start; None if it has not started."""
-        return self._kept.read_text() if self._kept.exists() else None
+        """The location since its last start; None if it has not started, or by a release that did not note it."""
+        if self._kept.exists():
+            return self._kept.read_text()
+        running = next((one for process in self.processes.values() if (one := process.process())), None)
+        if running is None:
+            return None
+        try:
+            environ = running.environ()
+        except psutil.Error:
+            return None
+        tables = environ.get("WINDROW_TABLES") or ""
+        places = Places.from_env({"WINDROW_HOME": str(self.places.home), "WINDROW_TABLES": tables})
+        return self._location_of(places, environ)
 
     def _keep_location(self) -> None:
         write_whole(self._kept, self.location)
@@ -299,6 +332,7 @@ class Airflow:
         return self.folder / airflow_config.PASSWORDS
 
     def _start(self) -> None:
+        self._keep_location()
         missing = [name for name, process in self.processes.items() if process.process() is None]
         if "api-server" in missing:
             self.processes["api-server"].stop()
@@ -312,7 +346,6 @@ class Airflow:
             self._postgres.start()
         self._write_configuration()
         self._prepare_database()
-        self._keep_location()
         environ = self.environment()
         for name in sorted(missing, key=lambda name: name == "scheduler"):
             if name == "scheduler":

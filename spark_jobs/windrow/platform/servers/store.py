@@ -52,6 +52,19 @@ class Store:
         """Address for AWS_ENDPOINT_URL."""
         return f"http://{self.address}"
 
+    def is_at(self, endpoint: str) -> bool:
+        """Whether this store has been set up, and `endpoint` is its address."""
+        host = endpoint.replace("//localhost:", "//127.0.0.1:")
+        return self.env.exists() and host == self.endpoint.replace("//localhost:", "//127.0.0.1:")
+
+    def location(self, tables: str) -> str:
+        """The location of tables in this store, whatever its address is.
+
+        Args:
+            tables: URL below its bucket.
+        """
+        return f"{tables} in {self.folder}"
+
     @property
     def env(self) -> Path:
         """File for `source`, with address, credentials and WINDROW_TABLES."""
