@@ -38,8 +38,11 @@ from windrow.semantics.lag.simulation import simulate
 from windrow.semantics.match import key_of
 from windrow.semantics.records import Record, RowId
 from windrow.semantics.reference import landed_once, side_of
+from windrow.transforms.lag import impact
+from windrow.transforms.lag.arrivals import packed
 from windrow.transforms.lag.events import EVENT_COLUMNS, rows_with_labels
 from windrow.transforms.lag.plan import LagPlan, span_of_events
+from windrow.transforms.lag.steps import routed
 
 pytestmark = pytest.mark.spark
 
@@ -99,6 +102,21 @@ def test_every_outcome_is_that_of_the_simulation(spark: SparkSession, seed: int,
     assert len({scenario.policy.kind for scenario in plan.scenarios}) >= 4
     assert sum(outcome.labels_lost > 0 for outcome in found) > len(found) // 3  # the traffic is hard enough
     assert any(outcome.rows_delayed for outcome in found)
+
+
+def test_what_is_sent_to_chunks_does_not_grow_with_the_events_of_an_interval(spark: SparkSession) -> None:
+    """Rows that close by intervals need the steps at which one ends; all steps of an hour would be its square."""
+
+    def sent_for(size: int) -> int:
+        events = traffic(1, size=size)
+        plan = plan_of(events, 1, 30, bucket=60 * SECOND, chunk=200 * SECOND)
+        by_minute = dict.fromkeys(replace(scenario, interval=seconds(60)) for scenario in plan.scenarios)
+        plan = replace(plan, scenarios=tuple(by_minute))
+        check(spark, events, plan)
+        steps = impact.clock_steps(packed(frames(spark, events, plan)[0], plan), plan)
+        return int(routed(steps, plan).selectExpr("sum(length(steps))").first()[0])
+
+    assert sent_for(1600) < 1.5 * sent_for(400)
 
 
 def test_one_partition_without_any_label_is_analysed_with_its_recall_unknown(spark: SparkSession) -> None:

@@ -118,6 +118,14 @@ class LagPlan:
         """The (lag, clock) pairs that some scenario needs, under its own lag or without any for comparison."""
         return frozenset((lag, one.clock) for one in self.indexed for lag in (0, one.lag))
 
+    def closings(self, clock: int) -> frozenset[Closing]:
+        """The closings of a clock.
+
+        Args:
+            clock: index of the clock.
+        """
+        return frozenset(one.closing for one in self.indexed if one.clock == clock)
+
     def reaches(self, clock: int) -> tuple[tuple[int, int], ...]:
         """For each closing of a clock, how far after a row's time it can lie: (from, to), both included.
 
@@ -127,8 +135,7 @@ class LagPlan:
         Returns:
             Microseconds, sorted, without repetitions.
         """
-        closings = {one.closing for one in self.indexed if one.clock == clock}
-        return tuple(sorted((c.wait, c.wait + c.interval - 1) for c in closings))
+        return tuple(sorted((c.wait, c.wait + c.interval - 1) for c in self.closings(clock)))
 
     @cached_property
     def widest(self) -> tuple[tuple[int, int], ...]:

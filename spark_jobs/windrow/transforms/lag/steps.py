@@ -7,7 +7,8 @@
          │ bucket 1 │ bucket 2 …   each scan begins with the state before its bucket (`arrivals.state_before`), so
                                    all buckets are scanned in parallel
 
-The clocks are those of `semantics.lag.clocks`, computed for a whole bucket at a time.
+The clocks are those of `semantics.lag.clocks`, computed for a whole bucket at a time. θ lies at the ends of intervals,
+so of the steps of a bucket only those are kept that pass one.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from pyspark.sql import functions as F
 from windrow.schemas import spark_ddl
 from windrow.semantics.intervals import micros
 from windrow.transforms.lag.arrivals import BUCKET, STATE, Ints, blob_of, rows_of_blobs
-from windrow.transforms.lag.plan import NO_TIME, NONE, ClockPlan, LagPlan
+from windrow.transforms.lag.plan import NO_TIME, NONE, ClockPlan, Closing, LagPlan
 
 STEP_COLUMNS = 5
 """Columns of a step: W, arrival, event time, partition, offset. The last three order the events of one instant."""
@@ -81,6 +82,7 @@ def _scan(plan: LagPlan, key: tuple[pa.Scalar, ...], packs: pa.Table, state: pa.
         points = _with_ticks(events, clock, known["first"], known["next"])
         rises = _rises(_clock(plan, clock, points, newest, last_arrival), points)
         top = int(rises[0, -1]) if rises.shape[1] else NONE
+        rises = rises[:, _closes(rises[0], plan.closings(number))]
         rows.append((lag, number, bucket, part, top, rises.tobytes()))
     columns = list(zip(*rows, strict=True)) or [()] * 6
     arrays = [pa.array(c, f.type) for c, f in zip(columns, _SCANNED, strict=True)]
@@ -151,6 +153,23 @@ def _rises(w: Ints, points: Ints) -> Ints:
     highest = np.maximum.accumulate(w)
     is_rise = np.concatenate([[True], highest[1:] > highest[:-1]]) & (w > NO_TIME)
     return np.stack([w[is_rise], *points[:, is_rise]])
+
+
+def _closes(w: Ints, closings: Iterable[Closing]) -> Ints:
+    """Which steps can close a row: an interval plus its wait ends between the step before and this one.
+
+    A chunk of rows needs these alone, so what it gets does not grow with the events of an interval. Of the first step
+    of a bucket the one before is not known, so it always can.
+
+    >>> _closes(np.array([5, 8, 12, 13, 31]), [Closing(wait=1, interval=10)]).tolist()
+    [True, False, True, False, True]
+    """
+    can = np.zeros(len(w), bool)
+    can[:1] = True
+    for one in closings:
+        ended = (w - one.wait) // one.interval
+        can[1:] |= ended[1:] > ended[:-1]
+    return can
 
 
 def _route(plan: LagPlan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
