@@ -87,14 +87,13 @@ def _tables(text: str | None) -> str | None:
     """Location of the tables: an absolute folder or the URL of a prefix, without a slash at its end.
 
     Raises:
-        SettingWrong: the URL is of a store that Windrow does not know, or has characters that clients of a store write
-            in different ways.
+        SettingWrong: the URL is of a store that Windrow does not know.
     """
     if not text:
         return None
-    if not re.match("[A-Za-z0-9+.-]+:/|[sS]3[aAnN]?:", text):
+    if not re.match("[A-Za-z0-9+.-]+:/", text):
         return str(Path(text).expanduser().absolute())
-    if not re.fullmatch(r"s3://[A-Za-z0-9._-]+(/[^/%?#\s]+)*/?", text):
+    if not re.fullmatch("s3://[^/]+(/[^/]+)*/?", text):
         raise SettingWrong(f"WINDROW_TABLES={text!r} is neither a folder nor s3://bucket/prefix; correct it")
     return text.rstrip("/")
 

@@ -11,12 +11,11 @@ from typer.testing import CliRunner
 
 from support.command import windrow
 from support.documents import parsed
-from windrow.cli import app, jobs
+from windrow.cli import app
 from windrow.config import load
 from windrow.home import Home, Table
 from windrow.io.delta import store, tables
 from windrow.io.registers import clocks, judgements, publications
-from windrow.jobs.run import Context
 from windrow.outcomes import ExitCode
 from windrow.places import PROJECT, Places
 from windrow.schemas import PUBLICATIONS, QUALITY
@@ -134,27 +133,6 @@ def test_programs_get_the_same(home: Home) -> None:
     runbook = (PROJECT / "dags" / "README.md").read_text()
     assert [name for name in (*one, *one["strip"][0]) if f"`{name}`" not in runbook] == []
     assert timedelta(seconds=one["interval"]) == home.pipeline.interval
-
-
-@pytest.mark.parametrize("home", [200 * TEN], indirect=True)
-def test_a_run_that_publishes_many_intervals_says_how_many_and_that_an_early_start_makes_them(
-    home: Home, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pipeline, announced = home.pipeline, lambda: jobs._announce(Context(pipeline, home.places)) or words()
-
-    def words() -> str:
-        return " ".join(capsys.readouterr().out.split())
-
-    rows = publications.registered(home)
-    tables.append_once(home.table(Table.TRAINING), PUBLICATIONS, rows, app_id=publications.APP_ID, version=1)
-    assert announced() == "", "one interval is closed, and has no publication"
-    closed = pipeline.start + 150 * pipeline.interval + pipeline.after + pipeline.grace
-    clocks.record(home, 1, [_clock(topic, closed) for topic in pipeline.topics])
-    from_second = f"149 closed intervals from {shown_instant(pipeline.start + pipeline.interval)} on"
-    assert announced().startswith(from_second)
-    for table in (Table.PUBLICATIONS, Table.TRAINING):
-        store.remove_all(home.table(table))
-    assert "write a later `start` into the pipeline file" in announced()
 
 
 def test_a_copy_of_a_file_takes_no_figures_away_and_is_named(home: Home) -> None:

@@ -24,16 +24,12 @@ from windrow.jobs.options import (
     TrustClock,
     Who,
 )
-from windrow.jobs.run import BadRequest, Context, context
+from windrow.jobs.run import BadRequest, context
 from windrow.semantics.judgement import with_reason
 from windrow.text import counted, shown_instant
 
 if TYPE_CHECKING:
     from windrow.jobs.landing.replay import Replayed
-
-
-MANY = 100
-"""Intervals without a publication beyond which a run says how many come."""
 
 
 def land(
@@ -137,7 +133,6 @@ def train(
         forced = decision("publishing an open interval", reason) if force else None
         rounds = [train_one(ctx, run, interval, "republish" if republish else "publish", _print_publication, forced)]
     else:
-        _announce(ctx)
         rounds = list(train_all(ctx, run, drain=drain, each=_print_publication))
     published = sum(len(one.published) for one in rounds)
     if published:
@@ -152,25 +147,6 @@ def train(
         rows = [row for one in rounds for row in one.published]
         print_json({"run": run, "published": [brief(row) for row in rows], "blocked": [one.why for one in blocked]})
     raise_blocked(blocked)
-
-
-def _announce(ctx: Context) -> None:
-    """Say how many intervals come where there are many; an early `start` makes thousands of empty ones."""
-    from windrow.jobs.plan.planning import Known, due
-
-    known = Known(ctx)
-    waiting = due(ctx, known)
-    if len(waiting) <= MANY:
-        return
-    console.print(
-        f"{counted(len(waiting), 'closed interval')} from {shown_instant(waiting[0].start)} on have no publication. "
-        "All are published, oldest first, those without a row too; Ctrl-C loses nothing"
-    )
-    if not len(known.published.starts):
-        console.print(
-            "If nothing was served that early, stop this, and write a later `start` into the pipeline file: it can "
-            "change until something is published"
-        )
 
 
 def override(

@@ -142,20 +142,14 @@ def _show_login(places: Places) -> None:
     console.print(f"Airflow: {airflow.url}  user {airflow.login.user}, password: `windrow status --password`")
 
 
-def _places_of_parts() -> Places:
-    """The places of the parts, which are shown and stopped whatever WINDROW_TABLES says."""
-    os.environ.pop("WINDROW_TABLES", None)
-    return platform.cluster.places_of(os.environ)
-
-
 def _print_parts() -> None:
     """Print the state of every part as JSON."""
-    print_json([part.to_json() for part in platform.status(_places_of_parts())])
+    print_json([part.to_json() for part in platform.status(platform.cluster.places_of(os.environ))])
 
 
 def down(json: AsJson = False) -> None:
     """Stop the local platform; nothing is lost, and `windrow up` continues from here."""
-    places = _places_of_parts()
+    places = platform.cluster.places_of(os.environ)
     only = platform.CLUSTER_PARTS if platform.cluster.is_in(places.home) else ("store", *platform.PARTS)
     platform.down(places, console.print, ("registry", *only))
     if json:
@@ -170,7 +164,7 @@ def status(
     if json:
         _print_parts()
         return
-    places = _places_of_parts()
+    places = platform.cluster.places_of(os.environ)
     parts = platform.status(places)
     rows = [
         {
@@ -184,8 +178,6 @@ def status(
     ]
     print_table(rows, list(rows[0]))
     console.print(f"home {places.home}; logs are in its folder platform")
-    if kept := platform.Airflow(places).kept:
-        console.print(f"Airflow's tables are in {kept}")
     if password:
         login = platform.Airflow(places).login
         console.print(f"Airflow user {login.user}, password {login.password}")

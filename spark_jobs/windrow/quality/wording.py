@@ -132,14 +132,6 @@ def _columns(rate: float, measures: Numbers) -> str:
 
 
 def _apart(share: float, bound: float) -> tuple[str, str]:
-    """Both shares as percentages, with as many digits as it takes to tell them apart, and nearly all from all.
-
-    >>> _apart(0.996, 0.5), _apart(1.0, 0.5), _apart(0.99996, 1.0)
-    (('99.6 %', '50 %'), ('100 %', '50 %'), ('99.996 %', '100 %'))
-    """
-
-    def tells(text: str) -> bool:
-        return (share == bound or text != percent(bound)) and (share == 1 or text != percent(1))
-
-    digits = next((n for n in range(2, 16) if tells(percent(share, n))), 2)
+    """Both shares as percentages, with as many digits as it takes to tell them apart."""
+    digits = next((n for n in range(2, 16) if share == bound or percent(share, n) != percent(bound)), 2)
     return percent(share, digits), percent(bound)

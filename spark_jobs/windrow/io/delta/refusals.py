@@ -28,9 +28,7 @@ class StoreAddressWrong(BadInput):
     """The address of the store is one that its clients refuse."""
 
 
-_REQUEST = re.compile(
-    r"Error performing (list request|[A-Z]+ https?://)|\(Service: S3, |software\.amazon\.awssdk|loading credentials"
-)
+_REQUEST = re.compile(r"Error performing (list request|[A-Z]+ https?://)|\(Service: S3, |software\.amazon\.awssdk")
 _ORNAMENTS = re.compile(r"\x1b\[\d+m|↳")
 _STATUS = re.compile(r"status code:? (?P<number>\d{3})\b", re.IGNORECASE)
 _CODE = re.compile(r"<Code>(?P<name>\w+)</Code>")
@@ -39,12 +37,7 @@ _DENIED = re.compile(
     r"lacked the necessary (privileges|authentication)|AccessDeniedException|<Code>(Expired|Invalid)Token</Code>"
 )
 _NO_TLS = re.compile(r"URL scheme is not allowed|BadScheme")
-_NO_KEY = re.compile(
-    r"https?://(169\.254\.(169\.254|170\.2)|\[fd00:ec2:)|Unable to load credentials from any|failed to load IMDS"
-)
-"""Who has no key asks for the role of its machine, and hears of that, not of the store."""
 _UNTRUSTED = re.compile(r"invalid peer certificate|certificate verify failed|PKIX path")
-_OWN = re.compile(r"//(127\.0\.0\.1|localhost)\b")
 _UNHEARD = re.compile(r"error sending request|operation timed out|Unable to execute HTTP request|UnknownHostException")
 
 
@@ -62,17 +55,9 @@ def of_store(error: str) -> Condition | None:
     number = int(status["number"]) if status else 0
     why = code["name"] if code else f"HTTP {number}" if number else "no right"
     if _NO_BUCKET.search(text):
-        tables = os.environ.get("WINDROW_TABLES")
         return BucketMissing(
-            f"{store} has no bucket of the name in WINDROW_TABLES{f', {tables}' if tables else ''}. Correct "
-            "WINDROW_TABLES or AWS_ENDPOINT_URL, or create the bucket, then run again."
-        )
-    if _NO_KEY.search(text):
-        is_down = number >= 500 or _UNHEARD.search(text)
-        return (StoreUnavailable if is_down else StoreRefused)(
-            f"this process has no credentials for {store}, and its machine gives it none. Set AWS_ACCESS_KEY_ID and "
-            "AWS_SECRET_ACCESS_KEY, or AWS_SHARED_CREDENTIALS_FILE (docs/SECURITY.md, The store's credentials), then "
-            "run again."
+            f"{store} has no bucket of the name in WINDROW_TABLES. Correct WINDROW_TABLES or AWS_ENDPOINT_URL, or "
+            "create the bucket, then run again."
         )
     if number in (401, 403) or _DENIED.search(text):
         return StoreRefused(
@@ -91,9 +76,8 @@ def of_store(error: str) -> Condition | None:
         )
     if number >= 500 or number == 429 or _UNHEARD.search(text):
         heard = f"answered {why}" if number else "does not answer"
-        own = " `windrow up --store` starts one of this machine." if _OWN.search(store) else ""
         return StoreUnavailable(
-            f"{store} {heard}. What was committed stands. Is it up, and is AWS_ENDPOINT_URL its address?{own} "
+            f"{store} {heard}. What was committed stands. Is it up, and is AWS_ENDPOINT_URL its address? "
             "Then run again."
         )
     return None

@@ -118,11 +118,6 @@ def _by_id(home: Home, landed: LandedRows, row_id: re.Match[str]) -> list[Row]:
     if not here:
         raise BadRequest(f"{topic}/{partition} has not been landed; `windrow clock {pipeline.name}` shows what has")
     clock = here[-1]
-    if offset >= clock.end_offset:
-        raise BadRequest(
-            f"{row_id[0]} was not there yet at the newest landing: the broker's end was {clock.end_offset}. Correct "
-            f"the offset, or `windrow land {pipeline.name}` if it was written since"
-        )
     if offset >= clock.next_offset:
         raise BadRequest(
             f"{row_id[0]} has not been landed yet: the next offset to land is {clock.next_offset}, the broker's end "

@@ -162,11 +162,6 @@ def plan_all(
     return record(ctx, run, chosen, clock, published, requests, drained=drain) if chosen else ()
 
 
-def due(ctx: Context, known: Known) -> list[Interval]:
-    """Return the closed intervals without a publication, oldest first, those without a row too."""
-    return publications.holes(ctx.pipeline, known.published.starts, known.clock.frontier(ctx.pipeline))
-
-
 def record(
     ctx: Context,
     run: str,
