@@ -18,12 +18,15 @@ Judge = Callable[..., Judgement]
 
 LINES = [
     ({"quarantine_least.feed.clicks": 0.014, "quarantine_rate.feed.clicks": 0.023},
-     "warned: quarantine feed.clicks 2.3 % > 1 %"),
+     "warned: quarantine feed.clicks at least 1.4 % > 1 %"),
     ({"quarantine_least.feed.clicks": 0.9, "quarantine_rate.feed.clicks": 1.0},
-     "blocked: quarantine feed.clicks 100 % > 50 %"),
+     "blocked: quarantine feed.clicks at least 90 % > 50 %"),
     ({"null_rate_max": 1.0, "null_rate.position": 1.0}, "blocked: null rate of position 100 % ≥ 100 %"),
     ({"null_rate_max": 0.6, "null_rate.position": 0.6}, "warned: null rate of position 60 % > 50 %"),
     ({"unknown_rate": 0.2001}, "warned: unknown rate 20.01 % > 20 %"),
+    ({"unknown_rate": 2815 / 2826}, "warned: unknown rate 99.6 % > 20 %"),
+    ({"unknown_rate": 0.99996}, "warned: unknown rate 99.996 % > 20 %"),
+    ({"unknown_rate": 1.0}, "warned: unknown rate 100 % > 20 %"),
     ({"left_key_null_rate": 0.06}, "warned: left key null rate 6 % > 5 %"),
     ({"label_rate_z": -9.34, "positive_complete": 0.0}, "blocked: label rate 0 %, usual 11 % (z -9.3 < -8)"),
     ({"label_rate_z": 4.5, "positive_complete": 222.0},

@@ -53,12 +53,13 @@ def _environment() -> Environment:
 
 
 def percent(rate: float) -> str:
-    """A rate as a percentage with two decimals.
+    """A rate as a percentage with two decimals, and with more where it would read as 0 or 100 % and is neither.
 
-    >>> percent(0.1234)
-    '12.34%'
+    >>> percent(0.1234), percent(0.99996), percent(0.00004), percent(1.0)
+    ('12.34%', '99.996%', '0.004%', '100.00%')
     """
-    return f"{rate:.2%}"
+    texts = (f"{rate:.{digits}%}" for digits in range(2, 16))
+    return next((text for text in texts if rate in (0, 1) or float(text[:-1]) not in (0, 100)), f"{rate:.2%}")
 
 
 def _count(number: int) -> str:

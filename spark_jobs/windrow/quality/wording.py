@@ -1,6 +1,6 @@
 """Why a measure failed, in a few words. Names and numbers, never a value of a row.
 
-a share       quarantine feed.clicks 2.3 % > 1 %
+a share       quarantine feed.clicks at least 1.4 % > 1 %
 a distance    volume clicks 3, usual 120 (z -9.1 < -4)
 a count       duplicate_row_ids 2, not 0
 """
@@ -39,9 +39,8 @@ def failure(metric: str, observed: float | None, kwargs: Mapping[str, Any], type
         measures: all measures of the interval, by name.
 
     >>> between = "expect_column_values_to_be_between"
-    >>> rates = {"quarantine_rate.feed.clicks": 0.023}
-    >>> failure("quarantine_least.feed.clicks", 0.014, {"max_value": 0.01}, between, rates)
-    'quarantine feed.clicks 2.3 % > 1 %'
+    >>> failure("quarantine_least.feed.clicks", 0.014, {"max_value": 0.01}, between, {})
+    'quarantine feed.clicks at least 1.4 % > 1 %'
     >>> failure("canary_recall.clicks", 0.95, {"min_value": 1}, between, {})
     'canary recall of clicks 95 % < 100 %'
     >>> failure("drift_psi_max", 0.5, {"max_value": 0.25}, between, {"drift_psi.price": 0.5, "drift_psi.place": 0.1})
@@ -76,12 +75,13 @@ def failure(metric: str, observed: float | None, kwargs: Mapping[str, Any], type
 
 
 def percent(share: float, digits: int = 3) -> str:
-    """A share as a percentage.
+    """A share as a percentage, with more digits where it would read as 100 % and is not 1.
 
-    >>> percent(0.023), percent(1), percent(0.01234567)
-    ('2.3 %', '100 %', '1.23 %')
+    >>> percent(0.023), percent(1), percent(0.01234567), percent(0.9996, 2)
+    ('2.3 %', '100 %', '1.23 %', '99.96 %')
     """
-    return f"{float(f'{100 * share:.{digits}g}'):.15g} %"
+    texts = (f"{float(f'{100 * share:.{n}g}'):.{max(n, 15)}g}" for n in range(digits, 18))
+    return f"{next((text for text in texts if share == 1 or text != '100'), '100')} %"
 
 
 def _passed(observed: float, kwargs: Mapping[str, Any]) -> _Bound | None:
@@ -97,10 +97,9 @@ def _passed(observed: float, kwargs: Mapping[str, Any]) -> _Bound | None:
 
 
 def _share(kind: str, name: str, observed: float, measures: Numbers) -> tuple[str, float] | None:
-    """What a share is of, and its value; None for other measures. Of a lower limit the share itself is shown."""
+    """What a share is of, and its value; None for other measures. A lower limit is what was judged, not the share."""
     if kind == "quarantine_least":
-        rate = measures.get(f"quarantine_rate.{name}")
-        return f"quarantine {name}", observed if rate is None else rate
+        return f"quarantine {name} at least", observed
     if kind == "null_rate_max":
         return f"null rate of {_columns(observed, measures)}", observed
     if kind.endswith(("_rate", "_recall")):

@@ -16,6 +16,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, PercentFormatter
 
 from windrow.quality.lag.drawing import Plot, drawing
+from windrow.quality.lag.sentences import percent
 from windrow.semantics.clock import PartitionClock
 from windrow.semantics.lag.observed import ClockReading, by_partition, name_of
 from windrow.semantics.lag.recall import Curve
@@ -215,8 +216,9 @@ def _stretches(readings: Sequence[ClockReading]) -> Iterator[tuple[datetime, dat
 def _described(curve: Curve, window: timedelta) -> str:
     inside = curve.at(window)
     return (
-        f"Within {short(window.total_seconds())}: {inside.share:.2%} of the labels, between {inside.low:.2%} and "
-        f"{inside.high:.2%}. Half of them come within {short(curve.quantile(0.5).total_seconds())}, "
+        f"Within {short(window.total_seconds())}: {percent(inside.share)} of the labels, between "
+        f"{percent(inside.low)} and {percent(inside.high)}. Half of them come within "
+        f"{short(curve.quantile(0.5).total_seconds())}, "
         f"99 % within {short(curve.quantile(0.99).total_seconds())}."
     )
 
