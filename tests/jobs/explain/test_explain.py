@@ -22,6 +22,7 @@ from support.documents import parsed
 from windrow.config import load
 from windrow.io.registers import clocks, judgements, plans, publications
 from windrow.jobs.explain.answer import explain
+from windrow.jobs.explain.lines import lines
 from windrow.jobs.explain.question import Question
 from windrow.jobs.run import BadRequest, Context
 from windrow.places import Places
@@ -287,6 +288,15 @@ def test_an_accepted_gap_is_explained_in_words(hand: Hand) -> None:
     assert (other["label_reason"], other["agrees"]) == (None, True)
 
 
+def test_a_row_that_differs_from_the_landed_ones_names_the_command_that_compares_its_interval(hand: Hand) -> None:
+    command = "`windrow verify hand --interval 2026-11-01T00:00:00Z`"
+    hand.publish(2, 31, {**row_id("served", 100, 10), **state("negative", None), "clicks": []})
+    differs, missing = hand.ask("served/0/100"), hand.ask("served/0/102")
+    assert [differs["agrees"], missing["outcome"]] == [False, "missing"]
+    assert f"the training table differs from what the landed rows give: {command} compares" in "\n".join(lines(differs))
+    assert f"it should be in the training table and is not: {command} compares the whole" in missing["why"]
+
+
 def test_a_blocked_candidate_names_what_blocked_it(hand: Hand) -> None:
     hour = Interval(at(7200), at(7800))
     plan = replace(hand.plan(31), interval=hour)
@@ -321,7 +331,12 @@ def test_a_row_is_found_by_key_and_time(hand: Hand) -> None:
     ("question", "message"),
     [
         ({"row": "served/0/9500"}, "has not been landed yet: the next offset to land is 9000"),
-        ({"row": "served/0/300000"}, "has not been landed yet"),
+        ({"row": "served/0/9999"}, "has not been landed yet: the next offset to land is 9000"),
+        (
+            {"row": "served/0/10000"},
+            "was not in the topic at the last landing: the broker's end of served/0 was 10000.",
+        ),
+        ({"row": "served/0/300000"}, "If it was produced since, `windrow land hand` lands it; otherwise"),
         ({"row": "served/0/7777"}, "holds no record"),
         ({"row": "served/5/1"}, "served/5 has not been landed"),
         ({"row": "clicks/0/100"}, "clicks is read by clicks; explain takes rows of served"),

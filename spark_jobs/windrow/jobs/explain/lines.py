@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from windrow.semantics.judgement import with_reason
-from windrow.text import counted, escaped, shown_duration, shown_instant
+from windrow.text import counted, escaped, short_instant_text, shown_duration, shown_instant
 
 
 def lines(answer: Mapping[str, Any]) -> Iterable[str]:
@@ -26,7 +26,8 @@ def lines(answer: Mapping[str, Any]) -> Iterable[str]:
     for line in answer["late"]:
         yield f"late ledger of publication {line['publication']}: {_ledger_text(line)}"
     if answer["agrees"] is False:
-        yield "the training table differs from what the landed rows give: `windrow verify` compares the whole interval"
+        verify = f"windrow verify {answer['pipeline']} --interval {short_instant_text(answer['interval']['start'])}"
+        yield f"the training table differs from what the landed rows give: `{verify}` compares the whole interval"
     opened = sum(table["opened"] for table in answer["looked"].values())
     yield ""
     yield f"looked into {opened} of {counted(sum(table['of'] for table in answer['looked'].values()), 'file')}"

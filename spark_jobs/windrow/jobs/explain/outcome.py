@@ -15,7 +15,7 @@ from windrow.semantics.intervals import Interval
 from windrow.semantics.judgement import blocks
 from windrow.semantics.records import RowId, is_canary, unreadable_for
 from windrow.semantics.reference import JoinedRow, passes
-from windrow.text import shown_instant
+from windrow.text import short_instant_text, shown_instant
 
 
 class Outcome(NamedTuple):
@@ -84,7 +84,9 @@ def _left_out(case: Case, interval: Interval, publication: int, computed: Joined
             "filtered", f"not published; most likely left out by where, which only Spark can evaluate: {where}"
         )
     return Outcome(
-        "missing", "it should be in the training table and is not: `windrow verify` compares the whole interval"
+        "missing",
+        f"it should be in the training table and is not: `windrow verify {case.pipeline.name} --interval "
+        f"{short_instant_text(interval.start)}` compares the whole interval",
     )
 
 

@@ -118,6 +118,12 @@ def _by_id(home: Home, landed: LandedRows, row_id: re.Match[str]) -> list[Row]:
     if not here:
         raise BadRequest(f"{topic}/{partition} has not been landed; `windrow clock {pipeline.name}` shows what has")
     clock = here[-1]
+    if offset >= clock.end_offset:
+        raise BadRequest(
+            f"{row_id[0]} was not in the topic at the last landing: the broker's end of {topic}/{partition} was "
+            f"{clock.end_offset}. If it was produced since, `windrow land {pipeline.name}` lands it; otherwise correct "
+            "the offset"
+        )
     if offset >= clock.next_offset:
         raise BadRequest(
             f"{row_id[0]} has not been landed yet: the next offset to land is {clock.next_offset}, the broker's end "
