@@ -38,6 +38,7 @@ FEED = PROJECT / "dags" / "pipelines" / "feed.yaml"
 SCENARIO = PROJECT / "tests" / "scenarios" / "papers" / "suppress_two_minutes_of_grace.yaml"
 START = datetime(2026, 11, 1, tzinfo=UTC)
 RANGE = ("--from", "2026-11-01T00:00:00Z", "--to", "2026-11-01T00:30:00Z")
+CHOICE = ("--last", "1")
 DECIDED = ("--interval", "2026-11-01T00:00:00Z", "--reason", "x")
 WITHOUT: set[str] = set()
 """Commands that have no `--json`. Shell completion is an option of `windrow`, not a command."""
@@ -215,6 +216,8 @@ def test_comparisons_print_every_interval(home: Home, monkeypatch: pytest.Monkey
     monkeypatch.setattr(verify, "verify", lambda *anything: [same])
     monkeypatch.setattr(verify, "refuse_differences", lambda *anything: None)
     assert document("verify", "feed")[0]["is_same"] is True
+    said = [verify.NEWEST_ONLY in CliRunner().invoke(app, ["verify", "feed", *more]).stdout for more in ((), CHOICE)]
+    assert said == [True, False]
     row = dict.fromkeys(schemas.RECONCILED.names) | {"interval": START, "outcome": "equal", "reconciled_at": START}
     shown = reconcile.Difference(START, "feed.served/0/0/1", ("clicks",))
     monkeypatch.setattr(reconcile, "reconcile_range", lambda *anything: reconcile.Reconciled((row,), (shown,)))

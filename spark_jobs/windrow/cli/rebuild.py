@@ -132,11 +132,13 @@ def verify(
 ) -> None:
     """Make publications again at their recorded pins and pipeline file, and compare every column by hash.
 
+    Without an option it compares the newest publication only.
+
     \b
     windrow verify feed --last 3
     windrow verify feed --interval 2026-11-01T00:00:00Z
     """
-    from windrow.jobs.audit.verify import chosen, described, refuse_differences
+    from windrow.jobs.audit.verify import NEWEST_ONLY, chosen, described, refuse_differences
     from windrow.jobs.audit.verify import verify as job
 
     ctx = context(pipeline)
@@ -145,6 +147,8 @@ def verify(
         outcomes.append(outcome)
         if outcome.is_same:
             console.print(described(outcome))
+    if publication is None and interval is None and last is None:
+        console.print(NEWEST_ONLY)
     if json:
         print_json([{**vars(outcome), "is_same": outcome.is_same} for outcome in outcomes])
     refuse_differences(ctx.home, outcomes)

@@ -138,7 +138,7 @@ StandingOf = Annotated[
     typer.Option("--interval", parser=instant, metavar=TIME, help="The standing publication of the interval."),
 ]
 LastPublications = Annotated[
-    int | None, typer.Option("--last", min=1, metavar="N", help="The last N publications; default: 1.")
+    int | None, typer.Option("--last", min=1, metavar="N", help="The N newest publications; default: 1.")
 ]
 RollbackTo = Annotated[int, typer.Option("--to", min=1, metavar="N", help="Number of the publication to go back to.")]
 

@@ -4,6 +4,7 @@ read     plan, pipeline file of its time, landed rows at its pins, the training 
 compute  the join again; both sides hashed row by row and column by column, and compared
 report   columns, numbers of rows and row ids, never values; nothing is written
 
+Without --publication, --interval and --last it compares the newest publication only.
 Rows of keys that were erased since are left out on both sides (rule 22).
 """
 
@@ -50,6 +51,11 @@ SHOWN = 20
 """Row ids that are named for a publication that differs."""
 AT_ONCE = 50
 """Publications with the same pins that one join rebuilds."""
+NEWEST_ONLY = (
+    "Only the newest publication was compared; --last N compares the N newest, --interval T the standing one of an "
+    "interval."
+)
+"""What is printed where no option names publications."""
 
 
 @dataclass(frozen=True)
@@ -285,6 +291,8 @@ def execute(
     for outcome in verify(ctx, chosen(ctx, number=publication, at=interval, last=last)):
         print(described(outcome), flush=True)
         outcomes.append(outcome)
+    if publication is None and interval is None and last is None:
+        print(NEWEST_ONLY, flush=True)
     refuse_differences(ctx.home, outcomes)
     return {"verified": [outcome.number for outcome in outcomes], "rows": sum(o.rows for o in outcomes)}
 
