@@ -83,18 +83,29 @@ def umask_of(environ: Mapping[str, str]) -> int:
     return int(text, 8)
 
 
+_LOCATION = re.compile(r"s3://[A-Za-z0-9._-]+(/[^/?#%\x00-\x1f\x7f]+)*/?")
+"""Of a store. Clients disagree about a prefix with `?`, `#` or `%`: one writes where the other does not read."""
+
+
 def _tables(text: str | None) -> str | None:
     """Location of the tables: an absolute folder or the URL of a prefix, without a slash at its end.
 
     Raises:
-        SettingWrong: the URL is of a store that Windrow does not know.
+        SettingWrong: the URL is of a store that Windrow does not know, or not one that every client of a store reads.
+
+    >>> _tables("s3://bucket/prefix/"), _tables("/srv/tables")
+    ('s3://bucket/prefix', '/srv/tables')
     """
     if not text:
         return None
-    if not re.match("[A-Za-z0-9+.-]+:/", text):
+    if not re.match("[A-Za-z0-9+.-]+:", text):
         return str(Path(text).expanduser().absolute())
-    if not re.fullmatch("s3://[^/]+(/[^/]+)*/?", text):
-        raise SettingWrong(f"WINDROW_TABLES={text!r} is neither a folder nor s3://bucket/prefix; correct it")
+    if not _LOCATION.fullmatch(text):
+        rule = "; a bucket has letters, digits, '.', '_' and '-', and a prefix has no '?', '#' or '%'"
+        raise SettingWrong(
+            f"WINDROW_TABLES={text!r} is neither a folder nor s3://bucket/prefix{rule if text[:5] == 's3://' else ''}; "
+            "correct it"
+        )
     return text.rstrip("/")
 
 
@@ -236,6 +247,11 @@ class Places:
     def notifiers_file(self) -> Path:
         """The file that says who is told of alerts; without it nobody is."""
         return self.notifiers or self.home / "notifiers.yaml"
+
+    @property
+    def store_env(self) -> Path:
+        """File for `source` of the object store of `windrow up --store`; it is there once that has started."""
+        return self.home / "platform" / "store" / "env"
 
     @property
     def are_in_store(self) -> bool:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +16,7 @@ from windrow.io.delta import store as files
 from windrow.io.delta import tables
 from windrow.io.delta.refusals import of_store
 from windrow.outcomes import ExitCode
+from windrow.places import Places
 from windrow.platform.servers.store import Store
 
 NOBODY = "http://127.0.0.1:9"
@@ -36,7 +40,7 @@ def test_a_refusal_is_named_by_what_any_client_says_of_it(
     store: Store, monkeypatch: pytest.MonkeyPatch, case: str
 ) -> None:
     location, settings, name, code = CASES[case]
-    for variable, value in settings.items():
+    for variable, value in {"WINDROW_TABLES": location, **settings}.items():
         monkeypatch.setenv(variable, value)
     for client, call in CLIENTS.items():
         with pytest.raises(Exception) as raised:  # noqa: PT011 - each client has a class of its own
@@ -46,10 +50,80 @@ def test_a_refusal_is_named_by_what_any_client_says_of_it(
         assert found.code is code
         assert os.environ["AWS_ENDPOINT_URL"] in str(found)
         assert str(found).lower().endswith("then run again.")
+        assert ("has no bucket 'nosuch'." in str(found)) is (case == "no bucket")
+
+
+KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SHARED_CREDENTIALS_FILE", "AWS_WEB_IDENTITY_TOKEN_FILE")
+
+
+@pytest.fixture
+def metadata(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], None]]:
+    """A process without a key, on a machine whose metadata answers with the status that is set."""
+    answered = 404
+
+    class Handler(BaseHTTPRequestHandler):
+        def _answer(self) -> None:
+            self.send_response(answered)
+            self.end_headers()
+
+        do_GET = do_PUT = _answer  # noqa: N815 - names of the base class
+
+        def log_message(self, *anything: object) -> None:
+            pass
+
+    def answer(status: int) -> None:
+        nonlocal answered
+        answered = status
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setenv("AWS_METADATA_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+    for name in KEYS:
+        monkeypatch.delenv(name, raising=False)
+    yield answer
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize("status", [403, 404])
+def test_without_credentials_the_variables_are_named(
+    store: Store, monkeypatch: pytest.MonkeyPatch, metadata: Callable[[int], None], status: int
+) -> None:
+    metadata(status)
+    monkeypatch.setenv("WINDROW_HOME", str(store.places.home))
+    for client, call in CLIENTS.items():
+        with pytest.raises(Exception) as raised:  # noqa: PT011
+            call("s3://windrow/nokey")
+        found = of_store(str(raised.value))
+        assert (type(found).__name__, found.code) == ("CredentialsMissing", ExitCode.REFUSED), (client, raised.value)
+        assert all(name in str(found) for name in (*KEYS, "AWS_ROLE_ARN", f"`source {store.env}`"))
+
+
+def test_a_role_whose_service_is_down_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in KEYS:
+        monkeypatch.delenv(name, raising=False)
+    asked = "Error performing PUT http://169.254.169.254/latest/api/token in 3s, after 10 retries"
+    found = of_store(f"Generic S3 error: {asked} - Server returned non-2xx status code: 503 Service Unavailable")
+    assert type(found).__name__ == "StoreUnavailable"
+    assert "the service of this machine's role answered HTTP 503" in str(found)
+
+
+def test_a_store_of_this_home_that_is_down_is_started_by_up(
+    store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    silent = "Generic S3 error: Error performing GET http://127.0.0.1:9/b/x in 3s - HTTP error: error sending request"
+    for home, is_own in ((store.places.home, True), (tmp_path, False)):
+        monkeypatch.setenv("WINDROW_HOME", str(home))
+        assert ("`windrow up --store` starts it" in str(of_store(silent))) is is_own
+    monkeypatch.setenv("WINDROW_HOME", str(store.places.home))
+    monkeypatch.setenv("AWS_ENDPOINT_URL", NOBODY)
+    assert "is AWS_ENDPOINT_URL its address?" in str(of_store(silent))
 
 
 @pytest.mark.spark
-def test_what_spark_says_of_a_store_is_understood_too(spark: Any, store: Store) -> None:
+def test_what_spark_says_of_a_store_is_understood_too(
+    spark: Any, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings = {
         "refused.aws.credentials.provider": "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",
         "refused.access.key": "nobody",
@@ -57,13 +131,21 @@ def test_what_spark_says_of_a_store_is_understood_too(spark: Any, store: Store) 
         "silent.endpoint": NOBODY,
         "silent.attempts.maximum": "1",
         "silent.retry.limit": "1",
+        "nokey.aws.credentials.provider": "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider",
     }
     for name, value in settings.items():
         spark.sparkContext._jsc.hadoopConfiguration().set(f"fs.s3a.bucket.{name}", value)
-    wanted = {"nosuch": "BucketMissing", "refused": "StoreRefused", "silent": "StoreUnavailable"}
+    wanted = {
+        "nosuch": "BucketMissing",
+        "refused": "StoreRefused",
+        "silent": "StoreUnavailable",
+        "nokey": "CredentialsMissing",
+    }
     for bucket, name in wanted.items():
         with pytest.raises(Exception) as raised:  # noqa: PT011
             spark.read.format("delta").load(f"s3://{bucket}/t").count()
+        if bucket == "nokey":
+            monkeypatch.delenv("AWS_ACCESS_KEY_ID")
         assert type(of_store(str(raised.value))).__name__ == name, str(raised.value)[:2000]
 
 
@@ -95,10 +177,17 @@ def test_the_command_says_it_in_one_line(store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    "tables", ["gs://bucket/prefix", "s3://", "s3:/bucket", "S3://bucket", "abfs+ssl://bucket/prefix"]
+    "tables",
+    ["gs://bucket/prefix", "s3://", "s3:/bucket", "s3:bucket", "S3://bucket", "s3://a b", "s3://a/b?c", "s3://a/b%20c"],
 )
 def test_a_location_of_tables_that_is_neither_folder_nor_prefix_is_refused(tables: str) -> None:
     done = windrow({"WINDROW_TABLES": tables}, "health")
     assert done.returncode == ExitCode.BAD_INPUT
-    message = f"WINDROW_TABLES={tables!r} is neither a folder nor s3://bucket/prefix; correct it"
-    assert done.stderr == f"SettingWrong: {message}\n"
+    message = f"WINDROW_TABLES={tables!r} is neither a folder nor s3://bucket/prefix"
+    assert done.stderr.startswith(f"SettingWrong: {message}; ")
+    assert done.stderr.endswith("; correct it\n")
+
+
+def test_a_folder_with_a_colon_is_written_with_its_path() -> None:
+    assert Places.from_env({"WINDROW_TABLES": "./s3:bucket"}).tables == str(Path("s3:bucket").absolute())
+    assert Places.from_env({"WINDROW_TABLES": "s3://Old_bucket.x/a b/"}).tables == "s3://Old_bucket.x/a b"

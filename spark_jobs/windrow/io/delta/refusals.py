@@ -8,12 +8,20 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
+from shlex import quote
+from urllib.parse import urlsplit
 
 from windrow.outcomes import BadInput, Condition, NotReady, Refused
+from windrow.places import Places
 
 
 class StoreRefused(Refused):
     """The store does not accept the key of this process, or the key lacks a right."""
+
+
+class CredentialsMissing(Refused):
+    """This process has no credentials for the store: no variable names any, and no role of the machine gives any."""
 
 
 class StoreUnavailable(NotReady):
@@ -36,6 +44,16 @@ _NO_BUCKET = re.compile(r"NoSuchBucket|UnknownStoreException")
 _DENIED = re.compile(
     r"lacked the necessary (privileges|authentication)|AccessDeniedException|<Code>(Expired|Invalid)Token</Code>"
 )
+_NO_KEY = re.compile(
+    r"https?://[^/\s]+/latest/(api/token|meta-data)|NoA(uthWithAWS|wsCredentials)Exception|Unable to load credentials"
+)
+"""A client without credentials asks the machine's metadata for those of a role; Java names the exception."""
+_WAYS = (
+    ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
+    ("AWS_SHARED_CREDENTIALS_FILE",),
+    ("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN"),
+)
+"""Variables that give a process credentials; those of a way count together."""
 _NO_TLS = re.compile(r"URL scheme is not allowed|BadScheme")
 _UNTRUSTED = re.compile(r"invalid peer certificate|certificate verify failed|PKIX path")
 _UNHEARD = re.compile(r"error sending request|operation timed out|Unable to execute HTTP request|UnknownHostException")
@@ -54,10 +72,12 @@ def of_store(error: str) -> Condition | None:
     status, code = _STATUS.search(text), _CODE.search(text)
     number = int(status["number"]) if status else 0
     why = code["name"] if code else f"HTTP {number}" if number else "no right"
+    if _NO_KEY.search(text) and not any(all(os.environ.get(name) for name in way) for way in _WAYS):
+        return _without_credentials(store, number)
     if _NO_BUCKET.search(text):
         return BucketMissing(
-            f"{store} has no bucket of the name in WINDROW_TABLES. Correct WINDROW_TABLES or AWS_ENDPOINT_URL, or "
-            "create the bucket, then run again."
+            f"{store} has no bucket {_bucket()}. Correct WINDROW_TABLES or AWS_ENDPOINT_URL, or create the bucket, "
+            "then run again."
         )
     if number in (401, 403) or _DENIED.search(text):
         return StoreRefused(
@@ -76,8 +96,44 @@ def of_store(error: str) -> Condition | None:
         )
     if number >= 500 or number == 429 or _UNHEARD.search(text):
         heard = f"answered {why}" if number else "does not answer"
-        return StoreUnavailable(
-            f"{store} {heard}. What was committed stands. Is it up, and is AWS_ENDPOINT_URL its address? "
-            "Then run again."
+        move = (
+            "It is the store of this home: `windrow up --store` starts it; then run again."
+            if _is_own()
+            else "Is it up, and is AWS_ENDPOINT_URL its address? Then run again."
         )
+        return StoreUnavailable(f"{store} {heard}. What was committed stands. {move}")
     return None
+
+
+def _without_credentials(store: str, number: int) -> Condition:
+    """Return the condition of a client that has found no credentials.
+
+    Args:
+        number: HTTP status of the service that gives the role of a machine its credentials; 0 without an answer.
+    """
+    if number >= 500 or number == 429:
+        return StoreUnavailable(
+            f"no credentials for {store} now: the service of this machine's role answered HTTP {number}. What was "
+            "committed stands. Run again."
+        )
+    own = Places.from_env(os.environ).store_env
+    source = f" For the store of `windrow up --store`: `source {quote(str(own))}`." if own.exists() else ""
+    return CredentialsMissing(
+        f"no credentials for {store} were found, and no role of this machine gives any. Set "
+        f"{', or '.join(map(' and '.join, _WAYS))} (docs/SECURITY.md, The store's credentials).{source} "
+        "Then run again."
+    )
+
+
+def _bucket() -> str:
+    """Return the name of the bucket of this process, as a message has it."""
+    tables = os.environ.get("WINDROW_TABLES", "")
+    return repr(urlsplit(tables).netloc) if "://" in tables else "of the name in WINDROW_TABLES"
+
+
+def _is_own() -> bool:
+    """Whether the store that this process asks is that of `windrow up --store` in its home."""
+    with suppress(OSError):
+        address = f"export AWS_ENDPOINT_URL={quote(os.environ.get('AWS_ENDPOINT_URL', ''))}"
+        return address in Places.from_env(os.environ).store_env.read_text().splitlines()
+    return False

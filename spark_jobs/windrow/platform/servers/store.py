@@ -68,7 +68,7 @@ class Store:
     @property
     def env(self) -> Path:
         """File for `source`, with address, credentials and WINDROW_TABLES."""
-        return self.folder / "env"
+        return self.places.store_env
 
     def environment(self) -> dict[str, str]:
         """Variables by which every process finds the store. The secret is made once, and is nowhere but in `env`."""
