@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import json
 import os
 import shutil
 import stat
@@ -17,6 +18,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from typer.testing import CliRunner
 
+from support.command import windrow as command_of
 from support.small_pipeline import PIPELINE, event, made
 from support.world import World
 from windrow import platform
@@ -181,6 +183,24 @@ def test_the_state_of_every_part_is_shown_before_anything_runs(home: dict[str, s
     names = ("kafka 1", "kafka 2", "kafka 3", "store", "postgres", "spark-master", "spark-worker-1", "spark-worker-2")
     assert {part.name for part in parts} >= {*names, "airflow scheduler"}
     assert {part.state for part in parts} == {"stopped"}
+
+
+@pytest.mark.parametrize("is_cluster", [False, True])
+def test_a_wrong_location_of_the_tables_keeps_no_part_from_being_looked_at_and_stopped(
+    home: dict[str, str], is_cluster: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in cluster.environment(home):
+        monkeypatch.setenv(name, "")  # a command in a cluster's home sets them for its process
+    if is_cluster:
+        cluster.write_env(cluster.environment(home))
+    wrong = home | {"WINDROW_TABLES": "s3:bucket", "WINDROW_KAFKA": "" if is_cluster else "127.0.0.1:9"}
+    for command, says in (("status", f"home {home['WINDROW_HOME']}"), ("down", "Kafka was not running")):
+        done = command_of(wrong, command)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert says in done.stdout
+    assert all(part["state"] == "stopped" for part in json.loads(command_of(wrong, "status", "--json").stdout))
+    refused = command_of(wrong, "up")
+    assert (refused.returncode, refused.stderr.startswith("SettingWrong: WINDROW_TABLES='s3:bucket'")) == (2, True)
 
 
 def test_airflow_keeps_its_state_in_postgresql_and_the_password_in_files_of_its_owner(home: dict[str, str]) -> None:

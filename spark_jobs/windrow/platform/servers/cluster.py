@@ -49,12 +49,14 @@ def is_in(home: Path) -> bool:
 def environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Variables by which a process finds the cluster of the home that `environ` names, credentials included.
 
-    An address in `environ` counts before one in the home's `env`, and that before the default.
+    An address in `environ` counts before one in the home's `env`, and that before the default. WINDROW_TABLES is not
+    read: the tables are in the cluster's own store.
 
     Raises:
         OtherPlatform: WINDROW_KAFKA or WINDROW_SPARK_MASTER in `environ` is not of this machine, or its brokers would
             be asked to accept a login.
     """
+    environ = _without_tables(environ)
     home = Places.from_env(environ).home
     saved = _saved(home)
     found = {name: environ.get(name) or saved.get(name) or usual for name, usual in DEFAULTS.items()}
@@ -82,11 +84,13 @@ def environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def places_of(environ: MutableMapping[str, str]) -> Places:
-    """Places of this process. In a cluster's home `environ` gets what `env` says, whether that was sourced or not."""
-    home = Places.from_env(environ).home
-    if is_in(home):
+    """Places of the platform's parts. In a cluster's home `environ` gets what `env` says, whether sourced or not.
+
+    No part needs the tables, so that they can be looked at and stopped where WINDROW_TABLES is wrong.
+    """
+    if is_in(Places.from_env(_without_tables(environ)).home):
         environ.update(environment(environ))
-    return Places.from_env(environ)
+    return Places.from_env(_without_tables(environ))
 
 
 def join(environ: MutableMapping[str, str]) -> Places:
@@ -124,6 +128,10 @@ def write_env(environ: Mapping[str, str]) -> Path:
     lines += [f'export {name}="${{{name}:+${name},}}127.0.0.1,localhost"\n' for name in ("no_proxy", "NO_PROXY")]
     write_whole(file, "".join(lines), private=True)
     return file
+
+
+def _without_tables(environ: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environ.items() if name != "WINDROW_TABLES"}
 
 
 def _saved(home: Path) -> dict[str, str]:
