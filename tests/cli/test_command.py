@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -11,7 +12,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from support import command
 from support.command import Done
@@ -19,6 +22,7 @@ from windrow.config import load
 from windrow.home import Home
 from windrow.io.delta import tables
 from windrow.io.registers import clocks, publications
+from windrow.jobs import land
 from windrow.outcomes import ExitCode
 from windrow.places import PROJECT, Places
 from windrow.schemas import PUBLICATIONS
@@ -53,6 +57,18 @@ def test_help_names_every_command_and_its_exit_codes(home: Path) -> None:
         assert f"{code:d} {code.meaning}" in one_line
     assert "Others:" not in shown, "a command belongs to no task of cli/grouped.py"
     assert "..." not in shown.partition("First steps:")[2], "a sentence is cut"
+
+
+def test_land_and_train_warn_of_a_start_long_before_the_first_row(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(land, "land", lambda ctx, **options: iter([]))
+    times = pa.array([datetime(2026, 11, 5, 10, 3, tzinfo=UTC)], pa.timestamp("us", tz="UTC"))
+    table = home / "tables" / "feed" / "landing" / "feed.served"
+    for command_name in ("land", "train"):
+        assert "warning" not in windrow(home, command_name, "feed").stdout
+        write_deltalake(table, pa.table({"_event_time": times}), mode="append")
+        done = windrow(home, command_name, "feed")
+        assert "the interval of 2026-11-05T10:00:00Z: 636 intervals before it" in done.stdout, done.stderr
+        shutil.rmtree(table)
 
 
 def test_it_says_its_version(home: Path) -> None:

@@ -9,17 +9,21 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from support.generated import PARTITIONS, PIPELINE, START
 from windrow.config import parse
 from windrow.config.streams import Waiting
 from windrow.home import Home, Table
 from windrow.io.delta import tables
+from windrow.io.landing import earliest
 from windrow.io.registers import clocks, configs, plans, publications
 from windrow.io.registers.plans import Request
+from windrow.jobs import join
 from windrow.jobs.decision import decision
-from windrow.jobs.plan import plan_intervals, planning, survey
+from windrow.jobs.plan import far_start, plan_intervals, planning, survey
 from windrow.jobs.run import BadRequest, Context, WindowStillOpen
 from windrow.outcomes import NothingToDo
 from windrow.places import Places
@@ -170,6 +174,60 @@ def rows_at(ctx: Context, number: int, served: int, labels: int, *, landed: int,
 def bounded(ctx: Context) -> Context:
     bounds = Waiting(max_rows=11 * PARTITIONS["t.served"], policy="force")
     return replace(ctx, pipeline=ctx.pipeline.model_copy(update={"waiting": bounds}))
+
+
+def landed(ctx: Context, *minutes: float | None) -> None:
+    """A landing file with a served row at each of these times after START."""
+    times = [None if one is None else START + timedelta(minutes=one) for one in minutes]
+    rows = pa.table({"_event_time": pa.array(times, pa.timestamp("us", tz="UTC"))})
+    write_deltalake(ctx.places.landing("generated", "t.served"), rows, mode="append")
+
+
+def test_many_empty_intervals_before_the_first_row_are_warned_of_until_one_is_published(ctx: Context) -> None:
+    assert far_start.warning_of(ctx) is None, "nothing has landed"
+    landed(ctx, 505 + 1000, None)
+    landed(ctx, 507, 900)
+    warning = str(far_start.warning_of(ctx))
+    assert "generated starts at 2026-11-01T00:00:00Z" in warning
+    assert "in the interval of 2026-11-01T08:25:00Z: 101 intervals before it" in warning
+    assert "set `start: 2026-11-01T08:25:00Z` in the pipeline file before the first publication" in warning
+    observe(ctx, 0, batch=5, minutes=60)
+    published(ctx, 1, 0, batch=5)
+    assert far_start.warning_of(ctx) is None
+
+
+@pytest.mark.parametrize(
+    ("files", "is_warned"),
+    [
+        ([(505,)], True),
+        ([(504.9,)], False),
+        ([(505,), (3,)], False),
+        ([(-9_999, 505)], True),
+        ([(-9_999, 3, 505)], False),
+        ([(-9_999,)], False),
+        ([(None,), (505,)], True),
+        ([(-9_999, 505)] * 3, False),
+    ],
+    ids=["101", "100", "an earlier file", "across", "a row between", "before", "no time", "too many to open"],
+)
+def test_rows_from_before_start_and_rows_without_a_time_count_for_nothing(
+    ctx: Context, monkeypatch: pytest.MonkeyPatch, files: list[tuple[float | None, ...]], is_warned: bool
+) -> None:
+    monkeypatch.setattr(earliest, "MOST_OPENED", 2)
+    for file in files:
+        landed(ctx, *file)
+    assert (far_start.warning_of(ctx) is not None) is is_warned
+
+
+def test_the_log_of_join_has_the_warning(
+    ctx: Context, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    landed(ctx, 600)
+    observe(ctx, 0, batch=5, minutes=0)
+    monkeypatch.setattr(join, "context", lambda name: ctx)
+    with pytest.raises(WindowStillOpen):
+        join.execute("generated", "run", START)
+    assert "warning: generated starts at" in capsys.readouterr().out
 
 
 def starts(planned: Sequence[Plan]) -> list[int]:

@@ -24,7 +24,8 @@ from windrow.jobs.options import (
     TrustClock,
     Who,
 )
-from windrow.jobs.run import BadRequest, context
+from windrow.jobs.plan.far_start import warning_of
+from windrow.jobs.run import BadRequest, Context, context
 from windrow.semantics.judgement import with_reason
 from windrow.text import counted, shown_instant
 
@@ -67,8 +68,9 @@ def land(
     if replay_lost:
         replayed = replay(context(pipeline), decision("landing lost batches again", reason, who))
         console.print("\n".join(map(str, replayed)) or "no batch is lost")
+    ctx = context(pipeline)
     for landed in job.land(
-        context(pipeline),
+        ctx,
         lasting=lasting,
         every=every,
         given_up=given_up,
@@ -85,6 +87,7 @@ def land(
             f"+ skipped {done['skipped']:,} + unexplained {done['unexplained']:,}; {done['lag']:,} behind; "
             f"watermark {shown_instant(done['watermark'])}"
         )
+    _warn_of_far_start(ctx)
     if json:
         print_json({"landings": landings, "replayed": [_replayed_json(one) for one in replayed]})
 
@@ -133,6 +136,7 @@ def train(
         forced = decision("publishing an open interval", reason) if force else None
         rounds = [train_one(ctx, run, interval, "republish" if republish else "publish", _print_publication, forced)]
     else:
+        _warn_of_far_start(ctx)
         rounds = list(train_all(ctx, run, drain=drain, each=_print_publication))
     published = sum(len(one.published) for one in rounds)
     if published:
@@ -167,6 +171,11 @@ def override(
     extend_after_publication(ctx)
     if json:
         print_json(brief(row))
+
+
+def _warn_of_far_start(ctx: Context) -> None:
+    if warning := warning_of(ctx):
+        console.print(warning)
 
 
 def _print_publication(row: Mapping[str, Any]) -> None:
