@@ -83,8 +83,8 @@ def umask_of(environ: Mapping[str, str]) -> int:
     return int(text, 8)
 
 
-_LOCATION = re.compile(r"s3://[A-Za-z0-9._-]+(/[^/?#%\x00-\x1f\x7f]+)*/?")
-"""Of a store. Clients disagree about a prefix with `?`, `#` or `%`: one writes where the other does not read."""
+_LOCATION = re.compile(r"s3://[A-Za-z0-9._-]+(/[^/?#%\s\x00-\x1f\x7f]+)*/?")
+"""Of a store. Clients disagree about a blank, `?`, `#` or `%` in a prefix: one writes where another does not read."""
 
 
 def _tables(text: str | None) -> str | None:
@@ -101,7 +101,7 @@ def _tables(text: str | None) -> str | None:
     if not re.match("[A-Za-z0-9+.-]+:", text):
         return str(Path(text).expanduser().absolute())
     if not _LOCATION.fullmatch(text):
-        rule = "; a bucket has letters, digits, '.', '_' and '-', and a prefix has no '?', '#' or '%'"
+        rule = "; a bucket has letters, digits, '.', '_' and '-', and a prefix has no blank, '?', '#' or '%'"
         raise SettingWrong(
             f"WINDROW_TABLES={text!r} is neither a folder nor s3://bucket/prefix{rule if text[:5] == 's3://' else ''}; "
             "correct it"

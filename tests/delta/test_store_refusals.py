@@ -99,6 +99,16 @@ def test_without_credentials_the_variables_are_named(
         assert all(name in str(found) for name in (*KEYS, "AWS_ROLE_ARN", f"`source {store.env}`"))
 
 
+def test_a_machine_whose_metadata_may_not_be_asked_gives_no_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in KEYS:
+        monkeypatch.delenv(name, raising=False)
+    found = of_store(
+        "Kernel error -> Operation not supported ↳ an error occurred while loading credentials ↳ failed to load IMDS "
+        "session token ↳ service error ↳ request forbidden ↳ IMDS is disabled or the caller lacks permissions."
+    )
+    assert type(found).__name__ == "CredentialsMissing"
+
+
 def test_a_role_whose_service_is_down_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in KEYS:
         monkeypatch.delenv(name, raising=False)
@@ -178,7 +188,17 @@ def test_the_command_says_it_in_one_line(store: Store) -> None:
 
 @pytest.mark.parametrize(
     "tables",
-    ["gs://bucket/prefix", "s3://", "s3:/bucket", "s3:bucket", "S3://bucket", "s3://a b", "s3://a/b?c", "s3://a/b%20c"],
+    [
+        "gs://bucket/prefix",
+        "s3://",
+        "s3:/bucket",
+        "s3:bucket",
+        "s3://bucket/a b",
+        "S3://bucket",
+        "s3://a b",
+        "s3://a/b?c",
+        "s3://a/b%20c",
+    ],
 )
 def test_a_location_of_tables_that_is_neither_folder_nor_prefix_is_refused(tables: str) -> None:
     done = windrow({"WINDROW_TABLES": tables}, "health")
@@ -190,4 +210,4 @@ def test_a_location_of_tables_that_is_neither_folder_nor_prefix_is_refused(table
 
 def test_a_folder_with_a_colon_is_written_with_its_path() -> None:
     assert Places.from_env({"WINDROW_TABLES": "./s3:bucket"}).tables == str(Path("s3:bucket").absolute())
-    assert Places.from_env({"WINDROW_TABLES": "s3://Old_bucket.x/a b/"}).tables == "s3://Old_bucket.x/a b"
+    assert Places.from_env({"WINDROW_TABLES": "s3://Old_bucket.x/a-b/"}).tables == "s3://Old_bucket.x/a-b"

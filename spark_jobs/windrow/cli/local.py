@@ -178,6 +178,8 @@ def status(
     ]
     print_table(rows, list(rows[0]))
     console.print(f"home {places.home}; logs are in its folder platform")
+    if kept := platform.Airflow(places).kept:
+        console.print(f"Airflow's tables are in {kept}")
     if password:
         login = platform.Airflow(places).login
         console.print(f"Airflow user {login.user}, password {login.password}")

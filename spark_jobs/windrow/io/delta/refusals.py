@@ -36,7 +36,9 @@ class StoreAddressWrong(BadInput):
     """The address of the store is one that its clients refuse."""
 
 
-_REQUEST = re.compile(r"Error performing (list request|[A-Z]+ https?://)|\(Service: S3, |software\.amazon\.awssdk")
+_REQUEST = re.compile(
+    r"Error performing (list request|[A-Z]+ https?://)|\(Service: S3, |software\.amazon\.awssdk|loading credentials"
+)
 _ORNAMENTS = re.compile(r"\x1b\[\d+m|↳")
 _STATUS = re.compile(r"status code:? (?P<number>\d{3})\b", re.IGNORECASE)
 _CODE = re.compile(r"<Code>(?P<name>\w+)</Code>")
@@ -46,6 +48,7 @@ _DENIED = re.compile(
 )
 _NO_KEY = re.compile(
     r"https?://[^/\s]+/latest/(api/token|meta-data)|NoA(uthWithAWS|wsCredentials)Exception|Unable to load credentials"
+    r"|failed to load IMDS"
 )
 """A client without credentials asks the machine's metadata for those of a role; Java names the exception."""
 _WAYS = (
