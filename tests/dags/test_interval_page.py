@@ -263,7 +263,7 @@ def test_a_row_is_explained_on_its_page_and_its_question_is_in_no_address(ask):
     answer = ask("POST", "/pipelines/ads/row", role="viewer", data={"row": "ads.served/0/7"}, headers=OWN)
     assert answer.status_code == 200
     assert answer.headers["cache-control"] == "no-store"
-    assert "ads.served/0/7 has not been landed yet" in answer.text
+    assert "ads.served/0/7 was not in the topic at the last landing" in answer.text
     assert ask("POST", "/pipelines/ads/row", data={"key": "<user>"}).text.count("&lt;user&gt;") == 1
     long = ask("POST", "/pipelines/ads/row", data={"row": "x" * 9000})
     assert long.status_code == 413

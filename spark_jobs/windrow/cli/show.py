@@ -97,6 +97,11 @@ def print_json(value: Any) -> None:
         console.on_broken_pipe()
 
 
+def print_warning(text: str) -> None:
+    """Print text on standard error, so that what a program reads has nothing else in it."""
+    print(escaped(text, keep="\n"), file=sys.stderr)
+
+
 def print_error(error: Exception, code: ExitCode) -> None:
     """Print an error as one line of JSON on standard error."""
     found: dict[str, Any] = {

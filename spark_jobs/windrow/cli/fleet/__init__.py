@@ -1,7 +1,6 @@
 """Commands about the state of all pipelines."""
 
-import sys
-
+from windrow.cli.show import print_warning
 from windrow.config import files_by_name
 from windrow.places import Places
 
@@ -10,5 +9,5 @@ def names_of(places: Places) -> list[str]:
     """Return the names of all pipelines; a file that repeats a name is told on standard error, and hides no other."""
     found, clashes = files_by_name(places.pipelines)
     for clash in clashes:
-        print(clash, file=sys.stderr)
+        print_warning(str(clash))
     return sorted(found)
