@@ -13,13 +13,14 @@ Everything is killed with SIGKILL, at a moment that is waited for: records have 
 computed; the driver's application runs; a task runs. `windrow up --cluster` then starts what died. Broker and worker
 stay dead until landing has ended, so that it ends with two brokers and one worker.
 
-Where this user may mount, workers and their executors have a view of their own, in which the home holds nothing but the
-cluster's folder: no table, staged file, lock or report of the drivers is there, as on another machine.
+Workers and their executors have a view of their own, in which the home holds nothing but the cluster's folder: no
+table, staged file, lock or report of the drivers is there, as on another machine. It takes a user who may mount;
+--shared does without, and then does not try whether workers need the home.
 
 Judged by the demo itself (every count, every row of the training table), and here once more by what a plain consumer
 reads in the topics: each offset is in the landing table exactly once, each served row is published exactly once. The
-store's secret is searched in every file that the run has left (logs of Airflow and Spark, the database of Airflow,
-reports, objects of the store) and in the arguments of every process.
+secrets of store, Spark, PostgreSQL and Airflow are searched in every file that the run has left (logs of Airflow and
+Spark, the database of Airflow, reports, objects of the store) and in the arguments of every process.
 Exit code 1 and the evidence otherwise. It takes about a quarter of an hour on two cores.
 """
 
@@ -218,9 +219,11 @@ def _end(consumer: Consumer, topic: str) -> int:
 
 
 def take_home_from_workers(home: Path) -> None:
-    """Let the processes that are started from here on use a Java that does, where this user may mount."""
+    """Let the processes that are started from here on use a Java that does."""
     if subprocess.run(["unshare", "--mount", "true"], check=False, capture_output=True).returncode:
-        return
+        raise SystemExit(
+            "this user may not mount: run it as root, or with --shared, where workers see the drivers' home"
+        )
     java = home / "platform" / "cluster" / "java" / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text(_JAVA.format(home=shlex.quote(str(home)), java=shlex.quote(str(find_java(os.environ)))))
@@ -229,9 +232,9 @@ def take_home_from_workers(home: Path) -> None:
 
 
 def require_apart(home: Path, processes: list[psutil.Process]) -> None:
-    """Fail where a worker's process sees more of the home than the cluster's folder; unless no one may mount."""
+    """Fail where a worker's process sees more of the home than the cluster's folder; unless it is shared."""
     if not os.environ.get("JAVA_HOME", "").startswith(str(home)):
-        say("workers see the drivers' home, because this user may not mount: whether they need it was not tried")
+        say("workers see the drivers' home: whether they need it was not tried")
         return
     for process in processes:
         view = Path(f"/proc/{process.pid}/root{home}")
@@ -279,23 +282,37 @@ def _difference(what: str, wanted: set[tuple[int, int]], found: Counter[tuple[in
             yield f"{what}: {len(ids)} {kind}, for example {sorted(ids)[:5]}"
 
 
-def leaks(home: Path) -> Iterator[str]:
-    """Search files and arguments of processes for the store's secret; yield where it is, beside files made for it."""
-    secret, files = os.environ["AWS_SECRET_ACCESS_KEY"].encode(), 0
+def secrets_of(home: Path) -> dict[str, tuple[str, set[Path]]]:
+    """Every secret that the cluster has made: what it is → its text, and the files that are made for it."""
     platform = home / "platform"
-    made_for_it = {platform / "cluster/env", *(platform / "store" / n for n in ("env", "secret", "s3proxy.properties"))}
+    cluster, airflow, store = platform / "cluster", platform / "airflow", platform / "store"
+    spark, postgres = cluster / "spark-secrets.conf", cluster / "postgres.secret"
+    keys, passwords, cfg = airflow / "secrets.json", airflow / "passwords.json", airflow / "airflow.cfg"
+    known = {line.split(" ")[0]: line.split(" ")[1] for line in spark.read_text().splitlines()}
+    made_for_store = {cluster / "env", *(store / name for name in ("env", "secret", "s3proxy.properties"))}
+    return {
+        "the store's secret": (os.environ["AWS_SECRET_ACCESS_KEY"], made_for_store),
+        "the secret of Spark's processes": (known["spark.authenticate.secret"], {spark}),
+        "PostgreSQL's password": (postgres.read_text().strip(), {postgres, cfg}),
+        **{f"Airflow's {name}": (text, {keys, cfg}) for name, text in json.loads(keys.read_text()).items()},
+        **{f"the password of {user}": (text, {passwords}) for user, text in json.loads(passwords.read_text()).items()},
+    }
+
+
+def leaks(home: Path) -> Iterator[str]:
+    """Search files and arguments of processes for every secret; yield where one is, beside files made for it."""
+    known, files, processes = secrets_of(home), 0, 0
     for path in home.rglob("*"):
-        if path.is_file() and path not in made_for_it:
-            files += 1
-            if secret in path.read_bytes():
-                yield f"the store's secret is in {path}"
-    processes = 0
+        if path.is_file():
+            files, content = files + 1, path.read_bytes()
+            for what, (secret, made_for_it) in known.items():
+                if path not in made_for_it and secret.encode() in content:
+                    yield f"{what} is in {path}"
     for process in psutil.process_iter():
         with suppress(psutil.Error):
-            processes += 1
-            if secret.decode() in " ".join(process.cmdline()):
-                yield f"the store's secret is an argument of process {process.pid}"
-    say(f"the store's secret: searched {files:,} files and the arguments of {processes} processes")
+            words, processes = " ".join(process.cmdline()), processes + 1
+            yield from (f"{what} is an argument of process {process.pid}" for what in known if known[what][0] in words)
+    say(f"{len(known)} secrets: searched {files:,} files and the arguments of {processes} processes")
 
 
 def addresses() -> dict[str, str]:
@@ -315,13 +332,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--home", type=Path, default=PROJECT / ".windrow" / "failover", help="default: %(default)s")
     parser.add_argument("--keep", action="store_true", help="leave the home behind, to look at it")
+    parser.add_argument("--shared", action="store_true", help="let workers see the drivers' home")
     options = parser.parse_args()
     home = options.home.resolve()
     shutil.rmtree(home, ignore_errors=True)
     os.umask(0o077)
     os.environ |= {"WINDROW_HOME": str(home), "WINDROW_TABLES": "", **addresses()}
     os.environ |= {"PYTHONPATH": os.pathsep.join([str(PROJECT / "spark_jobs"), os.environ.get("PYTHONPATH", "")])}
-    take_home_from_workers(home)
+    if not options.shared:
+        take_home_from_workers(home)
     try:
         up()
         os.environ |= cluster.environment(os.environ)

@@ -2,6 +2,7 @@
 
     .venv/bin/python benchmarks/many.py                                  100 pipelines, half an hour
     .venv/bin/python benchmarks/many.py --pipelines 10 --minutes 12      small
+    .venv/bin/python benchmarks/many.py --daily --minutes 40             with the daily work of each
     .venv/bin/python benchmarks/many.py --pipelines 30 --busy 24 --slots 2 --minutes 12     what a pool keeps off
 
 All parts are real: Kafka with two topics for each pipeline, the project's DAGs in a real Airflow, its jobs in the warm
@@ -9,6 +10,11 @@ engine. Only the traffic is small, --rate rows a minute for each pipeline and a 
 measured is what a pipeline costs by existing: scheduling, starting tasks, waiting sensors, planning, commits. What rows
 cost is in the other benchmarks, and has to be added. At the end the rows of every published interval are compared with
 what was sent.
+
+With --daily, a run of each pipeline's lag analysis and of its maintenance is triggered too, evenly over the second
+half: closer together than their schedule has them, which gives each kind an hour of its own. No hour is over yet, so
+maintenance merges nothing; reconciliation, which looks at yesterday, is left out. What both cost is in
+`benchmarks/units.py`.
 
 With --busy, so many of the pipelines are another team's: they land every minute, in intervals of a minute, more than
 Airflow's six places carry. What busy and other pipelines wait is then said apart, to be compared with and without
@@ -56,7 +62,11 @@ BUSY = "busy"
 """Name of the pool of the busy pipelines."""
 OURS = "p___"
 """Pattern of the pipelines' names; those of the project itself stay paused."""
-TASKS = ("land", "wait", "join", "check", "publish")
+TASKS = ("land", "wait", "join", "check", "publish", "lag_impact", "maintenance")
+DAILY = ("lag_impact", "maintenance")
+ENDED = ("success", "skipped", "failed", "up_for_retry", "upstream_failed")
+LAST = 3
+"""Minutes at the end of a measurement in which no daily run begins, so that all of them end."""
 
 
 @dataclass
@@ -147,6 +157,20 @@ def unpause(airflow: Airflow, kinds: tuple[str, ...], expected: int) -> None:
         airflow.api.call("PATCH", f"/api/v2/dags?limit=100&dag_id_pattern={OURS}.{kind}", {"is_paused": False})
 
 
+def pause(airflow: Airflow, options: argparse.Namespace, names: list[str]) -> None:
+    """Let the time of the measurement pass; with --daily, trigger the daily runs in its second half."""
+    if not options.daily:
+        time.sleep(options.minutes * 60)
+        return
+    time.sleep(options.minutes * 30)
+    for name in names:
+        began = time.monotonic()
+        for kind in DAILY:
+            airflow.api.call("POST", f"/api/v2/dags/{name}.{kind}/dagRuns", {"logical_date": None})
+        time.sleep(max(0, 60 * (options.minutes / 2 - LAST) / len(names) - (time.monotonic() - began)))
+    time.sleep(60 * LAST)
+
+
 def use(parts: dict[str, psutil.Process]) -> dict[str, tuple[float, float]]:
     """CPU seconds so far, ended children included, and MiB of memory that is not shared, of each part."""
     found = {}
@@ -226,17 +250,22 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
         if options.slots:
             airflow.api.call("POST", "/api/v2/pools", {"name": BUSY, "slots": options.slots, "include_deferred": False})
         with traffic.running():
-            unpause(airflow, ("land", "training"), 7 * options.pipelines)
+            unpause(airflow, ("land", "training", *(DAILY if options.daily else ())), 7 * options.pipelines)
             known = {**airflow.processes, "engine": warm.process, "kafka": broker.nodes[0].process}
             parts = {name: process for name, part in known.items() if (process := part.process())}
             began, before = datetime.now(UTC), use(parts)
-            time.sleep(options.minutes * 60)
+            pause(airflow, options, names)
             after, rows = use(parts), tasks(airflow.folder / "airflow.db", began)
     finally:
         airflow.stop()
         warm.stop()
         broker.stop()
-    return {**found, **figures(options, rows, before, after), **compared(places, traffic), **runs_of(warm)}
+    daily = {
+        kind: [sum(row["task_id"] == kind and row["state"] in of for row in rows) for of in (("success",), ENDED)]
+        for kind in (DAILY if options.daily else ())
+    }
+    more = {"daily runs: succeeded, and ended": daily} if options.daily else {}
+    return {**found, **figures(options, rows, before, after), **more, **compared(places, traffic), **runs_of(warm)}
 
 
 def figures(
@@ -299,14 +328,17 @@ def main() -> None:
     parser.add_argument("--interval", default="10m", help="length of an interval (default 10m)")
     parser.add_argument("--land-every", default="10m", help="how often each pipeline lands (default 10m)")
     parser.add_argument("--rate", type=float, default=6, help="rows a minute of a pipeline (default 6)")
+    parser.add_argument("--daily", action="store_true", help="also lag analysis and maintenance of each")
     parser.add_argument("--busy", type=int, default=0, help="how many of them are busy (default none)")
     parser.add_argument("--slots", type=int, default=0, help="size of a pool for the busy ones (default: no pool)")
     parser.add_argument("--home", default=".windrow/benchmarks", help="folder for data")
     options = parser.parse_args()
+    if options.daily and options.busy:
+        parser.error("--daily and --busy are two measurements")
     about = {name: value for name, value in vars(options).items() if name != "home"}
     found = measured(options)
-    name = "many" if not options.busy else "many_pool" if options.slots else "many_busy"
-    keep({"name": name, "about": {**about, **found}, "machine": machine(), "commit": commit()})
+    kind = "_daily" if options.daily else "" if not options.busy else "_pool" if options.slots else "_busy"
+    keep({"name": f"many{kind}", "about": {**about, **found}, "machine": machine(), "commit": commit()})
     for what, value in {**about, **found}.items():
         print(f"{what:44} {value}")
 

@@ -1,6 +1,6 @@
 """Tables of what a pipeline needs at a rate, computed from the unit costs of `benchmarks/units.py`.
 
-    .venv/bin/python benchmarks/scale.py                  prints the tables, in Markdown, from results/units.json
+    .venv/bin/python benchmarks/scale.py       prints the tables, in Markdown, from results/units.json, units_daily.json
 
     once    the cost of a landing or of an interval, however few rows it has        row     the cost of a row
     cores   (once / seconds between two + row x rows per second) / BUSY             BUSY    how much of a core is used
@@ -20,6 +20,8 @@ INTERVALS = {"10 minutes": 600, "an hour": 3600}
 LAND_EVERY = 600
 BUSY = 0.7
 DAY = 86_400
+DAILY = ("reconcile", "lag", "maintain")
+"""Steps of which a pipeline does each once a day, for all rows of a day."""
 CREATED = {"land": 3, "train": 10}
 """Of a step's commits those that only a new pipeline makes: one for each new table, and one for the pipeline file."""
 
@@ -66,6 +68,20 @@ def needs(units: Units, rate: int, interval: int, more: int, shuffled: float) ->
     }
 
 
+def daily_needs(units: Units, rate: int) -> dict[str, float]:
+    """What the daily work of a pipeline needs at a rate of served rows per second, spread over the day."""
+
+    def each(name: str, steps: Sequence[str] = DAILY) -> float:
+        """Per second."""
+        return sum(units[step][f"{name} once"] / DAY + rate * units[step][f"{name} row"] for step in steps)
+
+    return {
+        **{f"cores, {step}": each("cpu", [step]) / BUSY for step in DAILY},
+        "read, MB/s": each("read") / 1e6,
+        "written, GB a day": each("bytes") * DAY / 1e9,
+    }
+
+
 def table(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> Iterator[str]:
     """Yield a table in Markdown."""
     yield f"| {' | '.join(heads)} |"
@@ -85,7 +101,7 @@ def number(value: float) -> str:
     return f"{shown:,.0f}" if abs(shown) >= 10 else f"{shown:g}"
 
 
-def unit_tables(found: Mapping[str, Units]) -> Iterator[str]:
+def unit_tables(found: Mapping[str, Units], steps: Sequence[str]) -> Iterator[str]:
     """Yield a table of unit costs for each step, one column per variant."""
     rows = [
         ("CPU-seconds, once", "cpu once", 1.0),
@@ -97,33 +113,48 @@ def unit_tables(found: Mapping[str, Units]) -> Iterator[str]:
         ("commits", "commits once", 1.0),
         ("data files, once", "files once", 1.0),
     ]
-    kinds = sorted({name for units in found.values() for one in units.values() for name in one if "requests" in name})
+    kinds = sorted({name for units in found.values() for step in steps for name in units[step] if "requests" in name})
     rows += [
         (name.replace(" requests once", " requests, once").replace(" requests big", " requests, big hour"), name, 1.0)
         for name in kinds
     ]
-    for step in ("land", "train"):
+    for step in steps:
         lines = [
             [label, *(number(units[step][name] * factor) if name in units[step] else "" for units in found.values())]
             for label, name, factor in rows
         ]
-        yield from ["", *table([step, *found], lines)]
+        yield from ["", *table([step, *found], [line for line in lines if any(line[1:])])]
+
+
+def read(name: str) -> tuple[Mapping[str, Units], Mapping[str, int]]:
+    """Say of when measured costs are; return them by variant, and what was measured."""
+    result = json.loads((RESULTS / f"{name}.json").read_text())
+    print(f"{name}: measured at {result['commit']}, {result['about']}, {result['rounds']} rounds.")
+    return result["units"], result["about"]
 
 
 def main() -> None:
-    result = json.loads((RESULTS / "units.json").read_text())
-    found: Mapping[str, Units] = result["units"]
-    more = result["about"]["big"] - result["about"]["small"]
-    print(f"Measured at {result['commit']}, {result['about']}, {result['rounds']} rounds.")
-    print("\n".join(unit_tables(found)))
+    found, about = read("units")
+    more = about["big"] - about["small"]
+    print("\n".join(unit_tables(found, ("land", "train"))))
     shuffled = found["shuffled-2"]["train"]["shuffled row"]
     for variant in found:
         columns = [(rate, name, seconds) for rate in RATES for name, seconds in INTERVALS.items()]
         each = [needs(found[variant], rate, seconds, more, shuffled) for rate, _, seconds in columns]
         print(f"\n{variant}, landing every {LAND_EVERY // 60} minutes, {BUSY:.0%} of a core used\n")
-        heads = ["served rows per second", *(f"{rate:,}, {name}" for rate, name, _ in columns)]
-        lines = [[name, *(number(one[name]) for one in each)] for name in each[0]]
-        print("\n".join(table(heads, lines)))
+        print_needs([f"{rate:,}, {name}" for rate, name, _ in columns], each)
+    print()
+    daily, _ = read("units_daily")
+    print("\n".join(unit_tables(daily, DAILY)))
+    for variant, units in daily.items():
+        print(f"\n{variant}, daily work\n")
+        print_needs([f"{rate:,}" for rate in RATES], [daily_needs(units, rate) for rate in RATES])
+
+
+def print_needs(heads: Sequence[str], each: Sequence[Mapping[str, float]]) -> None:
+    """Print a table of needs, a column for each rate."""
+    lines = [[name, *(number(one[name]) for one in each)] for name in each[0]]
+    print("\n".join(table(["served rows per second", *heads], lines)))
 
 
 if __name__ == "__main__":

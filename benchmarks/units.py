@@ -2,11 +2,19 @@
 
     .venv/bin/python benchmarks/units.py                                         all variants, three rounds
     .venv/bin/python benchmarks/units.py --rows 100000 --variants folder-1       small
+    .venv/bin/python benchmarks/units.py --daily --variants folder-2 store-2     the daily DAGs too
 
 Two pipelines of an hour each: `big` has --rows served rows and a fifth as many clicks, `small` has --small. Each step
 is a process of its own, as Airflow starts it:
 
     land     one landing of both topics             train    join, check and publish of the hour, and the late ledger
+
+With --daily, the work of the daily DAGs follows, for which the hour is the day. Results are kept apart.
+
+    reconcile   the hour is joined once more, and compared; the day's summary; the data card
+    lag         lag impact with its usual scenarios
+    maintain    compaction of landing and training tables into files of half a million rows, vacuum; the small hour has
+                nothing to merge, so what starting it costs is in the figure for a row
 
 The cost of `small` is that of an interval however few rows it has; the difference to `big`, divided by the difference
 in rows, is that of a row. `big` is known as a large pipeline, so its drivers use the optimising compiler. Variants:
@@ -30,7 +38,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -45,19 +53,27 @@ from windrow.config import load
 from windrow.files import write_whole
 from windrow.io.delta import store
 from windrow.io.registers import publications
+from windrow.jobs.audit.reconcile import check, reconcile_range
+from windrow.jobs.lag.arguments import LagOptions
+from windrow.jobs.lag.impact import analyse
 from windrow.jobs.land import land, totals
 from windrow.jobs.ledger import extend_after_publication
 from windrow.jobs.run import Context, leave
+from windrow.jobs.summarise import summarise
 from windrow.jobs.train import train_all
+from windrow.jobs.upkeep.card import card
+from windrow.jobs.upkeep.maintain import maintain
 from windrow.places import Places
 from windrow.platform import jars
 from windrow.platform.processes import free_port
 from windrow.platform.servers.spark_cluster import SparkCluster
 from windrow.platform.servers.store import Store
+from windrow.semantics.intervals import DAY
+from windrow.semantics.maintenance import RETENTION, ROWS_PER_FILE
 from windrow.simulate.producer import create_topics
 
 VARIANTS = ("folder-1", "folder-2", "shuffled-2", "store-2", "cluster-2")
-SIZES, STEPS = ("big", "small"), ("land", "train")
+SIZES, STEPS, DAILY = ("big", "small"), ("land", "train"), ("reconcile", "lag", "maintain")
 PARTITIONS, CLICK_PARTITIONS, CLICKED = 4, 2, 5
 HOUR = timedelta(hours=1)
 NO_BROADCAST = "spark.sql.autoBroadcastJoinThreshold -1\nspark.sql.adaptive.autoBroadcastJoinThreshold -1\n"
@@ -108,19 +124,48 @@ def work(step: str, size: str, rows: int, beside: Sequence[int]) -> None:
     before = spent(workers) - spent()
     places = Places.from_env(os.environ)
     ctx = Context(load(places.home / "pipelines" / f"{size}.yaml", places.expectations), places)
-    if step == "land":
-        *_, landed = land(ctx)
-        found = totals(landed.after)
-        print(f"landed {found}")
-    else:
-        done = list(train_all(ctx, "units"))
-        extend_after_publication(ctx)
-        published = [row["rows"] for row in publications.registered(ctx.home)]
-        if published != [rows] or any(one.blocked for one in done):
-            sys.exit(f"published {published}, not {rows} rows: {[one.blocked for one in done]}")
+    _STEPS[step](ctx, rows)
     cost = spent(workers) - before
     figures = {"wall": cost.wall, "cpu": cost.cpu, "read": cost.read, "peak": peak(workers), "shuffled": _shuffled()}
     print(_MARK + json.dumps(figures), flush=True)
+
+
+def _land(ctx: Context, rows: int) -> None:
+    *_, landed = land(ctx)
+    print(f"landed {totals(landed.after)} of {rows} rows and their clicks")  # training compares the number
+
+
+def _train(ctx: Context, rows: int) -> None:
+    done = list(train_all(ctx, "units"))
+    extend_after_publication(ctx)
+    published = [row["rows"] for row in publications.registered(ctx.home)]
+    if published != [rows] or any(one.blocked for one in done):
+        sys.exit(f"published {published}, not {rows} rows: {[one.blocked for one in done]}")
+
+
+def _reconcile(ctx: Context, rows: int) -> None:
+    done = reconcile_range(ctx, traffic.START, traffic.START + HOUR)
+    check(ctx, done)
+    if sum(row["rows"] for row in done.of("equal")) != rows:
+        sys.exit(f"compared {done.intervals}, not {rows} rows")
+    summarise(ctx, traffic.START.date())
+    card(ctx)
+
+
+def _lag(ctx: Context, rows: int) -> None:
+    found = analyse(ctx, LagOptions()).findings.rows
+    if found != rows:
+        sys.exit(f"analysed {found} rows, not {rows}")
+
+
+def _maintain(ctx: Context, rows: int) -> None:
+    tomorrow = replace(ctx, now=lambda: datetime.now(UTC) + DAY)  # files of hours that are over are merged
+    merged = maintain(tomorrow, RETENTION)["fewer_files"]
+    if rows > ROWS_PER_FILE // 2 and not merged["landing/" + ctx.pipeline.left.topics[0]]:
+        sys.exit(f"nothing was merged of {rows} rows: {merged}")
+
+
+_STEPS = {"land": _land, "train": _train, "reconcile": _reconcile, "lag": _lag, "maintain": _maintain}
 
 
 def _shuffled() -> int:
@@ -209,8 +254,10 @@ def tables(variant: str, home: Path) -> Iterator[tuple[dict[str, str], Counted |
         server.stop()
 
 
-def measured(variant: str, kafka: str, home: Path, rows: Mapping[str, int]) -> dict[str, dict[str, Any]]:
-    """All steps of a variant, each in a fresh process: `<size> <step>` → its figures."""
+def measured(
+    variant: str, kafka: str, home: Path, rows: Mapping[str, int], steps: Sequence[str]
+) -> dict[str, dict[str, Any]]:
+    """The steps of a variant, each in a fresh process: `<size> <step>` → its figures."""
     shutil.rmtree(home, ignore_errors=True)
     pipelines(home, rows)
     found = {}
@@ -223,7 +270,7 @@ def measured(variant: str, kafka: str, home: Path, rows: Mapping[str, int]) -> d
         mark.parent.mkdir(parents=True, exist_ok=True)
         mark.touch()
         for size in SIZES:
-            for step in STEPS:
+            for step in steps:
                 print(f"{variant}: {step} of {size} …", flush=True)
                 location = places.table(size, "")
                 earlier = stored(location)
@@ -249,10 +296,12 @@ def _figures(command: list[str], environ: Mapping[str, str]) -> dict[str, Any]:
     return figures
 
 
-def units(rounds: list[dict[str, dict[str, Any]]], rows: Mapping[str, int]) -> dict[str, dict[str, float]]:
+def units(
+    rounds: list[dict[str, dict[str, Any]]], rows: Mapping[str, int], steps: Sequence[str]
+) -> dict[str, dict[str, float]]:
     """Medians of the rounds: for each step its cost `once` (that of `small`), and `row`, per served row beyond."""
     found: dict[str, dict[str, float]] = {}
-    for step in STEPS:
+    for step in steps:
         for name in ("cpu", "wall", "read", "shuffled", "bytes", "commits", "files"):
             small, big = (statistics.median(one[f"{size} {step}"][name] for one in rounds) for size in ("small", "big"))
             per_row = (big - small) / (rows["big"] - rows["small"])
@@ -272,6 +321,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000, help="served rows of the large hour (default 1 000 000)")
     parser.add_argument("--small", type=int, default=10_000, help="served rows of the small hour (default 10 000)")
     parser.add_argument("--variants", nargs="+", default=list(VARIANTS), help=f"of {', '.join(VARIANTS)}")
+    parser.add_argument("--daily", action="store_true", help="also the work of the daily DAGs")
     parser.add_argument("--home", default=".windrow/benchmarks/units", help="folder for data, made once")
     parser.add_argument("--work", help=argparse.SUPPRESS)
     parser.add_argument("--size", help=argparse.SUPPRESS)
@@ -280,6 +330,7 @@ def main() -> None:
     if options.work:
         work(options.work, options.size, options.rows, options.beside)
         leave(0)
+    steps = (*STEPS, *DAILY) if options.daily else STEPS
     rows, home = {"big": options.rows, "small": options.small}, Path(options.home).absolute()
     passes: dict[str, list[dict[str, dict[str, Any]]]] = {variant: [] for variant in options.variants}
     with traffic.broker(home / "broker") as places:
@@ -288,14 +339,15 @@ def main() -> None:
             produce(places.kafka, f"units-{rows[size]}", rows[size])
         for _ in range(options.rounds):
             for variant in options.variants:
-                passes[variant].append(measured(variant, places.kafka, home / "tables", rows))
-    found = {variant: units(rounds, rows) for variant, rounds in passes.items()}
-    keep({"name": "units", "about": rows, "machine": machine(), "commit": commit(), "rounds": options.rounds,
+                passes[variant].append(measured(variant, places.kafka, home / "tables", rows, steps))
+    found = {variant: units(rounds, rows, steps) for variant, rounds in passes.items()}
+    name = "units_daily" if options.daily else "units"
+    keep({"name": name, "about": rows, "machine": machine(), "commit": commit(), "rounds": options.rounds,
           "measured": passes, "units": found})  # fmt: skip
-    for variant, steps in found.items():
-        for step, figures in steps.items():
+    for variant, costs in found.items():
+        for step, figures in costs.items():
             for name, value in figures.items():
-                print(f"{variant:10} {step:6} {name:24} {value:,.9g}")
+                print(f"{variant:10} {step:9} {name:24} {value:,.9g}")
 
 
 if __name__ == "__main__":
