@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -73,6 +75,22 @@ def register(tmp_path: Path) -> str:
     for n in range(5):
         tables.append_once(path, SCHEMA, rows_of(n), app_id="app", version=n)
     return path
+
+
+@pytest.mark.both_roots
+def test_of_many_that_create_a_table_at_once_one_does_and_all_see_its_first_version(places: Places) -> None:
+    """A second commit of the creation would refuse whoever saw the first one, although nobody has written a row."""
+    together = threading.Barrier(4, timeout=60)
+
+    def create(path: str) -> int:
+        together.wait()
+        return tables.create_if_missing(path, SCHEMA).version()
+
+    with ThreadPoolExecutor(4) as pool:
+        for number in range(20):
+            path = places.table("feed", f"t{number}")
+            assert list(pool.map(create, [path] * 4)) == [0, 0, 0, 0]
+            assert tables.at(path).version() == 0
 
 
 def test_of_two_first_appends_of_a_version_one_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

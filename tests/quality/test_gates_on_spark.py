@@ -50,7 +50,7 @@ def test_what_an_interval_lacks_is_in_its_verdict_and_in_no_other(world: World) 
     served, likes = f"{world.name}.served", f"{world.name}.likes"
     lines = {number: (row["verdict"], row["why"]) for number, row in register.items()}
     assert lines[0] == lines[1] == lines[8] == ("passed", None)
-    assert lines[2] == ("warned", f"quarantine {likes} 50 % > 1 %")
+    assert lines[2] == ("warned", f"quarantine {likes} at least 22 % > 1 %")
     assert lines[3][0] == "warned"
     assert f"partition {served}/1 has no row, usual {SERVED}" in str(lines[3][1])
     assert lines[4][0] == "warned"

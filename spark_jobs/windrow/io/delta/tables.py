@@ -425,6 +425,7 @@ def create_if_missing(
             configuration=dict(properties),
             raise_if_key_not_exists=False,
             storage_options=store.options(path),
+            commit_properties=CommitProperties(max_commit_retries=0),  # a retry would create it once more, as version 1
         )
     except (DeltaError, OSError):
         if (made := opened(path)) is None:  # neither this writer, whose answer was lost, nor another one made it
