@@ -157,7 +157,7 @@ def unpause(airflow: Airflow, kinds: tuple[str, ...], expected: int) -> None:
         airflow.api.call("PATCH", f"/api/v2/dags?limit=100&dag_id_pattern={OURS}.{kind}", {"is_paused": False})
 
 
-def pause(airflow: Airflow, options: argparse.Namespace, names: list[str]) -> None:
+def pass_time(airflow: Airflow, options: argparse.Namespace, names: list[str]) -> None:
     """Let the time of the measurement pass; with --daily, trigger the daily runs in its second half."""
     if not options.daily:
         time.sleep(options.minutes * 60)
@@ -254,7 +254,7 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
             known = {**airflow.processes, "engine": warm.process, "kafka": broker.nodes[0].process}
             parts = {name: process for name, part in known.items() if (process := part.process())}
             began, before = datetime.now(UTC), use(parts)
-            pause(airflow, options, names)
+            pass_time(airflow, options, names)
             after, rows = use(parts), tasks(airflow.folder / "airflow.db", began)
     finally:
         airflow.stop()

@@ -113,15 +113,16 @@ def _require_tables(places: Places) -> None:
     """
     airflow = platform.Airflow(places)
     airflow.require_own_data()
-    if airflow.kept is None and airflow.has_run and not places.tables and platform.Store(places).env.exists():
+    kept = airflow.kept
+    if kept is None and airflow.has_run and not places.tables and platform.Store(places).env.exists():
         raise platform.OtherPlatform(
             "This home has an object store, and the release that started its Airflow has not noted where tables are.",
             f"`windrow up --store` if they are in the store; WINDROW_TABLES={places.home / 'tables'} if they are not.",
         )
     if places.tables:
         require_conditional(places.tables)
-    if airflow.kept not in (None, airflow.location):
-        console.print(f"Airflow kept its tables in {airflow.kept} until now: those stay there, unseen from now on")
+    if kept not in (None, airflow.location):
+        console.print(f"Airflow kept its tables in {kept} until now: those stay there, unseen from now on")
 
 
 def _up_cluster() -> None:

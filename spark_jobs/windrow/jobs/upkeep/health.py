@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any
 
 from windrow.config import Pipeline, PipelineInvalid
 from windrow.home import Home, Table
@@ -31,7 +30,7 @@ from windrow.semantics.fleet.health import (
     status,
 )
 from windrow.semantics.fleet.strip import Cell, cells, shown
-from windrow.semantics.intervals import Interval, at_micros, micros
+from windrow.semantics.intervals import Interval, at_micros, micros, shifted
 from windrow.semantics.waiting import Decision
 
 LOOKED_AT = 1_000
@@ -54,17 +53,8 @@ class Health:
     seen: Seen
     findings: Sequence[Finding]
     strip: Sequence[Cell] = ()
-    publications: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
-    """register rows of the intervals of the strip, and of the newest one with a publication, by number"""
-
-    @property
-    def newest(self) -> Cell | None:
-        """The newest interval with a publication, also where that is older than the strip; None without one."""
-        standing = publications.standing([dict(row) for row in self.publications])
-        if not standing:
-            return None
-        row = standing[start := max(standing)]
-        return cells([Interval(start, row["interval_end"])], standing, (), None)[0]
+    newest: Cell | None = None
+    """the newest interval with a publication, also where that is older than the strip"""
 
     @property
     def status(self) -> Status:
@@ -133,6 +123,7 @@ def health(home: Home, known: recent.Recent) -> Health:
     rows = [{**row, "positive_complete": complete.get(row["plan_id"])} for row in published]
     strip = cells(intervals, standing := publications.standing(rows), blocked, frontier)
     last = standing[max(standing)] if standing else {}
+    newest_published = [Interval(newest, shifted(newest, pipeline.interval))] if newest else []
     held = known.of(home.table(Table.SNAPSHOTS), "held", lambda: snapshots.held(home))
     seen = Seen(
         name=pipeline.name,
@@ -153,7 +144,7 @@ def health(home: Home, known: recent.Recent) -> Health:
     )
     if is_held(seen):
         seen = replace(seen, held_since=_held_since(home, clock, known))
-    return Health(seen, (), strip, rows)
+    return Health(seen, (), strip, next(iter(cells(newest_published, standing, (), None)), None))
 
 
 def _waiting(

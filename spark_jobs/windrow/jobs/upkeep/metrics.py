@@ -207,9 +207,7 @@ def _of_publications(found: Health, home: Home, now: datetime, known: Recent) ->
 
 def _of_ledger(found: Health, home: Home, known: Recent) -> Iterator[_Figure]:
     """Rates of late lines; none where Polars is not installed, as in an Airflow without the jobs' side."""
-    since = found.strip[0].interval.start if found.strip else None
-    newest = [dict(row) for row in found.publications if since and row["interval"] >= since]
-    standing = publications.standing(newest)
+    standing = {cell.interval.start: cell.row for cell in found.strip if cell.row}
     rows = sum(row["rows"] or 0 for row in standing.values())
     if not rows:
         return
