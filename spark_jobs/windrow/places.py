@@ -40,6 +40,7 @@ The meaning of rows is in the pipeline file, and what a run does is in its argum
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -48,7 +49,7 @@ from pathlib import Path
 
 from windrow.kafka.client import VARIABLE as KAFKA_CLIENT
 from windrow.kafka.client import Kafka
-from windrow.outcomes import BadInput
+from windrow.outcomes import BadInput, NotReady
 
 PIPELINES = "WINDROW_PIPELINES"
 """The variable; a DAG file adds its folder to it (`windrow_airflow.factory`)."""
@@ -64,6 +65,10 @@ PROJECT = _INSTALLED if IS_INSTALLED else _INSTALLED.parents[2]
 
 class SettingWrong(BadInput, ValueError):
     """An environment variable has a value that Windrow cannot use."""
+
+
+class TablesElsewhere(NotReady):
+    """The home's Airflow keeps its tables elsewhere, and this process is told of none: it would begin a second set."""
 
 
 _UMASK = re.compile("0?[0-7]{3}")
@@ -226,6 +231,37 @@ class Places:
             registry_client=Path(registry_client).expanduser().absolute() if registry_client else None,
         )
 
+    @classmethod
+    def for_tables(cls, environ: Mapping[str, str]) -> Places:
+        """Read the environment for who reads or writes tables: those of the home's Airflow, or those that are named.
+
+        Raises:
+            SettingWrong: a variable has a value that cannot be used.
+            TablesElsewhere: no variable names tables, and the home's Airflow has others than those in the home.
+        """
+        places = cls.from_env(environ)
+        kept, here = places.kept_tables, os.path.realpath(places.home / "tables")
+        if places.tables is None and kept not in (None, here):
+            raise TablesElsewhere(
+                f"This home's Airflow keeps its tables in {kept}, and this shell names none: its commands would begin "
+                f"others in {here}.\n  → {places._way_to(str(kept))}; or, for tables here, export WINDROW_TABLES={here}"
+            )
+        return places
+
+    def _way_to(self, kept: str) -> str:
+        """What a shell has to say to get to the tables of the home's Airflow."""
+        in_store = f" in {self.store_env.parent}"
+        if kept.endswith(in_store):
+            line = f"export WINDROW_TABLES={kept.removesuffix(in_store)}"
+            file = self.cluster_env if self.cluster_env.exists() else self.store_env
+            is_said = file.exists() and line in file.read_text().splitlines()
+            return f"`source {file}` for Airflow's" + ("" if is_said else f", and {line}")
+        tables, _, address = kept.partition(" at ")
+        if "://" not in tables:
+            return f"export WINDROW_TABLES={kept} for Airflow's"
+        also = f", AWS_ENDPOINT_URL={address}" if address else ""
+        return f"export WINDROW_TABLES={tables}{also} and the store's credentials (AWS_*) for Airflow's"
+
     def registry(self, name: str) -> str | None:
         """Address of a schema registry by its name in pipeline files; None if it has none."""
         return dict(self.registries).get(name)
@@ -252,6 +288,21 @@ class Places:
     def store_env(self) -> Path:
         """File for `source` of the object store of `windrow up --store`; it is there once that has started."""
         return self.home / "platform" / "store" / "env"
+
+    @property
+    def cluster_env(self) -> Path:
+        """File for `source` of a cluster's home; it is there once the home is a cluster's."""
+        return self.home / "platform" / "cluster" / "env"
+
+    @property
+    def airflow_tables(self) -> Path:
+        """File with the location of the tables of the home's Airflow since its last start (`platform.Airflow`)."""
+        return self.home / "platform" / "airflow" / "tables"
+
+    @property
+    def kept_tables(self) -> str | None:
+        """What this file says; None without it."""
+        return self.airflow_tables.read_text() if self.airflow_tables.exists() else None
 
     @property
     def are_in_store(self) -> bool:

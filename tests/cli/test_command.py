@@ -59,15 +59,27 @@ def test_help_names_every_command_and_its_exit_codes(home: Path) -> None:
     assert "..." not in shown.partition("First steps:")[2], "a sentence is cut"
 
 
-def test_land_and_train_warn_of_a_start_long_before_the_first_row(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_land_warns_of_a_start_long_before_the_first_row_and_train_stops_there(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(land, "land", lambda ctx, **options: iter([]))
     times = pa.array([datetime(2026, 11, 5, 10, 3, tzinfo=UTC)], pa.timestamp("us", tz="UTC"))
     table = home / "tables" / "feed" / "landing" / "feed.served"
-    for command_name in ("land", "train"):
-        assert "warning" not in windrow(home, command_name, "feed").stdout
+    told = "the interval of 2026-11-05T10:00:00Z: 636 intervals before it"
+    for words in (("land",), ("train",), ("train", "--interval", "2026-11-05T10:00:00Z")):
+        before = windrow(home, *words, "feed")
+        assert told not in before.stdout + before.stderr
         write_deltalake(table, pa.table({"_event_time": times}), mode="append")
-        done = windrow(home, command_name, "feed")
-        assert "the interval of 2026-11-05T10:00:00Z: 636 intervals before it" in done.stdout, done.stderr
+        done = windrow(home, *words, "feed")
+        if words == ("land",):
+            assert done.returncode == 0
+            assert "warning: feed starts at" in done.stdout
+            assert told in done.stdout
+        else:
+            assert done.returncode == ExitCode.BAD_INPUT
+            assert done.stderr.startswith("FarStart: ")
+            assert told in done.stderr
+            assert told not in windrow(home, *words, "feed", "--from-start").stderr
         shutil.rmtree(table)
 
 
@@ -114,6 +126,20 @@ def test_a_right_pipeline_file_is_summed_up(home: Path, spark: object) -> None:
 def test_pipelines_of_the_home_folder_are_found(home: Path) -> None:
     (home / "pipelines" / "mine.yaml").write_text(FEED.replace("name: feed", "name: mine"))
     assert json.loads(windrow(home, "pipeline", "list", "--json").stdout).keys() == {"feed", "mine"}
+
+
+def test_a_file_whose_name_another_one_has_is_not_fine_and_not_listed_as_usable(home: Path) -> None:
+    text = FEED.replace("name: feed", "name: mine")
+    mine, twin = home / "pipelines" / "mine.yaml", home / "pipelines" / "mine.yml"
+    for file in (mine, twin):
+        file.write_text(text)
+    done = windrow(home, "pipeline", "check", "--quick", str(twin))
+    assert done.returncode == 2
+    assert f"name: 'mine' is also the name in {mine}" in done.stderr
+    listed = windrow(home, "pipeline", "list")
+    assert listed.returncode == 2
+    assert f"mine  {mine}  cannot be used: another file has its name" in listed.stdout
+    assert f"feed  {PROJECT / 'dags' / 'pipelines' / 'feed.yaml'}\n" in listed.stdout
 
 
 def test_the_clock_before_anything_landed_says_the_next_move(home: Path) -> None:

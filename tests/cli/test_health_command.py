@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 from typer.testing import CliRunner
 
 from support.command import windrow
@@ -109,6 +112,33 @@ def test_a_blocked_interval_is_seen_with_its_cause_and_ends_with_1(home: Home) -
     assert " .B---- " in shown
     assert "nulls of user_id 9 % > 1 %" in shown
     assert "windrow override mine --interval" in shown
+
+
+def test_a_far_start_is_told_before_anything_is_published(home: Home) -> None:
+    for table in ("publications", "clock"):
+        shutil.rmtree(home.table(Table(table)))
+    start = home.pipeline.start
+    clocks.record(home, 0, [_clock(topic, start + 200 * TEN) for topic in home.pipeline.topics])
+    first = pa.table({"_event_time": pa.array([start + 150 * TEN], pa.timestamp("us", tz="UTC"))})
+    write_deltalake(home.landing(home.pipeline.left.topics[0]), first)
+    code, shown = health("mine")
+    assert (code, "mine late" in shown) == (1, True)
+    assert "150 intervals before it would be published without a row" in shown
+    assert f"Set `start: {short_instant_text(start + 150 * TEN)}`" in shown
+    assert "closed intervals without a publication" not in shown
+
+
+def test_a_start_that_was_moved_is_told_as_training_tells_it(home: Home) -> None:
+    file = home.places.home / "pipelines" / "mine.yaml"
+    later = short_instant_text(home.pipeline.start + TEN)
+    file.write_text(file.read_text().replace(short_instant_text(home.pipeline.start), later))
+    code, shown = health("mine")
+    assert (code, "mine failing" in shown) == (1, True)
+    for told in (shown, windrow({}, "pipeline", "check", "--quick", str(file)).stderr):
+        assert (
+            f"mine has published from {shown_instant(home.pipeline.start)} on, and its file now starts at"
+            in " ".join(told.split())
+        )
 
 
 def test_a_damaged_table_is_named_and_the_other_pipelines_are_shown(home: Home) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from windrow.config import Finder, PipelineInvalid, PipelineUnknown, files_by_name, files_of, find
+from windrow.config import Finder, PipelineInvalid, PipelineUnknown, clash_of, files_by_name, files_of, find
 
 _MANY = 30
 _record: list[str] | None = None
@@ -121,6 +121,36 @@ def test_two_files_that_count_alike_are_refused_for_their_pipeline_only(files: A
             finding("feed", folders, files.suites)
         assert str(wrong.value) == f"{second}:1: name: 'feed' is also the name in {first}:1; rename one of them"
         assert finding("shop", folders, files.suites).name == "shop"
+
+
+@pytest.mark.parametrize("kind", ["a link to nothing", "a link to itself", "a folder", "a pipe"])
+def test_what_is_called_like_a_pipeline_file_and_cannot_be_read_is_not_left_out(files: Any, kind: str) -> None:
+    feed, lost = _write(files, "feed"), files.folder / "lost.yaml"
+    if kind == "a pipe":  # whoever reads it waits for ever
+        os.mkfifo(lost)
+        assert files_by_name([files.folder]) == ({"feed": feed}, [])
+        return
+    lost.mkdir() if kind == "a folder" else lost.symlink_to("gone" if kind == "a link to nothing" else lost)
+    assert files_by_name([files.folder]) == ({"feed": feed, "lost": lost}, [])
+    assert find("feed", [files.folder], files.suites).name == "feed"
+    for finding in (find, _by_finder):
+        with pytest.raises(PipelineInvalid, match=f"{lost}: "):
+            finding("lost", [files.folder], files.suites)
+
+
+def test_a_file_is_told_whose_name_another_one_has(files: Any, tmp_path: Path) -> None:
+    copy, feed, twin = _write(files, "feed", "copy"), _write(files, "feed"), files.folder / "feed.yml"
+    folders = [files.folder]
+    assert (
+        str(clash_of(copy, "feed", folders))
+        == f"{copy}:1: name: 'feed' is also the name in {feed}:1; rename one of them"
+    )
+    assert clash_of(feed, "feed", folders) is None
+    assert clash_of(_write(files, "feed", "feed", tmp_path / "elsewhere"), "feed", folders) is None
+    feed = _write(files, "feed")
+    twin.write_text(feed.read_text())
+    for mine, other in ((feed, twin), (twin, feed)):
+        assert str(clash_of(mine, "feed", folders)).startswith(f"{mine}:1: name: 'feed' is also the name in {other}:1")
 
 
 def _by_finder(name: str, folders: list[Path], suites: Path) -> Any:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -97,6 +99,18 @@ def test_without_credentials_the_variables_are_named(
         found = of_store(str(raised.value))
         assert (type(found).__name__, found.code) == ("CredentialsMissing", ExitCode.REFUSED), (client, raised.value)
         assert all(name in str(found) for name in (*KEYS, "AWS_ROLE_ARN", f"`source {store.env}`"))
+
+
+def test_nothing_but_the_message_is_said_without_credentials(
+    store: Store, metadata: Callable[[int], None], tmp_path: Path
+) -> None:
+    """A process of its own: delta-rs decides when it is imported what its client prints."""
+    metadata(403)
+    command = [sys.executable, "-c", "from windrow.command import main; main()", "health"]
+    environ = {**os.environ, "WINDROW_HOME": str(tmp_path), "WINDROW_TABLES": "s3://windrow/x"}
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    assert done.stderr.startswith("CredentialsMissing: ")
+    assert done.stderr.count("\n") == 1
 
 
 def test_a_machine_whose_metadata_may_not_be_asked_gives_no_credentials(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ import pytest
 from deltalake import write_deltalake
 
 from support.generated import PARTITIONS, PIPELINE, START
+from windrow.cli import jobs as commands
 from windrow.config import parse
 from windrow.config.streams import Waiting
 from windrow.home import Home, Table
@@ -183,21 +184,22 @@ def landed(ctx: Context, *minutes: float | None) -> None:
     write_deltalake(ctx.places.landing("generated", "t.served"), rows, mode="append")
 
 
-def test_many_empty_intervals_before_the_first_row_are_warned_of_until_one_is_published(ctx: Context) -> None:
-    assert far_start.warning_of(ctx) is None, "nothing has landed"
+def test_many_empty_intervals_before_the_first_row_are_told_until_one_is_published(ctx: Context) -> None:
+    assert far_start.far_start(ctx.home) is None, "nothing has landed"
     landed(ctx, 505 + 1000, None)
     landed(ctx, 507, 900)
-    warning = str(far_start.warning_of(ctx))
-    assert "generated starts at 2026-11-01T00:00:00Z" in warning
-    assert "in the interval of 2026-11-01T08:25:00Z: 101 intervals before it" in warning
-    assert "set `start: 2026-11-01T08:25:00Z` in the pipeline file before the first publication" in warning
+    wrong = str(far_start.far_start(ctx.home))
+    assert "generated starts at 2026-11-01T00:00:00Z" in wrong
+    assert "in the interval of 2026-11-01T08:25:00Z: 101 intervals before it" in wrong
+    assert "Set `start: 2026-11-01T08:25:00Z` in the pipeline file." in wrong
+    assert "`windrow train generated --from-start`" in wrong
     observe(ctx, 0, batch=5, minutes=60)
     published(ctx, 1, 0, batch=5)
-    assert far_start.warning_of(ctx) is None
+    assert far_start.far_start(ctx.home) is None
 
 
 @pytest.mark.parametrize(
-    ("files", "is_warned"),
+    ("files", "is_far"),
     [
         ([(505,)], True),
         ([(504.9,)], False),
@@ -211,23 +213,34 @@ def test_many_empty_intervals_before_the_first_row_are_warned_of_until_one_is_pu
     ids=["101", "100", "an earlier file", "across", "a row between", "before", "no time", "too many to open"],
 )
 def test_rows_from_before_start_and_rows_without_a_time_count_for_nothing(
-    ctx: Context, monkeypatch: pytest.MonkeyPatch, files: list[tuple[float | None, ...]], is_warned: bool
+    ctx: Context, monkeypatch: pytest.MonkeyPatch, files: list[tuple[float | None, ...]], is_far: bool
 ) -> None:
     monkeypatch.setattr(earliest, "MOST_OPENED", 2)
     for file in files:
         landed(ctx, *file)
-    assert (far_start.warning_of(ctx) is not None) is is_warned
+    assert (far_start.far_start(ctx.home) is not None) is is_far
 
 
-def test_the_log_of_join_has_the_warning(
+def test_nothing_is_joined_or_published_before_a_far_start_is_corrected_or_wanted(
     ctx: Context, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """The first publication fixes `start` for good: neither Airflow's runs nor `windrow train` make it unasked."""
     landed(ctx, 600)
     observe(ctx, 0, batch=5, minutes=0)
-    monkeypatch.setattr(join, "context", lambda name: ctx)
+    for module in (join, commands):
+        monkeypatch.setattr(module, "context", lambda name: ctx)
+    for interval in (START, START + FIVE):
+        with pytest.raises(far_start.FarStart):
+            join.execute("generated", "run", interval)
+        with pytest.raises(far_start.FarStart):
+            commands.train("generated", interval)
+    with pytest.raises(far_start.FarStart):
+        commands.train("generated")
+    assert not plans.of_run(ctx.home, "run")
+    commands.train("generated", from_start=True)
+    assert "nothing to publish: no closed interval is missing" in capsys.readouterr().out
     with pytest.raises(WindowStillOpen):
-        join.execute("generated", "run", START)
-    assert "warning: generated starts at" in capsys.readouterr().out
+        commands.train("generated", START, from_start=True)
 
 
 def starts(planned: Sequence[Plan]) -> list[int]:

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from support.command import Done, windrow
-from windrow import platform
+from windrow import platform, training
 from windrow.cli import local
 from windrow.outcomes import ExitCode
-from windrow.places import Places
+from windrow.places import Places, TablesElsewhere
 from windrow.platform import Airflow, Store
 from windrow.platform.processes import free_port
 
@@ -85,7 +85,7 @@ def test_an_airflow_that_runs_is_not_moved_into_a_store(shell: dict[str, str], s
     store = Store(Places.from_env(shell))
     assert f"keeps its tables in {started.location}, and not in s3://windrow in {store.folder}" in said
     assert "windrow down" in said
-    assert store.is_up(), "asked for, and harmless"
+    assert not store.is_up(), "nothing runs that did not run before"
     assert started.processes["scheduler"].process(), "its tasks go on"
     assert started.kept == started.location
 
@@ -93,8 +93,66 @@ def test_an_airflow_that_runs_is_not_moved_into_a_store(shell: dict[str, str], s
 def test_a_shell_on_the_store_starts_it_where_it_is_down(shell: dict[str, str], store: Store, started: Airflow) -> None:
     """With the variables of `env` set, the store is what `windrow up` starts first, and not what it fails on."""
     sourced = {**shell, **store.environment(), "WINDROW_TABLES": f"{store.url}/mine"}
-    assert f"s3://windrow/mine in {store.folder}" in refused(windrow(sourced, "up"))
-    assert store.is_up()
+    done = windrow(sourced, "up")
+    assert f"s3://windrow/mine in {store.folder}" in refused(done)
+    assert "The object store answers" in done.stdout
+    assert not store.is_up(), "stopped again, since it did not run before"
+    store.start()
+    refused(windrow(sourced, "up"))
+    assert store.is_up(), "it ran before"
+
+
+def test_a_store_that_is_asked_for_is_not_taken_over_the_tables_that_are_named(shell: dict[str, str]) -> None:
+    named = f"{shell['WINDROW_HOME']}/mine"
+    done = windrow({**shell, "WINDROW_TABLES": named}, "up", "--store")
+    assert done.returncode == ExitCode.BAD_INPUT
+    assert f"WINDROW_TABLES={named} has them elsewhere" in done.stderr
+    assert not Store(Places.from_env(shell)).env.exists()
+
+
+WHERE = {
+    "own": (
+        "s3://windrow/mine in {home}/platform/store",
+        ("`source {home}/platform/store/env`", "export WINDROW_TABLES=s3://windrow/mine"),
+    ),
+    "elsewhere": (
+        "s3://lake/w at https://s.example",
+        ("export WINDROW_TABLES=s3://lake/w, AWS_ENDPOINT_URL=https://s.example",),
+    ),
+    "folder": ("/srv/tables", ("export WINDROW_TABLES=/srv/tables",)),
+}
+
+
+@pytest.mark.parametrize("kind", WHERE)
+def test_no_command_begins_a_second_set_of_tables_in_silence(shell: dict[str, str], store: Store, kind: str) -> None:
+    """A shell without the store's variables would land all records again, and call the pipeline unpublished."""
+    home, (kept, moves) = shell["WINDROW_HOME"], WHERE[kind]
+    file = airflow_of(shell).places.airflow_tables
+    file.write_text(kept.format(home=home))
+    for words in (["publications", "feed"], ["land", "feed"], ["train", "feed"], ["health"], ["metrics"], ["alerts"]):
+        done = windrow(shell, *words)
+        assert done.returncode == ExitCode.NOT_READY, words
+        assert done.stderr.startswith(
+            f"TablesElsewhere: This home's Airflow keeps its tables in {kept.format(home=home)}"
+        )
+        for move in (*moves, f"for tables here, export WINDROW_TABLES={os.path.realpath(home)}/tables"):
+            assert move.format(home=home) in done.stderr
+    assert not Path(home, "tables").exists()
+    assert "TablesElsewhere" not in (said := windrow(shell, "status").stdout)
+    assert "Commands of this shell are refused. This home's Airflow keeps" in said
+    here = {**shell, "WINDROW_TABLES": f"{home}/tables"}
+    assert windrow(here, "publications", "feed").returncode == 0
+    assert f"Commands of this shell have theirs in {os.path.realpath(home)}/tables" in windrow(here, "status").stdout
+    file.write_text(os.path.realpath(f"{home}/tables"))
+    assert windrow(shell, "publications", "feed").returncode == 0
+
+
+def test_who_reads_training_rows_is_told_too(shell: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    airflow_of(shell).places.airflow_tables.write_text("/srv/tables")
+    for name, value in shell.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(TablesElsewhere, match="export WINDROW_TABLES=/srv/tables"):
+        training.read("feed")
 
 
 @pytest.mark.parametrize("words", [["up"], ["up", "--store"]])

@@ -65,7 +65,7 @@ def pipeline_page(name: str, places: Places, runs: Mapping[str, Runs] | None = N
         return html.render("pipeline.html", title=title, problems=str(invalid))
     found = fleet.look([name], places, now, runs or {})[0]
     with fleet.known() as known:
-        count = len(recent.starts(home, known))
+        count = len(recent.grid(home, known).starts)
         newest = recent.newest_publications(home, count, NEWEST, known)
         figures, drifts = _figures(home, found, known), _drifts(home, found, known)
     standing = {row["number"] for row in publications.standing(newest).values()}  # whatever replaces a row is newer

@@ -24,8 +24,8 @@ from windrow.jobs.options import (
     TrustClock,
     Who,
 )
-from windrow.jobs.plan.far_start import warning_of
-from windrow.jobs.run import BadRequest, Context, context
+from windrow.jobs.plan.far_start import far_start, refuse_far_start
+from windrow.jobs.run import BadRequest, context
 from windrow.semantics.judgement import with_reason
 from windrow.text import counted, shown_instant
 
@@ -87,7 +87,8 @@ def land(
             f"+ skipped {done['skipped']:,} + unexplained {done['unexplained']:,}; {done['lag']:,} behind; "
             f"watermark {shown_instant(done['watermark'])}"
         )
-    _warn_of_far_start(ctx)
+    if wrong := far_start(ctx.home):
+        console.print(f"warning: {wrong}")
     if json:
         print_json({"landings": landings, "replayed": [_replayed_json(one) for one in replayed]})
 
@@ -109,10 +110,18 @@ def train(
         bool,
         typer.Option("--force", help="With --interval and --reason: publish before it closes; no row is a negative."),
     ] = False,
+    from_start: Annotated[
+        bool,
+        typer.Option(
+            "--from-start", help="Publish from `start` on although it is long before the first row (empty intervals)."
+        ),
+    ] = False,
     reason: Reason = "",
     json: AsJson = False,
 ) -> None:
     """Join, check and publish every closed interval that is not published yet, or one.
+
+    Before the first publication it stops where `start` is more than a hundred intervals before the first row.
 
     \b
     windrow train feed
@@ -132,11 +141,12 @@ def train(
         raise BadRequest("--drain closes every interval with rows: leave --interval out")
     if reason and not force:
         raise BadRequest("--reason is recorded with --force only")
+    if not from_start:
+        refuse_far_start(ctx.home)
     if interval:
         forced = decision("publishing an open interval", reason) if force else None
         rounds = [train_one(ctx, run, interval, "republish" if republish else "publish", _print_publication, forced)]
     else:
-        _warn_of_far_start(ctx)
         rounds = list(train_all(ctx, run, drain=drain, each=_print_publication))
     published = sum(len(one.published) for one in rounds)
     if published:
@@ -171,11 +181,6 @@ def override(
     extend_after_publication(ctx)
     if json:
         print_json(brief(row))
-
-
-def _warn_of_far_start(ctx: Context) -> None:
-    if warning := warning_of(ctx):
-        console.print(warning)
 
 
 def _print_publication(row: Mapping[str, Any]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated
 
 import typer
@@ -11,7 +11,7 @@ import typer
 from windrow import platform
 from windrow.cli.show import AsJson, console, print_json, print_table
 from windrow.io.delta.store import require_conditional
-from windrow.outcomes import BadInput
+from windrow.outcomes import BadInput, Condition
 from windrow.places import Places
 from windrow.platform import jars
 from windrow.text import shown_duration
@@ -83,23 +83,48 @@ def _start(store: bool, registry: bool, cluster: bool) -> None:
     if cluster or platform.cluster.is_in(places.home):
         _up_cluster()
         return
-    if (tables := _in_own_store(places, asked=store)) is not None:
-        platform.up(places, console.print, only=("store",))
-        os.environ.update({**platform.Store(places).environment(), "WINDROW_TABLES": tables})
-        places = Places.from_env(os.environ)
-    _require_tables(places)
+    if (tables := _in_own_store(places, asked=store)) is None:
+        _require_tables(places)
+    else:
+        places = _with_own_store(places, tables)
     platform.up(places, console.print)
     _show_login(places)
 
 
+def _with_own_store(places: Places, tables: str) -> Places:
+    """Start the home's own store for tables in it; where Airflow may not have them, one that did not run is stopped."""
+    own = platform.Store(places)
+    did_run = own.process.process() is not None
+    platform.up(places, console.print, only=("store",))
+    os.environ.update({**own.environment(), "WINDROW_TABLES": tables})
+    places = Places.from_env(os.environ)
+    try:
+        _require_tables(places)
+    except platform.PlatformNotReady:
+        if not did_run:
+            platform.down(places, console.print, only=("store",))
+        raise
+    return places
+
+
 def _in_own_store(places: Places, *, asked: bool) -> str | None:
-    """Where in the home's own store the tables are: as the environment says, as Airflow kept them, or as asked for."""
+    """Where in the home's own store the tables are: as the environment says, as Airflow kept them, or as asked for.
+
+    Raises:
+        BadInput: the store is asked for, and the environment has the tables elsewhere.
+    """
     local, kept = platform.Store(places), platform.Airflow(places).kept or ""
+    endpoint = os.environ.get("AWS_ENDPOINT_URL") or ""
     is_here = places.are_in_store and f"{places.tables}/".startswith(f"{local.url}/")
-    if is_here and local.is_at(os.environ.get("AWS_ENDPOINT_URL") or ""):
+    if is_here and (local.is_at(endpoint) or (asked and not endpoint)):
         return places.tables
+    if asked and places.tables:
+        raise BadInput(
+            f"--store is for tables in the home's own store, and WINDROW_TABLES={places.tables} has them elsewhere: "
+            "leave one of them out"
+        )
     here = local.location("")
-    if kept.endswith(here) and (asked or not places.tables):
+    if kept.endswith(here) and not places.tables:
         return kept.removesuffix(here)
     return local.url if asked else None
 
@@ -138,8 +163,7 @@ def _up_cluster() -> None:
 
 def _show_login(places: Places) -> None:
     airflow = platform.Airflow(places)
-    if places.tables:
-        console.print(f"Airflow keeps its tables in {airflow.location}")
+    console.print(f"Airflow keeps its tables in {airflow.location}")
     console.print(f"Airflow: {airflow.url}  user {airflow.login.user}, password: `windrow status --password`")
 
 
@@ -165,6 +189,7 @@ def status(
     if json:
         _print_parts()
         return
+    shell = dict(os.environ)
     places = platform.cluster.places_of(os.environ)
     parts = platform.status(places)
     rows = [
@@ -181,9 +206,20 @@ def status(
     console.print(f"home {places.home}; logs are in its folder platform")
     if kept := platform.Airflow(places).kept:
         console.print(f"Airflow's tables are in {kept}")
+    if others := _other_tables(shell, kept):
+        console.print(others)
     if password:
         login = platform.Airflow(places).login
         console.print(f"Airflow user {login.user}, password {login.password}")
+
+
+def _other_tables(shell: Mapping[str, str], kept: str | None) -> str | None:
+    """What is to be said where commands of a shell have other tables than Airflow, or none."""
+    try:
+        here = platform.Airflow(Places.for_tables(shell), shell).location
+    except Condition as refused:
+        return f"Commands of this shell are refused. {refused}"
+    return None if kept in (None, here) else f"Commands of this shell have theirs in {here}"
 
 
 COMMANDS: dict[str, Callable[..., None]] = {"setup": setup, "up": up, "down": down, "status": status}

@@ -10,11 +10,13 @@ from typing import Annotated, Any
 import typer
 
 from windrow.cli.show import AsJson, console, print_json
-from windrow.config import Pipeline, files_by_name, refusal
+from windrow.config import Pipeline, clash_of, files_by_name, refusal
 from windrow.config import check as check_file
 from windrow.config.problems import Finding, Problem
 from windrow.home import Home
 from windrow.io.column_changes import require_unchanged
+from windrow.io.registers import publications
+from windrow.jobs.plan.far_start import far_start
 from windrow.places import Places
 from windrow.scenarios import run_file
 from windrow.text import duration_text
@@ -44,13 +46,18 @@ def check(
 ) -> None:
     """Check a pipeline file: each problem with its line, its field and what would be right. Exit code 2 if any.
 
-    Types and origins of columns are compared with the tables that the pipeline has already; they can get no others.
+    It is compared with the tables that the pipeline has already: types and origins of columns stay as they are, and
+    so do `start` and `interval` once something is published.
 
     Spark is started to analyse `where` and `labels` over the declared columns, which takes some seconds.
     """
-    places = Places.from_env(os.environ)
+    places = Places.for_tables(os.environ)
     pipeline, warnings = check_file(file, places.expectations)
-    require_unchanged(Home(pipeline, places))
+    if clash := clash_of(file, pipeline.name, places.pipelines):
+        raise clash
+    home = Home(pipeline, places)
+    require_unchanged(home)
+    publications.require_grid(pipeline, publications.registered_grid(home))
     if not quick:
         from windrow.io import expressions
         from windrow.jobs.spark import spark_for
@@ -59,6 +66,8 @@ def check(
             raise refusal(file, found)
     if registry:
         warnings = [*warnings, *_compared(file, pipeline, places)]
+    if wrong := far_start(home):
+        warnings = [*warnings, *refusal(file, [(("start",), str(wrong))]).problems]
     if json:
         print_json(_as_json(file, pipeline, warnings))
         return
@@ -122,11 +131,13 @@ def _compared(file: Path, pipeline: Pipeline, places: Places) -> list[Problem]:
 @app.command("list")
 def list_(json: AsJson = False) -> None:
     """List every pipeline that is found, with its file. Exit code 2 if another file repeats a name."""
-    found, clashes = files_by_name(Places.from_env(os.environ).pipelines)
+    folders = Places.from_env(os.environ).pipelines
+    found, clashes = files_by_name(folders)
     if json:
         print_json({name: str(path) for name, path in found.items()})
     else:
         for name, path in sorted(found.items()):
-            console.print(f"{name}  {path}")
+            wrong = "  cannot be used: another file has its name" if clash_of(path, name, folders) else ""
+            console.print(f"{name}  {path}{wrong}")
     if clashes:
         raise clashes[0]

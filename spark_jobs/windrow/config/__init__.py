@@ -8,7 +8,7 @@ Imports are light (no pyspark, no Great Expectations): DAG files read pipelines 
 """
 
 from windrow.config.files import check, load, parse, refusal
-from windrow.config.finding import Finder, files_by_name, files_of, find
+from windrow.config.finding import Finder, clash_of, files_by_name, files_of, find
 from windrow.config.pipeline import Pipeline
 from windrow.config.problems import Inconsistent, PipelineInvalid, PipelineUnknown, Problem
 from windrow.config.streams import Describe, Idle, LeftStream, RightStream, Stream, Window
@@ -27,6 +27,7 @@ __all__ = [
     "Stream",
     "Window",
     "check",
+    "clash_of",
     "files_by_name",
     "files_of",
     "find",

@@ -43,6 +43,19 @@ def files_by_name(folders: Iterable[Path | str]) -> tuple[dict[str, Path], list[
     return {name: paths[0] for name, paths in ordered.items()}, clashes
 
 
+def clash_of(file: Path, name: str, folders: Iterable[Path | str]) -> PipelineInvalid | None:
+    """Return the error of a file that is in these folders, and cannot be found there because of another one's name.
+
+    Args:
+        name: the pipeline's, in this file.
+    """
+    real, places = os.path.realpath(file), tuple(folders)
+    if real not in map(os.path.realpath, _files(places)):
+        return None
+    others = [other for other in files_of(name, places) if os.path.realpath(other) != real]
+    return _clash(name, file, others[0]) if others else None
+
+
 def files_of(name: str, folders: Iterable[Path | str]) -> list[Path]:
     """Return the files that say this name, the one that counts first (see `files_by_name`).
 
@@ -151,7 +164,8 @@ def _files(folders: Iterable[Path | str], name: str | None = None) -> Iterator[P
     """YAML files in these folders, or those called `name`; none from a folder that this process may not look into."""
     for folder in filter(os.path.isdir, folders):
         for path in sorted(Path(folder).glob("*")) if name is None else _called(name, [folder]):
-            if path.suffix in _SUFFIXES and os.path.isfile(path):
+            is_there = path.suffix in _SUFFIXES and os.path.lexists(path)  # readable or not; a pipe would never end
+            if is_there and not path.is_fifo():
                 yield path
 
 
@@ -159,7 +173,7 @@ def _in_order(name: str, files: Iterable[Path]) -> list[Path]:
     """The files that say a name, those first that are called so; a file that is linked, or in a linked folder, once."""
     first: dict[Path, Path] = {}
     for path in sorted(files, key=lambda file: file.stem != name):
-        first.setdefault(path.resolve(), path)
+        first.setdefault(Path(os.path.realpath(path)), path)
     return list(first.values())
 
 

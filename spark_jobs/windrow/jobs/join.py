@@ -30,7 +30,7 @@ from windrow.io.registers import canaries, erasures, measures, publications
 from windrow.io.registers.clocks import Observation
 from windrow.io.training import candidates, inputs, unread, ways
 from windrow.jobs.options import OptionalIntervalStart, PipelineName, RunKey
-from windrow.jobs.plan.far_start import warning_of
+from windrow.jobs.plan.far_start import refuse_far_start
 from windrow.jobs.plan.planning import Known, Mode, plan_interval, recorded_plans
 from windrow.jobs.run import BadRequest, Context, context, job
 from windrow.jobs.spark import remember_size, spark_for
@@ -217,6 +217,7 @@ def execute(
             recorded under another pipeline file.
         WindowStillOpen: the interval is not closed.
         NothingToDo: the mode is `publish`, and the interval is published.
+        FarStart: nothing is published yet, and `start` is long before the first row.
         Locked: another process joins this pipeline.
     """
     ctx = context(pipeline)
@@ -226,8 +227,7 @@ def execute(
     if interval is None:
         return make_candidates(ctx, recorded_plans(ctx, run, first="plan"), known)
     most = along if along is not None else ctx.pipeline.catch_up
-    if interval == ctx.pipeline.start and (warning := warning_of(ctx)):  # Airflow's first run is of this interval
-        print(warning, flush=True)
+    refuse_far_start(ctx.home)
     return make_candidates(ctx, plan_interval(ctx, run, interval, mode, most, known=known), known)
 
 

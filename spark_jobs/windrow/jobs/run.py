@@ -65,7 +65,7 @@ def context(name: str) -> Context:
         StoreUnsafe: the tables are in a store that lets two writers win the same key.
         PipelineUnknown, PipelineInvalid: there is no such pipeline, or its file is wrong.
     """
-    places = Places.from_env(os.environ)
+    places = Places.for_tables(os.environ)
     if places.tables:
         store.require_conditional(places.tables)
     return Context(find(name, places.pipelines, places.expectations), places)

@@ -151,7 +151,10 @@ def up(places: Places, report: jars.Progress = print, only: Collection[str] = PA
         spark.start()
         report(f"Spark answers on {places.spark_master}, its page on http://{spark.page('spark-master')}")
     if "engine" in only and _has_engine(places):
-        Engine(places).start(jobs_side.of(places), engine_environment(places))
+        warm = Engine(places)
+        if not warm.process.process():
+            report("Starting an engine; until it answers, jobs start a Spark each")
+        warm.start(jobs_side.of(places), engine_environment(places))
     if "airflow" in only:
         airflow = Airflow(places)
         if not airflow.is_up():
@@ -176,18 +179,18 @@ def down(places: Places, report: jars.Progress = print, only: Collection[str] = 
     """Stop every process of this home's platform; records, tables, runs and logs are kept."""
     if "airflow" in only:
         report("Airflow stopped" if Airflow(places).stop() else "Airflow was not running")
-    if "engine" in only and Engine(places).stop():
-        report("The engine stopped")
+    if "engine" in only:
+        report("The engine stopped" if Engine(places).stop() else "The engine was not running")
     if "spark" in only:
         report("Spark stopped" if SparkCluster(places, {}).stop() else "Spark was not running")
     if "kafka" in only:
         report("Kafka stopped" if Broker(places).stop() else "Kafka was not running")
     if "postgres" in only:
         report("PostgreSQL stopped" if Postgres(places).stop() else "PostgreSQL was not running")
-    if "store" in only and Store(places).stop():
-        report("The object store stopped")
-    if "registry" in only and Registry(places).stop():
-        report("The schema registry stopped")
+    if "store" in only and Store(places).env.exists():
+        report("The object store stopped" if Store(places).stop() else "The object store was not running")
+    if "registry" in only and Registry(places).folder.exists():
+        report("The schema registry stopped" if Registry(places).stop() else "The schema registry was not running")
 
 
 def status(places: Places) -> list[Part]:

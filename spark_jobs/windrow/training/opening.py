@@ -107,7 +107,7 @@ def opened_parts(
 
 def home_of(pipeline: str, places: Places | None) -> Home:
     """Return a pipeline with its places; without any, those of the environment."""
-    places = places or Places.from_env(os.environ)
+    places = places or Places.for_tables(os.environ)
     return Home(find(pipeline, places.pipelines, places.expectations), places)
 
 

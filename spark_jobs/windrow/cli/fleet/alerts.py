@@ -33,7 +33,7 @@ def alerts(
     windrow alerts
     windrow alerts --json | jq '.[] | select(.ended_at == null)'
     """
-    places, now = Places.from_env(os.environ), datetime.now(UTC)
+    places, now = Places.for_tables(os.environ), datetime.now(UTC)
     names = pipelines or [*filter(str.isidentifier, names_of(places))]
     found = [(name, one) for name in names for one in register.known(places, name, now)[0]]
     still_open = sorted((one for one in found if one[1].ended_at is None), key=lambda one: one[1].begun_at)

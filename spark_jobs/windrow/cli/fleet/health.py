@@ -32,15 +32,15 @@ def health(
     """Show the state of every pipeline, the worst first, and what to do next. Exit code 1 if one needs a person.
 
     failing, blocked, silent, held and late need a person; paused and healthy do not. What each means, and the next
-    move, is in dags/README.md. Only the tables are read: that a DAG is paused is known to Airflow alone, so a paused
-    pipeline is late or failing here. Times are UTC.
+    move, is in dags/README.md. Only the tables are read, and that a DAG is paused is known to Airflow alone: `paused`
+    here is a pipeline of which nothing has landed yet, and one that was paused later is late or failing. Times are UTC.
 
     \b
     windrow health
     windrow health feed ads
     windrow health --json | jq '.[] | select(.needs_person)'
     """
-    places = Places.from_env(os.environ)
+    places = Places.for_tables(os.environ)
     names = pipelines or names_of(places)
     now = datetime.now(UTC)
     found = worst_first(look(names, places, now))

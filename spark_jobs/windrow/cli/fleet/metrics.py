@@ -34,7 +34,7 @@ def metrics(
     windrow metrics
     windrow metrics --to /var/lib/node_exporter/textfile/windrow.prom
     """
-    places, now, known = Places.from_env(os.environ), datetime.now(UTC), Recent()
+    places, now, known = Places.for_tables(os.environ), datetime.now(UTC), Recent()
     names = pipelines or [*filter(str.isidentifier, names_of(places))]
     found = samples(look(names, places, now, known=known), places, now, known)
     if to is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,10 +19,11 @@ from windrow.config import Pipeline
 from windrow.home import Home, Table
 from windrow.io.delta import tables
 from windrow.io.delta.locks import held
-from windrow.outcomes import NeedsPerson
+from windrow.outcomes import BadInput, NeedsPerson
 from windrow.schemas import PUBLICATIONS
 from windrow.semantics.intervals import Interval, at_micros, micros, shifted
 from windrow.semantics.plan import Plan
+from windrow.text import duration_text, shown_instant
 
 APP_ID = "windrow.publish"
 Instants = npt.NDArray[np.int64]
@@ -31,8 +32,16 @@ IDENTITY = ("number", "interval", "config_hash")
 """Columns that are enough to tell which publications stand, and under which pipeline file they were made."""
 
 
+GRID = ("interval", "interval_end", "number")
+"""Columns that say where a publication lies."""
+
+
 class TrainingBehind(NeedsPerson):
     """The training table lacks publications that are registered. A retry does not help: a person must look."""
+
+
+class GridChanged(BadInput):
+    """The pipeline file has another `interval`, or a later `start`, than what is published. An edit helps."""
 
 
 _INSTANTS = ("interval", "interval_end", "published_at")
@@ -103,7 +112,33 @@ def grid(home: Home) -> Grid:
         TrainingBehind: the register has publications that the training table does not know.
     """
     _repair_if_behind(home)
-    return Grid.of(tables.arrow(home.table(Table.PUBLICATIONS), ("interval", "interval_end", "number")))
+    return registered_grid(home)
+
+
+def registered_grid(home: Home) -> Grid:
+    """Return where every registered publication lies, without writing; one that a killed run made may be missing."""
+    return Grid.of(tables.arrow(home.table(Table.PUBLICATIONS), GRID))
+
+
+def require_grid(pipeline: Pipeline, found: Grid) -> None:
+    """Check that what is published lies on the intervals of the pipeline file.
+
+    Raises:
+        GridChanged: one has another interval length than the pipeline file, or is before its start.
+    """
+    if len(found.starts) and (first := int(found.starts.min())) < micros(pipeline.start):
+        raise GridChanged(
+            f"{pipeline.name} has published from {shown_instant(at_micros(first))} on, and its file now starts at "
+            f"{shown_instant(pipeline.start)}: rows before that would count as left out. Put `start` back, or "
+            "give the pipeline a new name."
+        )
+    lengths = found.ends - found.starts
+    for length in lengths[lengths != micros(pipeline.interval)][:1].tolist():
+        raise GridChanged(
+            f"{pipeline.name} has published intervals of {duration_text(timedelta(microseconds=length))}, and its "
+            f"file now says {duration_text(pipeline.interval)}: their borders do not fit, and rows would be "
+            "missing or come twice. Put `interval` back, or give the pipeline a new name."
+        )
 
 
 def instants(column: pa.ChunkedArray) -> Instants:

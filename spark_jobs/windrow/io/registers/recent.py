@@ -27,7 +27,7 @@ from windrow.io.delta import damage, store, tables
 from windrow.io.delta.lookup import Lookup, Range
 from windrow.io.delta.store import StoredFile
 from windrow.io.registers import clocks, publications
-from windrow.io.registers.publications import NO_INSTANTS, Instants
+from windrow.io.registers.publications import Grid, Instants
 from windrow.places import Places
 from windrow.schemas import PUBLICATIONS
 from windrow.semantics.clock import ClockRow
@@ -179,14 +179,15 @@ def _kept(values: dict[Hashable, Any], key: Hashable, read: Callable[[], _T]) ->
     return values[key]
 
 
-def starts(home: Home, known: Recent) -> Instants:
-    """Return the start of every publication's interval, in microseconds since 1970; one array, no object per row."""
+def grid(home: Home, known: Recent) -> Grid:
+    """Return where every registered publication lies; three arrays, no object per row."""
     path = home.table(Table.PUBLICATIONS)
-    return known.of(path, "starts", lambda: np.concatenate([NO_INSTANTS, *known.files(path, ["interval"], _starts)]))
 
+    def read() -> Grid:
+        parts = [Grid.of(None), *known.files(path, publications.GRID, Grid.of)]
+        return Grid(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
-def _starts(rows: pa.Table) -> Instants:
-    return publications.instants(rows["interval"])
+    return known.of(path, "grid", read)
 
 
 def rows_since(home: Home, start: datetime, known: Recent) -> list[dict[str, Any]]:
@@ -272,5 +273,5 @@ def earlier_clocks(home: Home, number: int, known: Recent) -> tuple[ClockRow, ..
 
 
 def newest(published: Instants) -> datetime | None:
-    """Return the newest start among those that `starts` returns."""
+    """Return the newest of the starts of a grid."""
     return at_micros(int(published.max())) if len(published) else None

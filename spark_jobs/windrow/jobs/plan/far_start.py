@@ -3,39 +3,59 @@
 start                              first row
   ├──────┬──────┬── … ──┬──────┬──────●───┬────▶ served time
    empty  empty          empty      └ where `start` should be
+
+Nothing is published then before the file is corrected, or a person wants the empty intervals: the first publication
+fixes `start` for good.
 """
 
 from __future__ import annotations
 
+from windrow.home import Home
 from windrow.io.landing.earliest import first_left_at
 from windrow.io.registers import publications
-from windrow.jobs.run import Context
+from windrow.outcomes import BadInput
 from windrow.semantics.intervals import interval_of
 from windrow.text import counted, short_instant_text
 
 MANY = 100
-"""More empty intervals than this before the first row are worth a warning."""
+"""More empty intervals than this before the first row are not published unasked."""
 
 
-def warning_of(ctx: Context) -> str | None:
-    """Return a warning about many empty intervals before the first row; None without them, or once one is published.
+class FarStart(BadInput):
+    """Many empty intervals would be published before the first row, and `start` could not be moved any more."""
 
-    A publication fixes `start`, so only before the first one can the pipeline file still be changed.
+
+def far_start(home: Home) -> FarStart | None:
+    """Return what is wrong with a `start` long before the first row; None if nothing, or once one is published.
+
+    Raises:
+        TableDamaged: a landing table cannot be read.
     """
-    pipeline = ctx.pipeline
-    if publications.last_number(ctx.home):
+    pipeline = home.pipeline
+    if publications.last_number(home):
         return None
-    first_at = first_left_at(ctx.home, pipeline.start)
+    first_at = first_left_at(home, pipeline.start)
     if first_at is None:
         return None
     first = interval_of(first_at, pipeline.start, pipeline.interval)
     count = (first.start - pipeline.start) // pipeline.interval
     if count <= MANY:
         return None
-    at = short_instant_text(first.start)
-    return (
-        f"warning: {pipeline.name} starts at {short_instant_text(pipeline.start)}, and its first row of "
-        f"{pipeline.left.name} is in the interval of {at}: {counted(count, 'interval')} before it will be published "
-        f"without a row. Unless you want them, stop training and set `start: {at}` in the pipeline file before the "
-        "first publication; after it, `start` cannot be moved forward."
+    at, start = short_instant_text(first.start), short_instant_text(pipeline.start)
+    return FarStart(
+        f"{pipeline.name} starts at {start}, and its first row of {pipeline.left.name} is in the interval of {at}: "
+        f"{counted(count, 'interval')} before it would be published without a row, and after the first publication "
+        f"`start` cannot be moved forward. Set `start: {at}` in the pipeline file. If you want them, `windrow train "
+        f"{pipeline.name} --from-start` publishes them, and with --interval {start} the first one, after which "
+        "Airflow's runs go on"
     )
+
+
+def refuse_far_start(home: Home) -> None:
+    """Let nothing be published while `start` is long before the first row.
+
+    Raises:
+        FarStart: it is; TableDamaged: a landing table cannot be read.
+    """
+    if wrong := far_start(home):
+        raise wrong

@@ -10,7 +10,7 @@ The first two also plan open intervals where more waits than the pipeline file a
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import cached_property
 from typing import Literal
 
@@ -24,7 +24,7 @@ from windrow.outcomes import NothingToDo
 from windrow.semantics.clock import NotCaughtUp, holder
 from windrow.semantics.clock import drain as refuse_lag
 from windrow.semantics.close import closes_at, is_closed, may_be_forced
-from windrow.semantics.intervals import Interval, at_micros, micros, on_grid
+from windrow.semantics.intervals import Interval, on_grid
 from windrow.semantics.landing.offsets import refuse_drain
 from windrow.semantics.plan import Plan
 from windrow.semantics.waiting import Decision
@@ -47,22 +47,10 @@ class Known:
         """Where every publication lies, repaired.
 
         Raises:
-            BadRequest: one has another interval length than the pipeline file, or is before its start.
+            GridChanged: one has another interval length than the pipeline file, or is before its start.
         """
-        pipeline, found = self._ctx.pipeline, publications.grid(self._ctx.home)
-        if len(found.starts) and (first := int(found.starts.min())) < micros(pipeline.start):
-            raise BadRequest(
-                f"{pipeline.name} has published from {shown_instant(at_micros(first))} on, and its file now starts at "
-                f"{shown_instant(pipeline.start)}: rows before that would count as left out. Put `start` back, or "
-                "give the pipeline a new name."
-            )
-        lengths = found.ends - found.starts
-        for length in lengths[lengths != micros(pipeline.interval)][:1].tolist():
-            raise BadRequest(
-                f"{pipeline.name} has published intervals of {duration_text(timedelta(microseconds=length))}, and its "
-                f"file now says {duration_text(pipeline.interval)}: their borders do not fit, and rows would be "
-                "missing or come twice. Put `interval` back, or give the pipeline a new name."
-            )
+        found = publications.grid(self._ctx.home)
+        publications.require_grid(self._ctx.pipeline, found)
         return found
 
     @cached_property

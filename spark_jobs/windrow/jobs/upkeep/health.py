@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from windrow.config import Pipeline, PipelineInvalid
 from windrow.home import Home, Table
 from windrow.io.registers import clocks, judgements, publications, recent, snapshots, unclosed
+from windrow.jobs.plan.far_start import far_start
 from windrow.outcomes import Condition
 from windrow.places import Places
 from windrow.semantics.clock import PartitionClock, current, holder
@@ -106,12 +107,14 @@ def health(home: Home, known: recent.Recent) -> Health:
     """Return what the tables of a pipeline say, without findings.
 
     Raises:
+        GridChanged: the pipeline file has another `interval`, or a later `start`, than what is published.
         TableDamaged: a table cannot be read.
     """
     clock_path = home.table(Table.CLOCK)
     pipeline, register, quality = home.pipeline, home.table(Table.PUBLICATIONS), home.table(Table.QUALITY)
     clock = known.of(clock_path, "newest", lambda: clocks.observed(home, known.lookup(clock_path)))
-    starts = recent.starts(home, known)
+    publications.require_grid(pipeline, grid := recent.grid(home, known))
+    starts = grid.starts
     frontier = clock.frontier(pipeline)
     holes = known.of(register, ("holes", frontier), lambda: publications.holes(pipeline, starts, frontier))
     judged = known.lookup(quality)
@@ -124,6 +127,7 @@ def health(home: Home, known: recent.Recent) -> Health:
     strip = cells(intervals, standing := publications.standing(rows), blocked, frontier)
     last = standing[max(standing)] if standing else {}
     newest_published = [Interval(newest, shifted(newest, pipeline.interval))] if newest else []
+    far = None if len(starts) else known.of(clock_path, ("far start", pipeline.start), lambda: far_start(home))
     held = known.of(home.table(Table.SNAPSHOTS), "held", lambda: snapshots.held(home))
     seen = Seen(
         name=pipeline.name,
@@ -137,6 +141,7 @@ def health(home: Home, known: recent.Recent) -> Health:
         why=last.get("why"),
         unpublished=holes,
         blocked=blocked,
+        far_start=str(far or ""),
         policy=pipeline.waiting.policy,
         waiting=_waiting(home, clock, starts, known),
         snapshots=held.number,

@@ -104,7 +104,7 @@ def story(home: Home, start: datetime, known: recent.Recent | None = None) -> St
     judged = _judged(judgements.of_interval(lookup.opened(home.table(Table.QUALITY)), start), published)
     clock = clocks.observe(home)
     frontier, standing = clock.frontier(pipeline), {row["interval"]: row for row in published[:1]}
-    newest = recent.newest(recent.starts(home, known))
+    newest = recent.newest(recent.grid(home, known).starts)
     around = [interval]
     if newest is not None and newest > interval.start:  # a later publication makes a closed interval a hole
         around.append(interval_of(newest, pipeline.start, pipeline.interval))

@@ -136,7 +136,7 @@ class Airflow:
         Raises:
             OtherPlatform: it has not; the message says how to go on.
         """
-        is_cluster = (self.places.home / "platform" / "cluster" / "env").exists()
+        is_cluster = self.places.cluster_env.exists()
         if self._postgres and self._database.exists():
             raise OtherPlatform(
                 f"The state of this home's Airflow is in {self._database}, and not in the PostgreSQL at "
@@ -146,7 +146,7 @@ class Airflow:
         if is_cluster and not self._postgres:
             raise OtherPlatform(
                 f"{self.places.home} is a cluster's home, with Airflow's state in a PostgreSQL.",
-                f"`source {self.places.home}/platform/cluster/env`, and run it again.",
+                f"`source {self.places.cluster_env}`, and run it again.",
             )
         kept = self.kept
         if kept in (None, self.location):
@@ -186,8 +186,8 @@ class Airflow:
     @property
     def kept(self) -> str | None:
         """The location since its last start; None if it has not started, or by a release that did not note it."""
-        if self._kept.exists():
-            return self._kept.read_text()
+        if (kept := self.places.kept_tables) is not None:
+            return kept
         running = next((one for process in self.processes.values() if (one := process.process())), None)
         if running is None:
             return None
@@ -200,11 +200,7 @@ class Airflow:
         return self._location_of(places, environ)
 
     def _keep_location(self) -> None:
-        write_whole(self._kept, self.location)
-
-    @property
-    def _kept(self) -> Path:
-        return self.folder / "tables"
+        write_whole(self.places.airflow_tables, self.location)
 
     def stop(self) -> bool:
         """Stop everything, running tasks included; return whether anything ran. Interrupted tasks run again."""

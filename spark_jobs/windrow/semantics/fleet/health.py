@@ -5,6 +5,7 @@
     silent     a person   a topic that is read to its end gives no events
     held       a person   one partition keeps the clock back
     late       a person   an interval is older than promised, and has no publication; or more waits than the file allows
+                          it to; or nothing is published because `start` is long before the first row
     paused     nobody     its DAGs are paused, or nothing has landed yet
     healthy    nobody     the rest; closed intervals may wait for the next run
 
@@ -126,6 +127,8 @@ class Seen:
     """those of them that a judgement blocked: start → why"""
     broken: str | None = None
     """why the file or the tables cannot be read"""
+    far_start: str = ""
+    """why nothing is published before a person corrects or confirms `start`; empty where nothing is wrong with it"""
     policy: Policy = "wait"
     """what the pipeline file says of what waits beyond its bounds"""
     waiting: Decision | None = None
@@ -163,7 +166,7 @@ def findings(seen: Seen, now: datetime) -> list[Finding]:
             *_late(seen, now),
             *_waiting(seen),
         ]
-    found = [*moving, *_blocked(seen), *_unpublished(seen)]
+    found = [*moving, *_far_start(seen), *_blocked(seen), *_unpublished(seen)]
     return sorted(found, key=lambda finding: -finding.status)
 
 
@@ -296,7 +299,7 @@ def _behind(seen: Seen) -> timedelta | None:
 
 def _late(seen: Seen, now: datetime) -> list[Finding]:
     oldest = next_unpublished(seen)
-    if oldest is None or now - oldest <= seen.terms.promise:
+    if seen.far_start or oldest is None or now - oldest <= seen.terms.promise:
         return []
     return [
         Finding(
@@ -306,6 +309,10 @@ def _late(seen: Seen, now: datetime) -> list[Finding]:
             f"Does {seen.name}.training run? `windrow train {seen.name}`",
         )
     ]
+
+
+def _far_start(seen: Seen) -> list[Finding]:
+    return [Finding(Status.LATE, seen.far_start)] if seen.far_start else []
 
 
 def waiting_text(waiting: Waiting) -> str:
@@ -357,7 +364,7 @@ def _blocked(seen: Seen) -> list[Finding]:
 
 def _unpublished(seen: Seen) -> list[Finding]:
     waiting = [interval for interval in seen.unpublished if interval.start not in seen.blocked]
-    if not waiting:
+    if not waiting or seen.far_start:
         return []
     return [
         Finding(

@@ -99,7 +99,7 @@ def export(
         HoldsErased: keys were erased since it began.
         WrongRequest: an argument cannot be carried out; and what `read` raises.
     """
-    places = places or Places.from_env(os.environ)
+    places = places or Places.for_tables(os.environ)
     require_possible(format, shard_rows, rows_at_once)
     work = Work(location(to), places)
     given = {"start": start, "end": end, "at": at, "columns": columns, "shuffle": shuffle, "shard_rows": shard_rows}

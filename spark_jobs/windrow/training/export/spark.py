@@ -92,7 +92,7 @@ def export(
         ExportDamaged: what was written are not the rows of the read.
         HoldsErased: keys were erased since it began.
     """
-    places = places or Places.from_env(os.environ)
+    places = places or Places.for_tables(os.environ)
     require_possible(format, shard_rows)
     work = Work(location(to), places)
     given = {"start": start, "end": end, "at": at, "columns": columns, "shuffle": shuffle, "shard_rows": shard_rows}
