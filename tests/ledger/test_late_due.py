@@ -241,11 +241,11 @@ def test_a_pass_reads_whole_rows_of_the_register_and_files_of_what_is_new_only(p
     found = ledger_state.read(paper.home)
     assert found is not None
     state, _ = found
-    assert set(state.standing[early]) == set(publications.IDENTITY)
-    assert set(state.standing[later]) == set(PUBLICATIONS.names)
+    assert set(state.standing.rows) == {later}
+    assert set(state.standing.rows[later]) == set(PUBLICATIONS.names)
     assert [file.batch for file in state.files[ENGAGEMENTS]] == [2]
 
     paper.publish(early)  # the pass still speaks of the publication that stood when its state was read
     work = ledger_state.with_rows(paper.home, due(paper.pipeline, state), [early])
-    number = state.standing[early]["number"]
-    assert (work.standing[early]["number"], work.plan_of(early).run) == (number, f"run {number}")
+    number = state.standing.number_of(early)
+    assert (work.standing.number_of(early), work.plan_of(early).run) == (number, f"run {number}")

@@ -42,7 +42,7 @@ from windrow.transforms.facts import Facts, facts_of
 from windrow.transforms.ledger import affected, columns, reading
 from windrow.transforms.ledger.due import config_changed, due, published_floor
 from windrow.transforms.ledger.lines import arrivals, lines
-from windrow.transforms.ledger.passes import Due, Pass
+from windrow.transforms.ledger.passes import Due, Pass, instants_of
 from windrow.transforms.ledger.subjects import SUBJECT, side_by_side, subject, with_subject
 
 BRIEF = ("kind", "row", "stream", "appeared", "vanished", "state", "missed_by", "cause")
@@ -64,7 +64,7 @@ def extend(ctx: Context, *, everything: bool = False) -> Due | None:
     name = ctx.pipeline.name
     work = extend_table(ctx.home, lambda: spark_for(f"late {name}", ctx.places, ctx.pipeline), everything=everything)
     if work is not None and (work.needs_spark or work.incomparable or not page(ctx).exists()):
-        newest = sorted(work.standing)[-ledger_report.LISTED :]
+        newest = instants_of(work.standing.starts[-ledger_report.LISTED :])
         ledger_report.write(name, totals(ctx, newest), work.known.pins, ctx.places.reports(name))
     return work
 

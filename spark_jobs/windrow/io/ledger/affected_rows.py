@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -22,10 +23,11 @@ from windrow.io.delta.session import frame_of
 from windrow.io.ledger.state import observations_above
 from windrow.io.registers.clocks import Observation
 from windrow.io.training import inputs, versions
+from windrow.semantics.intervals import micros
 from windrow.transforms.conditions import any_of
 from windrow.transforms.ledger.affected import is_fresh
 from windrow.transforms.ledger.due import STANDING, began_at, floor_of, standing_row, stretches_of, window_of
-from windrow.transforms.ledger.passes import Due
+from windrow.transforms.ledger.passes import Due, instants_of
 from windrow.transforms.streams import Inputs
 
 
@@ -90,8 +92,12 @@ def pins(spark: SparkSession, home: Home, work: Due, starts: Sequence[datetime])
     Returns:
         One row per interval and topic.
     """
-    known = {start: seen.known.pins for seen in work.seen for start in seen.starts}
-    rows = [(start, topic, known[start].get(topic, 0)) for start in starts for topic in home.pipeline.topics]
+    rows = [
+        (start, topic, seen.known.pins.get(topic, 0))
+        for seen in work.seen
+        for start in instants_of(seen.starts[np.isin(seen.starts, [micros(start) for start in starts])])
+        for topic in home.pipeline.topics
+    ]
     return frame_of(spark, rows, f"{INTERVAL} timestamp, _topic string, _pin bigint")
 
 

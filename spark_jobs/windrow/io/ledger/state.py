@@ -24,12 +24,13 @@ from windrow.io.delta.locks import held
 from windrow.io.ledger.table import APP_ID, last_pass, lines, path_of
 from windrow.io.registers import clocks, publications
 from windrow.io.registers.clocks import Observation
+from windrow.schemas import PUBLICATIONS
 from windrow.semantics.intervals import EARLIEST, LATEST
 from windrow.semantics.ledger import CONFIG_CHANGED
 from windrow.semantics.plan import Plan
 from windrow.transforms.facts import facts_of
 from windrow.transforms.ledger.due import floor_of, seen_before
-from windrow.transforms.ledger.passes import Due, Knowledge, LandedFile, Publications, State
+from windrow.transforms.ledger.passes import Due, Knowledge, LandedFile, Standing, State
 
 _STATISTICS = (
     f"max.{BATCH}", f"min.{EVENT_TIME}", f"max.{EVENT_TIME}", "num_records",
@@ -48,10 +49,10 @@ def read(home: Home) -> tuple[State, Observation] | None:
         return None
     with held(home.lock(Table.TRAINING)):
         publications.repair(home)
-        registered = publications.standing(publications.registered(home, publications.IDENTITY))
+        registered = _standing(home)
         table = tables.opened(training)
     observed = clocks.observe(home)
-    if table is None or not observed.rows or not registered:
+    if table is None or not observed.rows or not len(registered.starts):
         return None
     opened = {topic: tables.opened(home.landing(topic)) for topic in home.pipeline.topics}
     landing = {topic: landed for topic, landed in opened.items() if landed is not None}
@@ -59,10 +60,8 @@ def read(home: Home) -> tuple[State, Observation] | None:
     newest = last_pass(home)
     is_last = newest is not None and newest.known.config_hash == config_hash
     last = newest if is_last else last_pass(home, config_hash)
-    seen_last = last.publication if last else 0
-    unseen = [start for start, row in registered.items() if row["number"] > seen_last]
-    standing = _with_rows(home, registered, unseen)
-    seen = seen_before(standing, last, config_hash)
+    standing = _with_rows(home, registered, registered.where(registered.numbers > (last.publication if last else 0)))
+    seen = seen_before(standing, last)
     floor = floor_of(home.pipeline, seen)
     state = State(
         number=(newest.number if newest else max(0, tables.version_of(path_of(home), APP_ID))) + 1,
@@ -75,7 +74,7 @@ def read(home: Home) -> tuple[State, Observation] | None:
         new_commits=_commits_since(landing, last.versions if last else {}),
         seen=seen,
         newest=newest,
-        marked=_marked(home, standing, config_hash),
+        marked=_marked(home, standing),
         knowledge=partial(_knowledge, home, observed),
     )
     return state, observed
@@ -90,15 +89,23 @@ def with_rows(home: Home, work: Due, starts: Sequence[datetime]) -> Due:
     return replace(work, standing=_with_rows(home, work.standing, starts))
 
 
-def _with_rows(home: Home, standing: Publications, starts: Sequence[datetime]) -> Publications:
+def _standing(home: Home) -> Standing:
+    """Return every publication that readers see, without a row of the register."""
+    rows = tables.arrow(home.table(Table.PUBLICATIONS), publications.IDENTITY)
+    if rows is None:
+        rows = PUBLICATIONS.empty_table()
+    is_comparable = pc.fill_null(pc.equal(rows["config_hash"], home.pipeline.config_hash), False)
+    return Standing.of(publications.instants(rows["interval"]), rows["number"].to_numpy(), is_comparable.to_numpy())
+
+
+def _with_rows(home: Home, standing: Standing, starts: Sequence[datetime]) -> Standing:
     if not starts:
         return standing
-    found = publications.of_intervals(home, starts)
     # an interval may have been published again since
-    return {
-        **standing,
-        **{row["interval"]: row for row in found if row["number"] == standing[row["interval"]]["number"]},
-    }
+    found = (
+        row for row in publications.of_intervals(home, starts) if row["number"] == standing.number_of(row["interval"])
+    )
+    return replace(standing, rows={**standing.rows, **{row["interval"]: row for row in found}})
 
 
 def _files(table: DeltaTable, floor: int) -> tuple[LandedFile, ...]:
@@ -118,12 +125,14 @@ def _commits_since(landing: Mapping[str, DeltaTable], versions: Mapping[str, int
     return tuple(entries)
 
 
-def _marked(home: Home, standing: Mapping[datetime, Mapping[str, Any]], config_hash: str) -> frozenset[datetime]:
+def _marked(home: Home, standing: Standing) -> frozenset[datetime]:
     """Return starts of the intervals of another pipeline file that have their `config_changed` line already."""
-    other = [start for start, row in standing.items() if row["config_hash"] != config_hash]
+    other = {
+        at: {"number": standing.number_of(at), "config_hash": ""} for at in standing.where(~standing.is_comparable)
+    }
     if not other:
         return frozenset()
-    found = lines(home, other, columns=("interval", "kind"), standing=standing)
+    found = lines(home, list(other), columns=("interval", "kind"), standing=other)
     return frozenset(found.filter(pl.col("kind") == CONFIG_CHANGED)["interval"])
 
 

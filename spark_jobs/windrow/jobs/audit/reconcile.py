@@ -104,10 +104,10 @@ def reconcile_range(ctx: Context, begin: datetime, end: datetime) -> Reconciled:
     if work is None:
         require_intact(ctx.home)
         raise NothingToDo(f"{ctx.pipeline.name}: nothing is published yet")
-    starts = [start for start in sorted(work.standing) if begin <= start < end]
-    comparable = [s for s in starts if work.standing[s]["config_hash"] == work.known.config_hash]
+    is_wanted, is_comparable = work.standing.between(begin, end), work.standing.is_comparable
+    comparable = work.standing.where(is_wanted & is_comparable)
     rows, shown = _compared(ctx, with_rows(ctx.home, work, comparable), comparable, run)
-    rows += [_outcome(work, start, "config_changed") for start in starts if start not in comparable]
+    rows += [_outcome(work, start, "config_changed") for start in work.standing.where(is_wanted & ~is_comparable)]
     rows += [{"interval": start, "outcome": "hole"} for start in _holes(ctx, work, begin, end)]
     if not rows:
         begin_to_end = f"{shown_instant(begin)} to {shown_instant(end)}"
@@ -175,7 +175,7 @@ def _compare(
     starts = [plan.interval.start for plan in plans]
     read = inputs.read(spark, home, plans, clocks.observe(home))
     published = versions.intervals_at(spark, home, starts, work.training_version)
-    numbers = [(start, work.standing[start]["number"]) for start in starts]
+    numbers = [(start, work.standing.number_of(start)) for start in starts]
     standing = frame_of(spark, numbers, f"{INTERVAL} timestamp, {PUBLICATION} bigint")
     ledger = append.frame(spark, home, starts).where(F.col("interval").isin(starts))
 
@@ -213,13 +213,13 @@ def _first(found: DataFrame) -> list[Difference]:
 
 
 def _outcome(work: Due, start: datetime, outcome: str) -> dict[str, Any]:
-    return {"interval": start, "publication": work.standing[start]["number"], "outcome": outcome}
+    return {"interval": start, "publication": work.standing.number_of(start), "outcome": outcome}
 
 
 def _holes(ctx: Context, work: Due, begin: datetime, end: datetime) -> list[datetime]:
     """Return the starts of the closed intervals in `[begin, end)` that have no publication."""
     until = frontier(watermark(work.known.watermark), ctx.pipeline.after, ctx.pipeline.grace)
-    holes = publications.holes(ctx.pipeline, publications.starts_of(work.standing.values()), until)
+    holes = publications.holes(ctx.pipeline, work.standing.starts, until)
     return [hole.start for hole in holes if begin <= hole.start < end]
 
 

@@ -15,21 +15,25 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+import numpy as np
+
 from windrow.config import Pipeline, RightStream, Stream
 from windrow.semantics.close import closes_at, is_closed
-from windrow.semantics.intervals import EARLIEST, LATEST, MICROSECOND, Interval, shifted, stretches
+from windrow.semantics.intervals import EARLIEST, LATEST, MICROSECOND, Interval, at_micros, micros, shifted, stretches
 from windrow.semantics.ledger import CONFIG_CHANGED
 from windrow.semantics.plan import Plan
 from windrow.transforms.ledger.passes import (
     AT_ANY_TIME,
     Due,
+    Instants,
     Knowledge,
     LandedFile,
     Pass,
-    Publications,
     Seen,
+    Standing,
     State,
     Stretch,
+    instants_of,
 )
 
 _HARMLESS = (
@@ -53,7 +57,7 @@ def due(pipeline: Pipeline, state: State) -> Due:
     near = (stretch for topic, files in state.files.items() for stretch in _near(pipeline, topic, files, seen))
     now = state.knowledge(known)
     changed = (stretch for one in seen for stretch in _stretches(pipeline, one, state.knowledge(one.known), now))
-    other = {start for start, row in state.standing.items() if row["config_hash"] != known.config_hash}
+    other = frozenset(state.standing.where(~state.standing.is_comparable))
     return Due(
         number=state.number,
         known=known,
@@ -68,25 +72,21 @@ def due(pipeline: Pipeline, state: State) -> Due:
     )
 
 
-def seen_before(standing: Publications, last: Pass | None, config_hash: str) -> tuple[Seen, ...]:
-    """Standing publications of a config, grouped by what was known when they were last looked at.
+def seen_before(standing: Standing, last: Pass | None) -> tuple[Seen, ...]:
+    """Comparable publications, grouped by what was known when they were last looked at.
 
     Args:
-        standing: with the plan of those publications that `last` has not looked at.
-        last: the newest pass under the config.
+        standing: with the rows of those publications that `last` has not looked at.
+        last: the newest pass under the pipeline file.
     """
-    by_pass: list[datetime] = []
-    by_plan: dict[Any, tuple[Plan, list[datetime]]] = {}
-    for start, row in sorted(standing.items()):
-        if row["config_hash"] != config_hash:
-            continue
-        if last is not None and row["number"] <= last.publication:
-            by_pass.append(start)
-        else:
-            plan = Plan.from_json(row["plan"])
-            by_plan.setdefault((tuple(plan.pins.items()), plan.watermark), (plan, []))[1].append(start)
-    passed = [Seen(last.known, tuple(by_pass))] if last and by_pass else []
-    return (*passed, *(Seen(plan, tuple(starts)) for plan, starts in by_plan.values()))
+    is_new = standing.numbers > (last.publication if last else 0)
+    by_plan: dict[Any, tuple[Plan, list[int]]] = {}
+    for start in standing.where(standing.is_comparable & is_new):
+        plan = Plan.from_json(standing.rows[start]["plan"])
+        by_plan.setdefault((tuple(plan.pins.items()), plan.watermark), (plan, []))[1].append(micros(start))
+    by_pass = standing.starts[standing.is_comparable & ~is_new]
+    passed = [Seen(last.known, by_pass)] if last and len(by_pass) else []
+    return (*passed, *(Seen(plan, np.array(starts, np.int64)) for plan, starts in by_plan.values()))
 
 
 def _near(pipeline: Pipeline, topic: str, files: Iterable[LandedFile], seen: Sequence[Seen]) -> Iterator[Stretch]:
@@ -106,7 +106,7 @@ def _stretches(pipeline: Pipeline, seen: Seen, before: Knowledge, now: Knowledge
     """Stretches in which the clock, an accepted gap or a close says something else about labels than it did before."""
     # a publication that was forced before its close may have labels from after it; by now the interval has closed
     closed = [_how_many_closed(seen.starts, pipeline.interval, known.frontier) for known in (before, now)]
-    found = [Stretch(start, start + pipeline.interval) for start in seen.starts[slice(*closed)]]
+    found = [Stretch(start, start + pipeline.interval) for start in instants_of(seen.starts[slice(*closed)])]
     for stream in pipeline.label_streams:
         heard = [known.heard_until[stream.name] for known in (before, now)]
         if stream.silence == "unknown" and heard[0] != heard[1]:
@@ -120,9 +120,13 @@ def _stretches(pipeline: Pipeline, seen: Seen, before: Knowledge, now: Knowledge
     return [s for s in found if seen.covers(shifted(s.begin, -pipeline.interval), s.end)]
 
 
-def _how_many_closed(starts: Sequence[datetime], length: timedelta, frontier: datetime | None) -> int:
+def _how_many_closed(starts: Instants, length: timedelta, frontier: datetime | None) -> int:
     """How many of the intervals with these starts, ascending and each of this length, have closed."""
-    return bisect_left(starts, True, key=lambda start: not is_closed(Interval(start, start + length), frontier))
+
+    def is_open(start: np.int64) -> bool:
+        return not is_closed(Interval(at := at_micros(int(start)), at + length), frontier)
+
+    return bisect_left(starts, True, key=is_open)
 
 
 def _removes_rows(entry: Mapping[str, Any]) -> bool:
@@ -228,7 +232,7 @@ def standing_row(pipeline: Pipeline, work: Due, start: datetime) -> tuple[Any, .
     closed_at = closes_at(plan.interval, pipeline.after, pipeline.grace)
     micros = {topic: length // MICROSECOND for topic, length in disorder.items()}
     is_forced = plan.is_forced(pipeline.after, pipeline.grace)
-    return (start, work.standing[start]["number"], closed_at, plan.drained, is_forced, dict(plan.pins), clocks, micros)
+    return (start, work.standing.number_of(start), closed_at, plan.drained, is_forced, dict(plan.pins), clocks, micros)
 
 
 def config_changed(work: Due, start: datetime) -> dict[str, Any]:
@@ -238,5 +242,5 @@ def config_changed(work: Due, start: datetime) -> dict[str, Any]:
         work: the pass, in which the interval has a standing publication.
         start: start of the interval.
     """
-    number = work.standing[start]["number"]
+    number = work.standing.number_of(start)
     return {"interval": start, "publication": number, "pass": work.number, "kind": CONFIG_CHANGED, "subject": ""}

@@ -6,22 +6,78 @@ State ─▶ `due.due` ─▶ Due ─▶ Pass, written into the commit that the 
 from __future__ import annotations
 
 import json
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from windrow.semantics.clock import PartitionClock
-from windrow.semantics.intervals import EARLIEST, LATEST, shifted
+from windrow.semantics.intervals import EARLIEST, LATEST, at_micros, micros, shifted
 from windrow.semantics.plan import Plan
 from windrow.semantics.records import Gap
 
 _TRUNCATED = timedelta(milliseconds=1)
 """Delta's writers may truncate the newest time of a file to milliseconds."""
 
-Publications = Mapping[datetime, Mapping[str, Any]]
-"""Interval start → register row of the publication that readers see."""
+Instants = npt.NDArray[np.int64]
+"""Microseconds since 1970."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The publications that readers see: where each lies, in arrays, and the register rows of a few.
+
+    A register of years has more rows than a pass may make objects of.
+    """
+
+    starts: Instants
+    """starts of their intervals, ascending"""
+    numbers: Instants
+    is_comparable: npt.NDArray[np.bool_]
+    """whether each was made under the current pipeline file"""
+    rows: Mapping[datetime, Mapping[str, Any]] = field(default_factory=dict)
+    """interval start → its whole register row"""
+
+    @classmethod
+    def of(cls, starts: Instants, numbers: Instants, is_comparable: npt.NDArray[np.bool_]) -> Standing:
+        """Of all publications, in any order: the newest of each interval.
+
+        >>> found = Standing.of(np.array([9, 5, 9]), np.array([2, 1, 3]), np.array([True, True, False]))
+        >>> found.starts.tolist(), found.numbers.tolist(), found.is_comparable.tolist()
+        ([5, 9], [1, 3], [True, False])
+        """
+        order = np.lexsort((numbers, starts))
+        is_newest = np.append(np.diff(starts[order]) != 0, True)
+        kept = order[is_newest] if len(order) else order
+        return cls(starts[kept], numbers[kept], is_comparable[kept])
+
+    @property
+    def newest(self) -> int:
+        """The greatest number; 0 without a publication."""
+        return int(self.numbers.max(initial=0))
+
+    def number_of(self, start: datetime) -> int:
+        """The number of the publication of an interval that has one."""
+        return int(self.numbers[np.searchsorted(self.starts, micros(start))])
+
+    def where(self, wanted: npt.NDArray[np.bool_]) -> list[datetime]:
+        """Starts of those that are wanted, ascending."""
+        return instants_of(self.starts[wanted])
+
+    def between(self, begin: datetime, end: datetime) -> npt.NDArray[np.bool_]:
+        """Whether the interval of each starts in `[begin, end)`."""
+        return (self.starts >= micros(begin)) & (self.starts < micros(end))
+
+
+_NONE: Instants = np.array([], np.int64)
+
+
+def instants_of(starts: Instants) -> list[datetime]:
+    """Instants in UTC."""
+    return [at_micros(at) for at in starts.tolist()]
 
 
 class LandedFile(NamedTuple):
@@ -106,8 +162,8 @@ class State:
 
     number: int
     """number of the next pass"""
-    standing: Publications
-    """`number`, `interval` and `config_hash` of every one; the others also of those that no pass has looked at"""
+    standing: Standing
+    """with the rows of those that no pass has looked at"""
     training_version: int
     pins: Mapping[str, int]
     clocks: tuple[PartitionClock, ...]
@@ -145,7 +201,8 @@ class Seen:
     """Publications that were last looked at with the same knowledge: by a pass, or when they were planned."""
 
     known: Plan
-    starts: tuple[datetime, ...]
+    starts: Instants
+    """of the publications' intervals, ascending"""
 
     def covers(self, begin: datetime, end: datetime) -> bool:
         """Whether one of the publications' intervals starts in [begin, end].
@@ -154,12 +211,13 @@ class Seen:
             begin: first instant, included.
             end: last instant, included.
         """
-        return bisect_left(self.starts, begin) < bisect_right(self.starts, end)
+        first, last = np.searchsorted(self.starts, micros(begin)), np.searchsorted(self.starts, micros(end), "right")
+        return bool(first < last)
 
-    def overlapping(self, stretch: Stretch, length: timedelta) -> tuple[datetime, ...]:
+    def overlapping(self, stretch: Stretch, length: timedelta) -> Instants:
         """Starts of the intervals (each of this length) that overlap a stretch."""
-        first = bisect_right(self.starts, shifted(stretch.begin, -length))
-        return self.starts[first : bisect_right(self.starts, stretch.end)]
+        first = np.searchsorted(self.starts, micros(shifted(stretch.begin, -length)), "right")
+        return self.starts[first : np.searchsorted(self.starts, micros(stretch.end), "right")]
 
 
 @dataclass(frozen=True)
@@ -169,8 +227,8 @@ class Due:
     number: int
     known: Plan
     """what is known now"""
-    standing: Publications
-    """as of `training_version`; columns as in `State`, until `io.ledger.state.with_rows` reads the others"""
+    standing: Standing
+    """as of `training_version`; rows as in `State`, and those that `io.ledger.state.with_rows` reads"""
     training_version: int
     versions: Mapping[str, int]
     seen: tuple[Seen, ...]
@@ -195,7 +253,7 @@ class Due:
     @property
     def starts(self) -> list[datetime]:
         """Starts of all comparable published intervals."""
-        return sorted(start for one in self.seen for start in one.starts)
+        return instants_of(np.sort(np.concatenate([_NONE, *(one.starts for one in self.seen)])))
 
     def within(self, stretches: Iterable[Stretch], length: timedelta) -> list[datetime]:
         """Starts of the comparable published intervals (each of this length) that overlap one of the stretches.
@@ -205,7 +263,8 @@ class Due:
             length: of every interval.
         """
         wanted = list(stretches)
-        return sorted({start for one in self.seen for w in wanted for start in one.overlapping(w, length)})
+        found = [one.overlapping(stretch, length) for one in self.seen for stretch in wanted]
+        return instants_of(np.unique(np.concatenate([_NONE, *found])))
 
     def plan_of(self, start: datetime) -> Plan:
         """The plan of the standing publication of an interval.
@@ -213,10 +272,9 @@ class Due:
         Args:
             start: start of an interval that has one, and whose row is read whole.
         """
-        return Plan.from_json(self.standing[start]["plan"])
+        return Plan.from_json(self.standing.rows[start]["plan"])
 
     @property
     def as_pass(self) -> Pass:
         """The pass as its commit records it."""
-        newest = max((row["number"] for row in self.standing.values()), default=0)
-        return Pass(self.number, self.known, newest, self.versions)
+        return Pass(self.number, self.known, self.standing.newest, self.versions)
