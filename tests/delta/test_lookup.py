@@ -88,6 +88,22 @@ def test_a_column_that_joined_later_is_null_in_older_files(tmp_path: Path) -> No
     assert lookup.opened(str(tmp_path / "none")) is None
 
 
+def test_who_looks_several_times_in_a_step_sees_one_version(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    write_deltalake(path, pa.table({"a": [1]}))
+    with lookup.seen_once():
+        first, missing = lookup.opened(path), lookup.opened(f"{path}2")
+        write_deltalake(path, pa.table({"a": [2]}), mode="append")
+        write_deltalake(f"{path}2", pa.table({"a": [2]}))
+        assert lookup.opened(path) is first
+        assert lookup.opened(f"{path}2") is missing is None
+        assert (at := lookup.opened(path, 1)) is not None, "a version that is named is that one"
+        assert at.table.version() == 1
+    assert (again := lookup.opened(path)) is not None
+    assert again.table.version() == 1
+    assert lookup.opened(f"{path}2") is not None
+
+
 @pytest.mark.parametrize(
     ("begin", "end", "rows"),
     [(0, 100, 700), (0, 50, 350), (90, 100, 70), (25, 75, 350), (200, 300, 200), (100, 200, 0)],

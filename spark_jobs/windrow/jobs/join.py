@@ -26,7 +26,7 @@ from windrow.io.delta import crash_points
 from windrow.io.delta.locks import held
 from windrow.io.delta.session import is_shared
 from windrow.io.expressions import require_sound
-from windrow.io.registers import canaries, erasures, measures, publications
+from windrow.io.registers import canaries, erasures, measures
 from windrow.io.registers.clocks import Observation
 from windrow.io.training import candidates, inputs, unread, ways
 from windrow.jobs.options import OptionalIntervalStart, PipelineName, RunKey
@@ -66,7 +66,7 @@ def make_candidates(ctx: Context, planned: tuple[Plan, ...], known: Known | None
     """
     _refuse_other_config(ctx, planned)
     known = known or Known(ctx)
-    foreseen = foreseen_numbers(planned, publications.last_number(ctx.home))
+    foreseen = foreseen_numbers(planned, known.last_number)
     numbers = {plan.id: number for plan, number in foreseen.items()}
     for portion in _portions(planned):
         if not measures.are_recorded(ctx.home, portion):
@@ -227,7 +227,8 @@ def execute(
     if interval is None:
         return make_candidates(ctx, recorded_plans(ctx, run, first="plan"), known)
     most = along if along is not None else ctx.pipeline.catch_up
-    refuse_far_start(ctx.home)
+    if not known.last_number:
+        refuse_far_start(ctx.home)
     return make_candidates(ctx, plan_interval(ctx, run, interval, mode, most, known=known), known)
 
 

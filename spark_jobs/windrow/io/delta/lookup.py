@@ -9,6 +9,8 @@ The table's history is not read. `Lookup.opened` keeps the files that were opene
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, NamedTuple
@@ -203,10 +205,32 @@ class Lookup:
         )
 
 
+_seen: ContextVar[dict[str, Lookup | None] | None] = ContextVar("seen", default=None)
+
+
+@contextmanager
+def seen_once() -> Iterator[None]:
+    """Within it the newest version of each table is opened once, so that all who look see the same one.
+
+    For a step that only reads: what it writes it would not see.
+    """
+    before = _seen.set({})
+    try:
+        yield
+    finally:
+        _seen.reset(before)
+
+
 def opened(path: str, version: int | None = None) -> Lookup | None:
     """Return a version of the table at `path`, None for the newest, or None where there is no table."""
+    seen = _seen.get() if version is None else None
+    if seen is not None and path in seen:
+        return seen[path]
     table = tables.opened(path) if version is None else tables.at(path, version)
-    return None if table is None else Lookup(table, tables.data_files(table))
+    found = None if table is None else Lookup(table, tables.data_files(table))
+    if seen is not None:
+        seen[path] = found
+    return found
 
 
 def equal(column: str, value: Any) -> pc.Expression:

@@ -19,7 +19,7 @@ from deltalake import DeltaTable
 
 from windrow.columns import BATCH, EVENT_TIME, QUARANTINED
 from windrow.home import Home, Table
-from windrow.io.delta import tables
+from windrow.io.delta import store, tables
 from windrow.io.delta.locks import held
 from windrow.io.ledger.table import APP_ID, last_pass, lines, path_of
 from windrow.io.registers import clocks, publications
@@ -45,12 +45,12 @@ def read(home: Home) -> tuple[State, Observation] | None:
     A publication that a killed run did not register is registered first. The caller holds the ledger's lock.
     """
     training = home.table(Table.TRAINING)
-    if tables.opened(training) is None:
+    if not store.may_exist(training):
         return None
     with held(home.lock(Table.TRAINING)):
         publications.repair(home)
         registered = _standing(home)
-        table = tables.opened(training)
+        table = tables.opened(training)  # after the register: it has what that knows
     observed = clocks.observe(home)
     if table is None or not observed.rows or not len(registered.starts):
         return None

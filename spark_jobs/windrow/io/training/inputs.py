@@ -80,6 +80,7 @@ def read(
     return read_range(spark, home, pins, lo, hi, clock, landed)
 
 
+@lookup.seen_once()
 def read_range(
     spark: SparkSession,
     home: Home,

@@ -53,6 +53,11 @@ class Known:
         publications.require_grid(self._ctx.pipeline, found)
         return found
 
+    @property
+    def last_number(self) -> int:
+        """Number of the newest publication; 0 before the first."""
+        return int(self.published.numbers.max(initial=0))
+
     @cached_property
     def clock(self) -> Observation:
         """The newest clock observation."""
