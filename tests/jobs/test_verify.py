@@ -11,6 +11,7 @@ from deltalake import DeltaTable
 
 from support.generated import START
 from support.late_history import FEW, in_two_parts, landed, prepared
+from support.register import whole_reads
 from support.world import World
 from windrow.home import Table
 from windrow.io.registers.plans import Request
@@ -27,7 +28,9 @@ def verified(ctx: Context, rows: list[dict[str, Any]]) -> list[verify.Verificati
     return sorted(verify.verify(ctx, rows), key=lambda outcome: outcome.number)
 
 
-def test_a_publication_is_what_its_plan_makes_and_every_change_by_hand_is_found(world: World) -> None:
+def test_a_publication_is_what_its_plan_makes_and_every_change_by_hand_is_found(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ctx = prepared(world)
     early, late = in_two_parts(seed=23)
     landed(world, ctx, early)
@@ -36,6 +39,12 @@ def test_a_publication_is_what_its_plan_makes_and_every_change_by_hand_is_found(
     first, second = START, START + ctx.pipeline.interval
     rebuild(ctx, "again", first, second, lambda row: None, Request("late rows", "me"))
     register = world.register(ctx)
+
+    with monkeypatch.context() as patch:
+        whole_reads(ctx.home, patch)
+        assert verify.chosen(ctx) == verify.chosen(ctx, number=register[-1]["number"]) == register[-1:]
+        assert verify.chosen(ctx, last=len(register) + 1) == register
+        verify.refuse_differences(ctx.home, verified(ctx, verify.chosen(ctx)))
 
     # each at its own pins, the replaced one at the version that it made; the changed file makes no difference
     changed = world.pipeline(FEW.replace("after: 6m", "after: 7m"))

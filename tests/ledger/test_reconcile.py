@@ -10,6 +10,7 @@ from deltalake import DeltaTable
 from support.divided_history import divided, lived, prepared
 from support.generated import INTERVAL, START, history, oracle_records, oracle_spec
 from support.oracle import sent
+from support.register import whole_reads
 from support.world import World, content
 from windrow.home import Table
 from windrow.io.ledger import table as ledger_table
@@ -17,6 +18,7 @@ from windrow.io.registers import measures
 from windrow.jobs import ledger as ledger_job
 from windrow.jobs.audit.reconcile import NotReconciled, check, reconcile_range
 from windrow.jobs.rebuild import rebuild
+from windrow.jobs.summarise import summarise
 from windrow.outcomes import ExitCode, exit_code
 from windrow.semantics.plan import Plan
 
@@ -67,13 +69,17 @@ def test_live_rows_and_ledger_are_a_rebuild_and_what_somebody_changed_is_named(w
     assert content(world.training(ctx))
 
 
-def test_a_closed_interval_without_a_publication_is_a_hole_and_is_named(world: World) -> None:
+def test_a_closed_interval_without_a_publication_is_a_hole_and_is_named(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of other intervals than those in question few columns of the register are read, also for the day's summary."""
     from windrow.jobs.train import train_one
 
     ctx = prepared(world)
     world.produce(sent(history(23)))
     world.land(ctx)
     train_one(ctx, "one", START, "republish")
+    whole = whole_reads(ctx.home, monkeypatch)
     done = reconcile_range(ctx, START, START + timedelta(minutes=15))
     check(ctx, done)
     assert [(row["interval"], row["outcome"]) for row in done.intervals] == [
@@ -81,3 +87,7 @@ def test_a_closed_interval_without_a_publication_is_a_hole_and_is_named(world: W
         (START + INTERVAL, "hole"),
         (START + 2 * INTERVAL, "hole"),
     ]
+    assert {"plan", "number", "plan_id"} in whole
+    whole.clear()
+    summarise(ctx, START.date())
+    assert not whole

@@ -170,5 +170,5 @@ def test_rows_of_a_landing_table_are_those_that_were_landed_less_those_that_were
 
 def test_a_clock_behind_a_plan_is_named() -> None:
     plan = replace(PLAN, pins={"t": 3, "u": 1, "left the pipeline": 9})
-    assert pin_faults({"t": 3, "u": 2}, [plan]) == []
-    assert pin_faults({"t": 2, "u": 1}, [plan]) == ["the clock of t is at batch 2, and a plan was made at batch 3"]
+    assert pin_faults({"t": 3, "u": 2}, [plan.pins]) == []
+    assert pin_faults({"t": 2, "u": 1}, [plan.pins]) == ["the clock of t is at batch 2, and a plan was made at batch 3"]

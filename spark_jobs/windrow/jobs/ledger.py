@@ -229,10 +229,7 @@ def totals(ctx: Context, starts: Sequence[datetime] | None = None) -> list[dict[
     """
     columns = tuple({*publications.IDENTITY, *reading.PUBLISHED})
     home = ctx.home
-    rows = (
-        publications.registered(home, columns) if starts is None else publications.of_intervals(home, starts, columns)
-    )
-    standing = publications.standing(rows)
+    standing = publications.standing(publications.of_intervals(home, starts, columns))
     chosen = sorted(standing)
     found = ledger_table.lines(home, chosen, columns=reading.TOTALLED, standing=standing)
     labels = [stream.name for stream in ctx.pipeline.label_streams]

@@ -47,7 +47,7 @@ class Plan:
     @property
     def id(self) -> str:
         """16 hex digits of a hash over all fields, the run included."""
-        return hashlib.sha256(self._json.encode()).hexdigest()[:16]
+        return id_of(self._json)
 
     def frontier(self, after: timedelta, grace: timedelta) -> datetime | None:
         """Event time before which every window had closed when the plan was made; a drain closes all of them."""
@@ -76,6 +76,17 @@ class Plan:
             for p in raw["watermark"]
         )
         return cls(**{**raw, "interval": interval, "watermark": tuple(clocks)})
+
+
+def id_of(text: str) -> str:
+    """Return the id of the plan that `Plan.to_json` wrote, without making the plan."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def pins_of(text: str) -> Mapping[str, int]:
+    """Return the pins of the plan that `Plan.to_json` wrote, without making the plan."""
+    pins: Mapping[str, int] = json.loads(text)["pins"]
+    return pins
 
 
 def _canonical(plan: Plan) -> str:

@@ -160,7 +160,7 @@ def observed_of(home: Home, pin: Pin) -> list[Observed]:
         FileUnknown: the pipeline file of one is not on record.
     """
     wanted = set(pin.publications)
-    register = publications.complete(home, ("number", "plan", "config_hash"))
+    register = publications.complete(home, ("number", "plan", "config_hash"), first=min(wanted, default=0))
     rows = [row for row in register if row["number"] in wanted]
     files = states.pipelines_of(home, rows)
     return [Observed.of(row["number"], Plan.from_json(row["plan"]), files[row["config_hash"]]) for row in rows]

@@ -56,7 +56,7 @@ def lines(
             columns `publications.IDENTITY`.
     """
     if standing is None:
-        standing = publications.standing(publications.registered(home, publications.IDENTITY))
+        standing = publications.standing(publications.of_intervals(home, starts, publications.IDENTITY))
     wanted = standing if starts is None else {start: standing[start] for start in starts if start in standing}
     table = tables.opened(path_of(home))
     if table is None or not wanted:

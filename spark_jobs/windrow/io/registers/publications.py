@@ -59,13 +59,15 @@ def columns_of(plan: Plan) -> dict[str, Any]:
     }
 
 
-def registered(home: Home, columns: Sequence[str] = ()) -> list[dict[str, Any]]:
+def registered(home: Home, columns: Sequence[str] = (), first: int = 0) -> list[dict[str, Any]]:
     """Return every publication, by number.
 
     Args:
         columns: only these, `number` among them, which is faster where the register is long; empty for all.
+        first: number of the first wanted one, 0 for all; files of the register with smaller numbers only are not read.
     """
-    return sorted(_read(home, columns=columns), key=lambda row: row["number"])
+    wanted: list[tables.Filter] = [("number", ">=", first)] if first else []
+    return sorted(_read(home, wanted, columns), key=lambda row: row["number"])
 
 
 def repaired(home: Home) -> list[dict[str, Any]]:
@@ -74,11 +76,35 @@ def repaired(home: Home) -> list[dict[str, Any]]:
     Raises:
         TrainingBehind: the register has publications that the training table does not know.
     """
-    _repair_if_behind(home)
+    repair_if_behind(home)
     return registered(home)
 
 
-def _repair_if_behind(home: Home) -> None:
+def newest(home: Home, count: int) -> list[dict[str, Any]]:
+    """Return this many of the newest registered publications, by number."""
+    numbers = np.sort(registered_grid(home).numbers)[-count:].tolist()
+    return registered(home, first=numbers[0])[-count:] if numbers else []
+
+
+def plans(home: Home) -> pa.Table:
+    """Return `number`, `plan` and `plan_id` of every publication, in no order: as Arrow, because the texts are long."""
+    columns = ["number", "plan", "plan_id"]
+    found = tables.arrow(home.table(Table.PUBLICATIONS), columns)
+    return PUBLICATIONS.empty_table().select(columns) if found is None else found
+
+
+def plan_ids(home: Home) -> set[str]:
+    """Return the ids of all plans that were published."""
+    rows = tables.arrow(home.table(Table.PUBLICATIONS), ["plan_id"])
+    return set() if rows is None else set(rows["plan_id"].to_pylist())
+
+
+def repair_if_behind(home: Home) -> None:
+    """Register the publications that killed runs have not registered; take the training lock only for that.
+
+    Raises:
+        TrainingBehind: the register has publications that the training table does not know.
+    """
     if last_number(home) != _last_registered(home):
         with held(home.lock(Table.TRAINING)):
             repair(home)
@@ -114,7 +140,7 @@ def grid(home: Home) -> Grid:
     found = registered_grid(home)
     if last_number(home) == int(found.numbers.max(initial=0)):
         return found
-    _repair_if_behind(home)
+    repair_if_behind(home)
     return registered_grid(home)
 
 
@@ -149,16 +175,17 @@ def instants(column: pa.ChunkedArray) -> Instants:
     return np.asarray(column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()).to_numpy(), np.int64)
 
 
-def complete(home: Home, columns: Sequence[str] = ()) -> list[dict[str, Any]]:
+def complete(home: Home, columns: Sequence[str] = (), first: int = 0) -> list[dict[str, Any]]:
     """Return every publication, by number, without writing: those that a killed run has not registered are added.
 
     For readers, who may lack the right to repair the register, and who take no lock.
 
     Args:
         columns: as for `registered`.
+        first: as for `registered`.
     """
-    rows = registered(home, columns)
-    last = rows[-1]["number"] if rows else 0
+    rows = registered(home, columns, first)
+    last = rows[-1]["number"] if rows else max(0, first - 1)
     added = _unregistered(home, last) if last_number(home) > last else []
     return [*rows, *({name: row.get(name) for name in columns or PUBLICATIONS.names} for row in reversed(added))]
 
@@ -205,15 +232,16 @@ def complete_of_interval(home: Home, interval: datetime) -> list[dict[str, Any]]
     ]
 
 
-def of_intervals(home: Home, starts: Sequence[datetime], columns: Sequence[str] = ()) -> list[dict[str, Any]]:
+def of_intervals(home: Home, starts: Sequence[datetime] | None, columns: Sequence[str] = ()) -> list[dict[str, Any]]:
     """Return every publication of the intervals with these starts.
 
     Args:
+        starts: None for all intervals.
         columns: only these; empty for all.
     Returns:
         Register rows in no order, superseded ones too; one that a killed run did not register is missing.
     """
-    return _read(home, [("interval", "in", list(starts))], columns)
+    return _read(home, [] if starts is None else [("interval", "in", list(starts))], columns)
 
 
 def between(home: Home, begin: datetime, end: datetime) -> list[dict[str, Any]]:
@@ -247,7 +275,7 @@ def last_version(rows: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> i
     From the version that the publication made up to this one the table holds its rows, compacted or not.
 
     Args:
-        rows: the register.
+        rows: register rows, at least those of the publication's interval.
         row: the publication.
     """
     later = [r for r in rows if r["interval"] == row["interval"] and r["number"] > row["number"]]

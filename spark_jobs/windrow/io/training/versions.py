@@ -34,7 +34,7 @@ def version_with(home: Home, register: Sequence[Mapping[str, Any]], row: Mapping
     replaced.
 
     Args:
-        register: the register.
+        register: register rows, at least those of the publication's interval.
         row: the publication.
     Raises:
         VersionGone: there is no such version.

@@ -9,9 +9,11 @@ is repaired here but the register, which is derived (rule 20).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice, takewhile
+from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from windrow.columns import DATE, PLAN
@@ -33,7 +35,7 @@ from windrow.semantics.intact import (
     training_faults,
 )
 from windrow.semantics.maintenance import outdated
-from windrow.semantics.plan import Plan
+from windrow.semantics.plan import pins_of
 from windrow.transforms.ledger.passes import Pass
 
 SHOWN = 20
@@ -103,19 +105,31 @@ def _of_epoch(found: Iterable[Committed], topic_id: str) -> list[Landed]:
 
 
 def _published(home: Home) -> list[str]:
-    register = publications.repaired(home)
+    """What is wrong in the register, or with the training table by it.
+
+    Of every publication a few columns are read, and whole rows only of those whose commits the log still has.
+    """
+    publications.repair_if_behind(home)
+    register = publications.registered(home, ("number", "interval", "rows", "training_version"))
     table = tables.opened(home.table(Table.TRAINING))
     if table is None:
         return []
     # what others publish after the table was opened is not in it
     known = [row for row in register if row["training_version"] <= table.version()]
     held = tables.rows_by(table, DATE)
-    planned = (Plan.from_json(row["plan"]) for row in register)  # one at a time: a year has 50 000
+    planned, committed = publications.plans(home), list(publications.committed(home))
+    newest = publications.registered(home, first=min(row["number"] for row in committed)) if committed else []
     return [
-        *register_faults(register, publications.committed(home)),
+        *register_faults(_rows(planned), newest, committed),
         *training_faults(publications.standing(known).values(), held, erasures.remaining(home)),
-        *_behind(home, planned),
+        *_behind(home, (pins_of(plan) for _, plan, _ in _rows(planned))),
     ]
+
+
+def _rows(table: pa.Table) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of a table as Python values, which are made for some of them at a time: a year has 50 000."""
+    for batch in table.to_batches(1_000):
+        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
 def _candidates(home: Home) -> list[str]:
@@ -124,14 +138,14 @@ def _candidates(home: Home) -> list[str]:
     measured = measures.plan_ids(home)
     table = tables.opened(home.table(Table.CANDIDATES))
     held = {} if table is None else tables.rows_by(table, PLAN)
-    register = publications.registered(home, ["number", "interval", "plan_id"])
+    unpublished = plans.of_ids(home, measured - publications.plan_ids(home) - erasures.discarded(home))
 
-    standing = {start: row["number"] for start, row in publications.standing(register).items()}
-    unpublished = plans.of_ids(home, measured - {row["plan_id"] for row in register} - erasures.discarded(home))
-    gone = set(outdated(unpublished, standing))
+    starts = [plan.interval.start for plan in unpublished]
+    standing = publications.standing(publications.of_intervals(home, starts, ("number", "interval")))
+    gone = set(outdated(unpublished, {start: row["number"] for start, row in standing.items()}))
     numbers = measures.by_plan(home, [plan for plan in unpublished if plan.id not in gone])
     rows = {plan: int(found["rows"] or 0) + int(found["left_unpaired"] or 0) for plan, found in numbers.items()}
-    return [*candidate_faults(rows, held), *_behind(home, unpublished)]
+    return [*candidate_faults(rows, held), *_behind(home, (plan.pins for plan in unpublished))]
 
 
 def _late(home: Home) -> list[str]:
@@ -145,11 +159,11 @@ def _late(home: Home) -> list[str]:
         return []
     oldest = passes[-1][0].number
     lines = table.read(["pass"], pc.field("pass") >= oldest, [lookup.Range("pass", oldest)])
-    return [*line_faults(sum(rows for _, rows in passes), len(lines)), *_behind(home, [passes[0][0].known])]
+    return [*line_faults(sum(rows for _, rows in passes), len(lines)), *_behind(home, [passes[0][0].known.pins])]
 
 
-def _behind(home: Home, planned: Iterable[Plan]) -> list[str]:
-    """Topics with a landing table whose clock is behind a plan. It is read after the plans, which are made from it."""
+def _behind(home: Home, planned: Iterable[Mapping[str, int]]) -> list[str]:
+    """Topics with a landing table whose clock is behind the pins of plans. It is read after the plans, made from it."""
     pins = clocks.observe(home).pins
     landed = [topic for topic in home.pipeline.topics if tables.opened(home.landing(topic)) is not None]
     return pin_faults({topic: pins.get(topic, 0) for topic in landed}, planned)

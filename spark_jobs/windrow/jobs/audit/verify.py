@@ -94,16 +94,17 @@ def chosen(
     """
     if sum(value is not None for value in (number, at, last)) > 1:
         raise BadRequest("give one of --publication, --interval and --last")
-    rows = publications.repaired(ctx.home)
+    publications.repair_if_behind(ctx.home)
     if number is not None:
-        found = [row for row in rows if row["number"] == number]
+        found = [publications.of_number(ctx.home, number)]
     elif at is not None:
-        found = [row for start, row in publications.standing(rows).items() if start == at]
+        found = [publications.published(ctx.home, at)]
     else:
-        found = rows[-(last or 1) :]
-    if not found:
+        found = [*publications.newest(ctx.home, last or 1)]
+    rows = [row for row in found if row is not None]
+    if not rows:
         raise BadRequest(f"no such publication; `windrow publications {ctx.pipeline.name}` lists them")
-    return found
+    return rows
 
 
 def verify(ctx: Context, rows: Sequence[Mapping[str, Any]]) -> Iterator[Verification]:
@@ -114,7 +115,8 @@ def verify(ctx: Context, rows: Sequence[Mapping[str, Any]]) -> Iterator[Verifica
         VersionGone: the rows as they were published are not in the table any more.
         CommitsLost, TableDamaged, TrainingBehind: commits or files of a table were lost.
     """
-    register = publications.registered(ctx.home)
+    starts = [row["interval"] for row in rows]
+    register = publications.of_intervals(ctx.home, starts, ("number", "interval", "training_version"))
     plans = {row["number"]: Plan.from_json(row["plan"]) for row in rows}
     readable = {row["number"]: (_config_of(ctx, row), versions.version_with(ctx.home, register, row)) for row in rows}
     spark = spark_for(f"verify {ctx.pipeline.name}", ctx.places, ctx.pipeline)
