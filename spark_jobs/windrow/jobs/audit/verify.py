@@ -249,7 +249,7 @@ def described(outcome: Verification) -> str:
     Args:
         outcome: with at most a few row ids.
     """
-    head = f"publication {outcome.number}, {shown_instant(outcome.interval)}, version {outcome.version}: "
+    head = f"publication {outcome.number}, {shown_instant(outcome.interval)}, read at version {outcome.version}: "
     if outcome.is_same:
         return head + f"{counted(outcome.rows, 'row')}, the same to the byte ({outcome.content[:16] or 'empty'})"
     kinds = {MISSING: "not published", ADDED: "published and not made again", REPEATED: "there more than once"}
