@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, MapType, StructType
 
 from windrow.columns import ELEMENT_META, EVENT_TIME, INTERVAL, REASON, ROW_ID, ROW_ORDER, STATE
 from windrow.config import Pipeline
@@ -53,6 +54,26 @@ def hashed(rows: DataFrame, pipeline: Pipeline) -> DataFrame:
         F.min("_row").alias("_row"),
         F.min("_columns").alias("_columns"),
     )
+
+
+def row_hashes(rows: DataFrame, pipeline: Pipeline) -> DataFrame:
+    """Hash the content of rows to 64 bits each, at less cost than `hashed`.
+
+    Rows that differ in a compared column have different hashes. Equal rows may have, too: in an array, 0.0 and -0.0 are
+    spelled differently.
+
+    Args:
+        rows: training rows, or candidate rows that would be published.
+    Returns:
+        `_interval`, `_id` (the row id as a struct) and `_hash`, one row for each given row.
+    """
+    parts = []
+    for name in (INTERVAL, *columns_of(pipeline)):
+        if isinstance(rows.schema[name].dataType, ArrayType | MapType | StructType):
+            parts.append(_spelled(name, pipeline))  # a hash passes over nulls: [1, null] has that of [null, 1]
+        else:
+            parts += [F.col(name), F.col(name).isNull()]
+    return rows.select(INTERVAL, F.struct(*ROW_ID).alias("_id"), F.xxhash64(*parts).alias("_hash"))
 
 
 def compared(published: DataFrame, rebuilt: DataFrame) -> DataFrame:

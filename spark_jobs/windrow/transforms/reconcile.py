@@ -5,6 +5,7 @@
     rebuilt ──────────────────────────────────────────────────────────────────────────────────────┘
 
 The ledger names rows and matches, not values: everything that it does not name must have the published value.
+Therefore a row that it does not name is not looked at where both sides have the same hash of it (`in_question`).
 """
 
 from __future__ import annotations
@@ -20,13 +21,35 @@ DIFFERENT = "_different"
 ONLY_PUBLISHED, ONLY_REBUILT, ONLY_LEDGER = "only published", "only rebuilt", "only in the ledger"
 
 
-def differences(published: DataFrame, ledger: DataFrame, rebuilt: DataFrame, pipeline: Pipeline) -> DataFrame:
+def in_question(published: DataFrame, ledger: DataFrame, rebuilt: DataFrame) -> DataFrame:
+    """Ids of the rows that `differences` looks at: those that the ledger names, and those that the two sides differ in.
+
+    Only row ids and hashes are sorted for it. Mostly they leave few whole rows to compare.
+
+    Args:
+        published: training rows, as `content.row_hashes` returns them.
+        ledger: their lines that count.
+        rebuilt: candidate rows that would be published, likewise.
+    Returns:
+        `_id`, once each.
+    """
+    new = rebuilt.select("_id", F.col("_hash").alias("_new"))
+    both = published.select("_id", "_hash").join(new, on="_id", how="full_outer")
+    unlike = both.where(~F.col("_hash").eqNullSafe(F.col("_new"))).select("_id")
+    named, gone = (ledger.select(_id(prefix).alias("_id")) for prefix in ("", "gone_"))
+    return unlike.unionByName(named).unionByName(gone).distinct()
+
+
+def differences(
+    published: DataFrame, ledger: DataFrame, rebuilt: DataFrame, ids: DataFrame, pipeline: Pipeline
+) -> DataFrame:
     """One row for each left row that the ledger does not explain.
 
     Args:
         published: training rows.
         ledger: their lines that count.
         rebuilt: candidate rows that would be published.
+        ids: result of `in_question`.
     Returns:
         `_interval`, `_id` (a row id), `_event_time`, `_different`: names of columns, or one of the `ONLY_…`.
     """
@@ -36,8 +59,11 @@ def differences(published: DataFrame, ledger: DataFrame, rebuilt: DataFrame, pip
         F.col("stream").isNull() & F.col("state_after").isNull() & ~F.coalesce(_id("") == _id("gone_"), F.lit(False))
     )
     coming = ledger.where(is_coming).select(_id("").alias("_id"), F.lit(True).alias("_is_coming")).distinct()
-    old = published.withColumn("_id", F.struct(*ROW_ID)).join(leaving, on="_id", how="left_anti")
-    new = rebuilt.select(F.struct(*ROW_ID).alias("_id"), F.struct(*rebuilt.columns).alias("_new"))
+    published, rebuilt = (
+        rows.withColumn("_id", F.struct(*ROW_ID)).join(ids, on="_id", how="left_semi") for rows in (published, rebuilt)
+    )
+    old = published.join(leaving, on="_id", how="left_anti")
+    new = rebuilt.select("_id", F.struct(*rebuilt.columns).alias("_new"))
     # outer joins throughout, so that an id on any one side stays visible
     sides = (
         old.withColumn("_is_old", F.lit(True))

@@ -39,10 +39,11 @@ from windrow.semantics.close import frontier
 from windrow.semantics.intervals import DAY, Interval, at_micros
 from windrow.semantics.plan import Plan
 from windrow.text import counted, instant_text, short_instant_text, shown_instant
+from windrow.transforms.content import row_hashes
 from windrow.transforms.join import join_plans
 from windrow.transforms.ledger import columns
 from windrow.transforms.ledger.passes import Due
-from windrow.transforms.reconcile import DIFFERENT, differences
+from windrow.transforms.reconcile import DIFFERENT, differences, in_question
 
 SHOWN = 20
 """Rows of a comparison that are named: row ids and columns, no values."""
@@ -180,18 +181,21 @@ def _compare(
     ledger = append.frame(spark, home, starts).where(F.col("interval").isin(starts))
 
     lines = columns.counting(ledger, standing).persist()
-    rebuilt = join_plans(home.pipeline, plans, read).where(F.col(PAIRED)).persist()
-    found = differences(published, lines, rebuilt, home.pipeline).persist()
+    rebuilt = join_plans(home.pipeline, plans, read).where(F.col(PAIRED))
+    hashes = row_hashes(rebuilt, home.pipeline).persist()
+    ids = in_question(row_hashes(published, home.pipeline), lines, hashes).persist()
+    ids.count()  # before Spark plans how to find their rows, so that it knows how few there are
+    found = differences(published, lines, rebuilt, ids, home.pipeline).persist()
 
     for name, frame, start in (
-        ("rows", rebuilt, INTERVAL),
+        ("rows", hashes, INTERVAL),
         ("ledger_lines", lines, "interval"),
         ("unexplained", found, INTERVAL),
     ):
         for row in frame.groupBy(F.unix_micros(start).alias("at")).agg(F.count(F.lit(1)).alias("n")).collect():
             counts[at_micros(row["at"])][name] = row["n"]
     shown = _first(found)
-    for frame in (found, lines, rebuilt):
+    for frame in (found, ids, hashes, lines):
         frame.unpersist()
     inputs.release(read)
     return shown
