@@ -62,7 +62,8 @@ class WindowCloseSensor(BaseSensorOperator):
             raise AirflowFailException(str(invalid)) from None
 
     def _is_over(self, window: WindowState, context: Context) -> bool:
-        return window.published is not None and mode(context["dag_run"]) == PUBLISH
+        is_over = window.is_before_start or window.published is not None
+        return is_over and mode(context["dag_run"]) == PUBLISH
 
     def _wait(self, interval: Interval, context: Context) -> NoReturn:
         self.defer(
@@ -81,7 +82,10 @@ class WindowCloseSensor(BaseSensorOperator):
         sentence = window.describe(utc_now())
         self.log.info(sentence)
         if self._is_over(window, context):
-            self.log.info("Another run has published it: the rest is skipped. To publish it again, backfill or clear.")
+            if not window.is_before_start:
+                self.log.info(
+                    "Another run has published it: the rest is skipped. To publish it again, backfill or clear."
+                )
             raise DownstreamTasksSkipped(tasks=sorted(self.downstream_task_ids))
         if window.published is not None:
             self.log.info("This run was backfilled or cleared: it makes a new plan and publishes again.")

@@ -64,7 +64,8 @@ class WindowCloseTrigger(BaseTrigger):
             except Exception as failed:
                 sentence = state = f"cannot look at the window of {interval}, next try in a few seconds: {failed}"
             else:
-                if window.is_ready or (self.until_published and window.published is not None):
+                is_over = self.until_published and (window.is_before_start or window.published is not None)
+                if window.is_ready or is_over:
                     yield TriggerEvent({"closed": window.is_closed, "message": window.describe(now)})
                     return
                 # Compared as of the landing, because its growing age alone is not worth a line.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -37,11 +37,18 @@ class WindowState:
     published: Mapping[str, Any] | None
     forced: str = ""
     """why the bounds of the pipeline file have the interval published before it closes (rule 24); empty: they do not"""
+    far_start: str = ""
+    """why nothing is published before a person corrects or confirms `start`; empty where nothing is wrong with it"""
 
     @property
     def is_ready(self) -> bool:
         """Whether a run of the schedule may publish the interval now."""
-        return self.is_closed or bool(self.forced)
+        return not self.far_start and (self.is_closed or bool(self.forced))
+
+    @property
+    def is_before_start(self) -> bool:
+        """Whether `start` was moved behind the interval, so that nothing of it will be published."""
+        return self.interval.start < self.pipeline.start
 
     @property
     def is_closed(self) -> bool:
@@ -61,6 +68,10 @@ class WindowState:
 
     def describe(self, now: datetime) -> str:
         """A line for the log: the clock, the partition that holds it, and what is missing."""
+        if self.is_before_start:
+            return f"{self.interval} is before the `start` of {self.pipeline.name}, {_at(self.pipeline.start)}."
+        if self.far_start:
+            return f"{self.interval} waits: {self.far_start}"
         note = f" It is published as number {self.published['number']}." if self.published is not None else ""
         if self.is_closed:
             reached = _at(watermark(self.clocks))
@@ -155,9 +166,10 @@ def _state(
     is_scheduled: bool,
 ) -> WindowState:
     from windrow.io.registers import unclosed
+    from windrow.jobs.plan.far_start import far_start
 
     beyond = unclosed.decided(home, observed) if is_scheduled else None
-    return WindowState(
+    window = WindowState(
         pipeline=home.pipeline,
         interval=interval,
         clocks=observed.clocks,
@@ -165,6 +177,9 @@ def _state(
         published=published,
         forced=beyond.reason if beyond and interval in beyond.forced else "",
     )
+    if published is None and window.is_ready:
+        return replace(window, far_start=str(far_start(home, observed) or ""))
+    return window
 
 
 def utc_now() -> datetime:

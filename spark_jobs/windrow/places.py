@@ -47,6 +47,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from windrow.files import write_whole
 from windrow.kafka.client import VARIABLE as KAFKA_CLIENT
 from windrow.kafka.client import Kafka
 from windrow.outcomes import BadInput, NotReady
@@ -157,6 +158,17 @@ def _templates() -> str:
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
 
 
+_HOME = "<home>/"
+
+
+def _text_of(file: Path) -> str | None:
+    """Text of a file; None where there is none, or this process may not read it."""
+    try:
+        return file.read_text()
+    except OSError:
+        return None
+
+
 @dataclass(frozen=True)
 class Lock:
     """Where the writers of a table take turns."""
@@ -240,21 +252,22 @@ class Places:
             TablesElsewhere: no variable names tables, and the home's Airflow has others than those in the home.
         """
         places = cls.from_env(environ)
-        kept, here = places.kept_tables, os.path.realpath(places.home / "tables")
-        if places.tables is None and kept not in (None, here):
-            raise TablesElsewhere(
-                f"This home's Airflow keeps its tables in {kept}, and this shell names none: its commands would begin "
-                f"others in {here}.\n  → {places._way_to(str(kept))}; or, for tables here, export WINDROW_TABLES={here}"
-            )
+        if places.tables is None and (kept := places.kept_tables) is not None:
+            here = os.path.realpath(places.home / "tables")
+            if kept != here:
+                raise TablesElsewhere(
+                    f"This home's Airflow keeps its tables in {kept}, and this shell names none: its commands would "
+                    f"use others, in {here}.\n  → {places._way_to(kept)}; or, for those, export WINDROW_TABLES={here}"
+                )
         return places
 
     def _way_to(self, kept: str) -> str:
         """What a shell has to say to get to the tables of the home's Airflow."""
-        in_store = f" in {self.store_env.parent}"
+        in_store = f" in {os.path.realpath(self.store_env.parent)}"
         if kept.endswith(in_store):
             line = f"export WINDROW_TABLES={kept.removesuffix(in_store)}"
             file = self.cluster_env if self.cluster_env.exists() else self.store_env
-            is_said = file.exists() and line in file.read_text().splitlines()
+            is_said = line in (_text_of(file) or "").splitlines()
             return f"`source {file}` for Airflow's" + ("" if is_said else f", and {line}")
         tables, _, address = kept.partition(" at ")
         if "://" not in tables:
@@ -296,13 +309,22 @@ class Places:
 
     @property
     def airflow_tables(self) -> Path:
-        """File with the location of the tables of the home's Airflow since its last start (`platform.Airflow`)."""
+        """File that says where the home's Airflow keeps its tables since its last start, for `kept_tables`."""
         return self.home / "platform" / "airflow" / "tables"
+
+    def keep_tables(self, location: str) -> None:
+        """Note where the home's Airflow keeps its tables, so that it stays true where the home is moved or mounted.
+
+        Args:
+            location: with the real path of the home in it where they are in the home.
+        """
+        write_whole(self.airflow_tables, location.replace(f"{os.path.realpath(self.home)}/", _HOME))
 
     @property
     def kept_tables(self) -> str | None:
-        """What this file says; None without it."""
-        return self.airflow_tables.read_text() if self.airflow_tables.exists() else None
+        """What was noted; None where nothing was, or this process may not read it."""
+        kept = _text_of(self.airflow_tables)
+        return None if kept is None else kept.replace(_HOME, f"{os.path.realpath(self.home)}/")
 
     @property
     def are_in_store(self) -> bool:

@@ -66,6 +66,9 @@ def test_land_warns_of_a_start_long_before_the_first_row_and_train_stops_there(
     times = pa.array([datetime(2026, 11, 5, 10, 3, tzinfo=UTC)], pa.timestamp("us", tz="UTC"))
     table = home / "tables" / "feed" / "landing" / "feed.served"
     told = "the interval of 2026-11-05T10:00:00Z: 636 intervals before it"
+    pipeline, later = load(PROJECT / "dags" / "pipelines" / "feed.yaml"), datetime(2026, 11, 5, 11, tzinfo=UTC)
+    rows = [row(topic, 0, later, 0) for topic in pipeline.topics]
+    clocks.record(Home(pipeline, Places.from_env({"WINDROW_HOME": str(home)})), 0, rows)
     for words in (("land",), ("train",), ("train", "--interval", "2026-11-05T10:00:00Z")):
         before = windrow(home, *words, "feed")
         assert told not in before.stdout + before.stderr

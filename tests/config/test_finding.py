@@ -123,6 +123,31 @@ def test_two_files_that_count_alike_are_refused_for_their_pipeline_only(files: A
         assert finding("shop", folders, files.suites).name == "shop"
 
 
+def test_what_is_no_file_takes_no_name_from_a_file_and_an_editors_lock_is_none(files: Any) -> None:
+    feed = _write(files, "feed")
+    (files.folder / ".#feed.yaml").symlink_to("somebody@host.1:2")
+    (files.folder / "feed.yml").symlink_to("gone")
+    assert files_by_name([files.folder]) == ({"feed": feed}, [])
+    assert clash_of(feed, "feed", [files.folder]) is None
+    assert find("feed", [files.folder], files.suites).name == "feed"
+
+
+def test_a_link_into_a_folder_that_nobody_may_enter_hides_no_other_file(
+    files: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed, lost, real = _write(files, "feed"), files.folder / "lost.yaml", os.stat
+    lost.symlink_to("closed/x.yaml")
+
+    def refused(path: Any, *args: Any, **options: Any) -> os.stat_result:
+        if os.fspath(path) == str(lost) and options.get("follow_symlinks", True):
+            raise PermissionError(13, "Permission denied", str(lost))  # as for anybody but root
+        return real(path, *args, **options)
+
+    monkeypatch.setattr(os, "stat", refused)
+    assert files_by_name([files.folder]) == ({"feed": feed, "lost": lost}, [])
+    assert find("feed", [files.folder], files.suites).name == "feed"
+
+
 @pytest.mark.parametrize("kind", ["a link to nothing", "a link to itself", "a folder", "a pipe"])
 def test_what_is_called_like_a_pipeline_file_and_cannot_be_read_is_not_left_out(files: Any, kind: str) -> None:
     feed, lost = _write(files, "feed"), files.folder / "lost.yaml"

@@ -3,9 +3,11 @@
 import asyncio
 from datetime import UTC, datetime, timedelta
 
+import pyarrow as pa
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, DownstreamTasksSkipped, TaskDeferred
 from airflow.sdk.module_loading import import_string
+from deltalake import write_deltalake
 
 from windrow.config import find
 from windrow.home import Home
@@ -157,6 +159,40 @@ def test_a_wrong_pipeline_file_fails_at_once_and_names_it(sensor, pipelines):
     path.write_text("name: ads\n")
     with pytest.raises(AirflowFailException, match=r"ads\.yaml"):
         sensor.execute(context())
+
+
+@pytest.fixture
+def first_row(places):
+    """A served row thirty-four hours after `start`: 204 intervals."""
+    times = pa.array([MIDNIGHT + timedelta(hours=34)], pa.timestamp("us", tz="UTC"))
+    write_deltalake(places.landing("ads", "ads.served"), pa.table({"_event_time": times}))
+
+
+def test_a_run_waits_while_nothing_is_published_from_a_far_start_and_ends_where_it_is_corrected(
+    sensor, land, first_row, pipelines
+):
+    """A failing run would be followed by one for every interval before the first row."""
+    land(0, served=at(0, 50) + timedelta(days=2), clicks=at(0, 50) + timedelta(days=2))
+    with pytest.raises(TaskDeferred):
+        sensor.execute(context())
+    window = look("ads", INTERVAL)
+    assert (window.is_closed, window.is_ready) == (True, False)
+    assert "waits: ads starts at 2026-11-01T00:00:00Z" in window.describe(at(1))
+    assert "204 intervals before it" in window.describe(at(1))
+    assert Looks().look("ads", INTERVAL) == window
+    event, at_once = fire(trigger(), lambda: pipelines("ads", start="2026-11-02T10:00:00Z"))
+    assert not at_once
+    assert "is before the `start` of ads, 2026-11-02 10:00:00Z" in event["message"]
+    with pytest.raises(DownstreamTasksSkipped):
+        sensor.resume(context(), event)
+    first = Interval(at(10) + timedelta(days=1), at(10, 10) + timedelta(days=1))
+    assert look("ads", first).is_ready
+
+
+def test_a_backfill_from_before_start_is_not_skipped(sensor, land, pipelines):
+    land(0, served=at(0, 50), clicks=at(0, 41))
+    pipelines("ads", start="2026-11-01T00:10:00Z")
+    assert "is before the `start`" in sensor.execute(context(Run("backfill"))), "its join says what is wrong"
 
 
 def fire(trigger, then=lambda: None):

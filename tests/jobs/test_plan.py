@@ -185,6 +185,7 @@ def landed(ctx: Context, *minutes: float | None) -> None:
 
 
 def test_many_empty_intervals_before_the_first_row_are_told_until_one_is_published(ctx: Context) -> None:
+    observe(ctx, 0, batch=5, minutes=1)
     assert far_start.far_start(ctx.home) is None, "nothing has landed"
     landed(ctx, 505 + 1000, None)
     landed(ctx, 507, 900)
@@ -193,9 +194,28 @@ def test_many_empty_intervals_before_the_first_row_are_told_until_one_is_publish
     assert "in the interval of 2026-11-01T08:25:00Z: 101 intervals before it" in wrong
     assert "Set `start: 2026-11-01T08:25:00Z` in the pipeline file." in wrong
     assert "`windrow train generated --from-start`" in wrong
-    observe(ctx, 0, batch=5, minutes=60)
     published(ctx, 1, 0, batch=5)
     assert far_start.far_start(ctx.home) is None
+
+
+def test_a_far_start_is_not_told_while_the_first_row_may_still_come(ctx: Context) -> None:
+    """A partition that lags may hold an earlier row; whoever moved `start` would lose it."""
+    landed(ctx, 600)
+    for number, minutes in enumerate((-10, 0)):
+        observe(ctx, number, batch=5, minutes=minutes)
+        assert far_start.far_start(ctx.home) is None
+    assert far_start.far_start(ctx.home, is_last=True) is not None, "a drain declares that nothing comes"
+    observe(ctx, 2, batch=5, minutes=1)
+    assert far_start.far_start(ctx.home) is not None
+    landed(ctx, 5)
+    assert far_start.far_start(ctx.home) is None
+
+
+def test_a_rebuild_does_not_make_the_first_publication_from_a_far_start(ctx: Context) -> None:
+    landed(ctx, 600)
+    observe(ctx, 0, batch=5, minutes=60)
+    with pytest.raises(far_start.FarStart):
+        survey.plan_range(ctx, "mine", START, START + FIVE, WHY)
 
 
 @pytest.mark.parametrize(
@@ -216,6 +236,7 @@ def test_rows_from_before_start_and_rows_without_a_time_count_for_nothing(
     ctx: Context, monkeypatch: pytest.MonkeyPatch, files: list[tuple[float | None, ...]], is_far: bool
 ) -> None:
     monkeypatch.setattr(earliest, "MOST_OPENED", 2)
+    observe(ctx, 0, batch=5, minutes=1)
     for file in files:
         landed(ctx, *file)
     assert (far_start.far_start(ctx.home) is not None) is is_far
@@ -226,7 +247,7 @@ def test_nothing_is_joined_or_published_before_a_far_start_is_corrected_or_wante
 ) -> None:
     """The first publication fixes `start` for good: neither Airflow's runs nor `windrow train` make it unasked."""
     landed(ctx, 600)
-    observe(ctx, 0, batch=5, minutes=0)
+    observe(ctx, 0, batch=5, minutes=1)
     for module in (join, commands):
         monkeypatch.setattr(module, "context", lambda name: ctx)
     for interval in (START, START + FIVE):

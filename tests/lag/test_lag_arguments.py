@@ -9,6 +9,7 @@ import pytest
 from windrow.config import Pipeline, load
 from windrow.jobs.lag.arguments import POLICIES, LagOptions, request_of
 from windrow.jobs.run import BadRequest, WindowStillOpen
+from windrow.outcomes import NothingToDo
 from windrow.places import PROJECT
 from windrow.semantics.lag.scenario import Lag
 
@@ -103,6 +104,16 @@ def test_what_cannot_be_done_is_refused_with_the_next_move(feed: Pipeline, texts
     assert message in str(refused.value)
 
 
+@pytest.mark.parametrize("closed", [None, -HOUR, MINUTE])
+def test_on_a_pipelines_first_day_there_is_nothing_to_do(feed: Pipeline, closed: timedelta | None) -> None:
+    """A red run of the daily DAG would send a person to a pipeline that is as it should be."""
+    frontier = None if closed is None else feed.start + closed
+    with pytest.raises(NothingToDo, match="no interval has closed yet"):
+        request_of(LagOptions(), feed, frontier, KNOWN)
+    with pytest.raises((BadRequest, WindowStillOpen)):
+        request_of(LagOptions(*DAY_2), feed, frontier, KNOWN)
+
+
 def test_an_open_range_is_refused_with_where_it_could_end(feed: Pipeline) -> None:
     with pytest.raises(WindowStillOpen, match="end it at 2026-11-03T12:00:00") as refused:
         request_of(LagOptions("2026-11-03T00:00:00Z", "2026-11-04T00:00:00Z"), feed, FRONTIER, KNOWN)
@@ -110,5 +121,5 @@ def test_an_open_range_is_refused_with_where_it_could_end(feed: Pipeline) -> Non
 
 
 def test_before_anything_has_landed_the_next_move_is_to_land(feed: Pipeline) -> None:
-    with pytest.raises(BadRequest, match="`windrow land feed`"):
+    with pytest.raises(NothingToDo, match="`windrow land feed`"):
         request_of(LagOptions(), feed, None, {})

@@ -135,7 +135,7 @@ def test_no_command_begins_a_second_set_of_tables_in_silence(shell: dict[str, st
         assert done.stderr.startswith(
             f"TablesElsewhere: This home's Airflow keeps its tables in {kept.format(home=home)}"
         )
-        for move in (*moves, f"for tables here, export WINDROW_TABLES={os.path.realpath(home)}/tables"):
+        for move in (*moves, f"or, for those, export WINDROW_TABLES={os.path.realpath(home)}/tables"):
             assert move.format(home=home) in done.stderr
     assert not Path(home, "tables").exists()
     assert "TablesElsewhere" not in (said := windrow(shell, "status").stdout)
@@ -145,6 +145,46 @@ def test_no_command_begins_a_second_set_of_tables_in_silence(shell: dict[str, st
     assert f"Commands of this shell have theirs in {os.path.realpath(home)}/tables" in windrow(here, "status").stdout
     file.write_text(os.path.realpath(f"{home}/tables"))
     assert windrow(shell, "publications", "feed").returncode == 0
+
+
+@pytest.mark.parametrize("kind", ["moved", "linked"])
+@pytest.mark.parametrize("tables", [None, "s3://windrow"])
+def test_a_home_that_was_moved_or_is_linked_has_the_tables_that_it_had(
+    shell: dict[str, str], store: Store, tmp_path: Path, kind: str, tables: str | None
+) -> None:
+    airflow_of(shell, tables, store.endpoint if tables else "")._keep_location()
+    home, other = Path(shell["WINDROW_HOME"]), tmp_path / "other"
+    home.rename(other) if kind == "moved" else other.symlink_to(home)
+    there = {**shell, "WINDROW_HOME": str(other)}
+    done = windrow(there, "publications", "feed")
+    if tables is None:
+        assert done.returncode == 0, done.stderr
+    else:
+        assert f"`source {other}/platform/store/env` for Airflow's; or" in done.stderr
+    sourced = {**there, "WINDROW_TABLES": tables or "", "AWS_ENDPOINT_URL": store.endpoint if tables else ""}
+    airflow = Airflow(Places.from_env(sourced), sourced)
+    assert airflow.location == airflow.kept
+
+
+def test_a_note_that_may_not_be_read_refuses_nobody(shell: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    file = airflow_of(shell).places.airflow_tables
+    file.mkdir()  # as a folder of its owner only is for others: reading it is an error
+    assert Places.for_tables(shell).kept_tables is None
+
+
+def test_a_shell_that_was_sourced_before_the_store_had_another_port_goes_on(
+    shell: dict[str, str], store: Store
+) -> None:
+    airflow_of(shell, "s3://windrow/mine", store.endpoint)._keep_location()
+    at = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9/", "WINDROW_TABLES": "s3://windrow/mine"}
+    done = windrow({**shell, **at, "WINDROW_KAFKA": "127.0.0.1:x"}, "up", "--store")
+    assert "127.0.0.1:x" in done.stderr, "ends where the broker's turn comes"
+    airflow_of(shell).places.airflow_tables.unlink()
+    store.env.unlink()
+    done = windrow({**shell, **at}, "up", "--store")
+    assert "WINDROW_TABLES=s3://windrow/mine and AWS_ENDPOINT_URL=http://127.0.0.1:9/ has them elsewhere" in done.stderr
+    own = {**at, "AWS_ENDPOINT_URL": f"{store.endpoint}/", "WINDROW_KAFKA": "127.0.0.1:x"}
+    assert "127.0.0.1:x" in windrow({**shell, **own}, "up", "--store").stderr
 
 
 def test_who_reads_training_rows_is_told_too(shell: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:

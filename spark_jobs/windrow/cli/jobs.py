@@ -142,7 +142,7 @@ def train(
     if reason and not force:
         raise BadRequest("--reason is recorded with --force only")
     if not from_start:
-        refuse_far_start(ctx.home)
+        refuse_far_start(ctx.home, is_last=drain or force)
     if interval:
         forced = decision("publishing an open interval", reason) if force else None
         rounds = [train_one(ctx, run, interval, "republish" if republish else "publish", _print_publication, forced)]

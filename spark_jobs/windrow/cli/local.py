@@ -100,7 +100,7 @@ def _with_own_store(places: Places, tables: str) -> Places:
     places = Places.from_env(os.environ)
     try:
         _require_tables(places)
-    except platform.PlatformNotReady:
+    except Condition:
         if not did_run:
             platform.down(places, console.print, only=("store",))
         raise
@@ -115,15 +115,18 @@ def _in_own_store(places: Places, *, asked: bool) -> str | None:
     """
     local, kept = platform.Store(places), platform.Airflow(places).kept or ""
     endpoint = os.environ.get("AWS_ENDPOINT_URL") or ""
+    here = local.location("")
     is_here = places.are_in_store and f"{places.tables}/".startswith(f"{local.url}/")
-    if is_here and (local.is_at(endpoint) or (asked and not endpoint)):
+    if is_here and (local.is_at(endpoint) or (asked and (not endpoint or local.has_address(endpoint)))):
+        return places.tables
+    if asked and is_here and kept.endswith(here):  # the shell was sourced before the store had another port
         return places.tables
     if asked and places.tables:
+        at = f" and AWS_ENDPOINT_URL={endpoint}" if is_here else ""
         raise BadInput(
-            f"--store is for tables in the home's own store, and WINDROW_TABLES={places.tables} has them elsewhere: "
-            "leave one of them out"
+            f"--store is for tables in the home's own store, and WINDROW_TABLES={places.tables}{at} has them "
+            "elsewhere: leave one of them out"
         )
-    here = local.location("")
     if kept.endswith(here) and not places.tables:
         return kept.removesuffix(here)
     return local.url if asked else None

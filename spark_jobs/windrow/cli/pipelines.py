@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from windrow.cli.show import AsJson, console, print_json
-from windrow.config import Pipeline, clash_of, files_by_name, refusal
+from windrow.config import Pipeline, clash_of, files_by_name, files_of, refusal
 from windrow.config import check as check_file
 from windrow.config.problems import Finding, Problem
 from windrow.home import Home
@@ -51,11 +51,11 @@ def check(
 
     Spark is started to analyse `where` and `labels` over the declared columns, which takes some seconds.
     """
-    places = Places.for_tables(os.environ)
+    places = Places.from_env(os.environ)
     pipeline, warnings = check_file(file, places.expectations)
     if clash := clash_of(file, pipeline.name, places.pipelines):
         raise clash
-    home = Home(pipeline, places)
+    home = Home(pipeline, Places.for_tables(os.environ))
     require_unchanged(home)
     publications.require_grid(pipeline, publications.registered_grid(home))
     if not quick:
@@ -137,7 +137,7 @@ def list_(json: AsJson = False) -> None:
         print_json({name: str(path) for name, path in found.items()})
     else:
         for name, path in sorted(found.items()):
-            wrong = "  cannot be used: another file has its name" if clash_of(path, name, folders) else ""
+            wrong = "  cannot be used: another file has its name" if len(files_of(name, folders)) > 1 else ""
             console.print(f"{name}  {path}{wrong}")
     if clashes:
         raise clashes[0]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -164,15 +165,26 @@ def _files(folders: Iterable[Path | str], name: str | None = None) -> Iterator[P
     """YAML files in these folders, or those called `name`; none from a folder that this process may not look into."""
     for folder in filter(os.path.isdir, folders):
         for path in sorted(Path(folder).glob("*")) if name is None else _called(name, [folder]):
-            is_there = path.suffix in _SUFFIXES and os.path.lexists(path)  # readable or not; a pipe would never end
-            if is_there and not path.is_fifo():
+            is_called_so = path.suffix in _SUFFIXES and not path.name.startswith(".")
+            if is_called_so and os.path.lexists(path) and not _never_ends(path):  # also one that cannot be read
                 yield path
 
 
+def _never_ends(path: Path) -> bool:
+    """Whether who reads it waits for a writer."""
+    with suppress(OSError):
+        return stat.S_ISFIFO(os.stat(path).st_mode)
+    return False
+
+
 def _in_order(name: str, files: Iterable[Path]) -> list[Path]:
-    """The files that say a name, those first that are called so; a file that is linked, or in a linked folder, once."""
+    """The files that say a name, those first that are called so; a file that is linked, or in a linked folder, once.
+
+    A link to nothing, or a folder, counts only where no file says the name.
+    """
     first: dict[Path, Path] = {}
-    for path in sorted(files, key=lambda file: file.stem != name):
+    called = sorted(files, key=lambda file: file.stem != name)
+    for path in list(filter(os.path.isfile, called)) or called:
         first.setdefault(Path(os.path.realpath(path)), path)
     return list(first.values())
 

@@ -26,7 +26,7 @@ from windrow.io.delta import crash_points
 from windrow.io.delta.locks import held
 from windrow.io.delta.session import is_shared
 from windrow.io.expressions import require_sound
-from windrow.io.registers import canaries, erasures, measures
+from windrow.io.registers import canaries, erasures, measures, publications
 from windrow.io.registers.clocks import Observation
 from windrow.io.training import candidates, inputs, unread, ways
 from windrow.jobs.options import OptionalIntervalStart, PipelineName, RunKey
@@ -65,8 +65,9 @@ def make_candidates(ctx: Context, planned: tuple[Plan, ...], known: Known | None
         ErasedColumnGone: keys were erased by a column that the pipeline file lacks.
     """
     _refuse_other_config(ctx, planned)
+    last = known.last_number if known else publications.last_number(ctx.home)
     known = known or Known(ctx)
-    foreseen = foreseen_numbers(planned, known.last_number)
+    foreseen = foreseen_numbers(planned, last)
     numbers = {plan.id: number for plan, number in foreseen.items()}
     for portion in _portions(planned):
         if not measures.are_recorded(ctx.home, portion):
@@ -225,7 +226,7 @@ def execute(
         raise BadRequest("give either --interval or --planned")
     known = Known(ctx)
     if interval is None:
-        return make_candidates(ctx, recorded_plans(ctx, run, first="plan"), known)
+        return make_candidates(ctx, recorded_plans(ctx, run, first="plan"))
     most = along if along is not None else ctx.pipeline.catch_up
     if not known.last_number:
         refuse_far_start(ctx.home)

@@ -105,8 +105,11 @@ def test_the_first_interval_of_a_pipeline_is_late_too() -> None:
 def test_a_far_start_needs_a_person_and_nobody_is_sent_to_train() -> None:
     seen = replace(FINE, published_until=None, terms=replace(TERMS, start=NOW - PROMISE), unpublished=HOLES)
     assert "windrow train" in " ".join(one.text for one in findings(seen, NOW + MINUTE))
-    found = only(replace(seen, far_start="feed starts long before its first row"), NOW + MINUTE)
-    assert (found.status, found.text) == (Status.LATE, "feed starts long before its first row")
+    far = replace(seen, far_start=("feed starts long before its first row", "Set it"))
+    found = only(replace(far, failed={"feed.training": NOW - PROMISE}), NOW + MINUTE)
+    assert (found.status, found.text) == (Status.LATE, "feed starts long before its first row. Set it")
+    failed = {"feed.training": NOW - 2 * PROMISE}
+    assert only(replace(FINE, terms=seen.terms, unpublished=HOLES[:1], failed=failed)).status is not Status.FAILING
 
 
 def test_a_served_topic_without_events_is_silent_and_one_with_a_backlog_is_not() -> None:

@@ -81,9 +81,8 @@ def repaired(home: Home) -> list[dict[str, Any]]:
 
 
 def newest(home: Home, count: int) -> list[dict[str, Any]]:
-    """Return this many of the newest registered publications, by number."""
-    numbers = np.sort(registered_grid(home).numbers)[-count:].tolist()
-    return registered(home, first=numbers[0])[-count:] if numbers else []
+    """Return this many of the newest publications, by number; the register is repaired."""
+    return registered(home, first=max(1, last_number(home) - count + 1))[-count:]
 
 
 def plans(home: Home) -> pa.Table:
@@ -193,6 +192,11 @@ def complete(home: Home, columns: Sequence[str] = (), first: int = 0) -> list[di
 def last_number(home: Home) -> int:
     """Return the number of the newest publication, from the training table itself; 0 before the first."""
     return max(0, tables.version_of(home.table(Table.TRAINING), APP_ID))
+
+
+def are_any(home: Home) -> bool:
+    """Return whether anything is published; the register is asked first, because it is opened sooner."""
+    return bool(_last_registered(home) or last_number(home))
 
 
 def standing(rows: list[dict[str, Any]]) -> dict[datetime, dict[str, Any]]:

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 
 from windrow.config import Pipeline
 from windrow.jobs.run import BadRequest, WindowStillOpen, instant
+from windrow.outcomes import NothingToDo
 from windrow.semantics.lag.request import AnalysableTime, LagRequest, RangeStillOpen
 from windrow.semantics.lag.scenario import Lag, LagScenario, NotAnalysable, Policy
 from windrow.text import parse_duration
@@ -58,7 +59,13 @@ def request_of(
     Raises:
         BadRequest: the options cannot be carried out.
         WindowStillOpen: the range reaches past the frontier.
+        NothingToDo: no range is given, and nothing has closed yet, as on a pipeline's first day.
     """
+    if not (options.begin or options.end) and (frontier is None or frontier < pipeline.start + pipeline.interval):
+        raise NothingToDo(
+            f"{pipeline.name}: no interval has closed yet, so there is nothing to analyse. `windrow land {pipeline.name}`; "
+            f"`windrow clock {pipeline.name}` shows what is waited for"
+        )
     time = AnalysableTime(pipeline.name, pipeline.start, pipeline.interval, frontier)
     begin, end = (instant(text) if text else None for text in (options.begin, options.end))
     try:

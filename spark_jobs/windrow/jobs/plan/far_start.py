@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from windrow.home import Home
 from windrow.io.landing.earliest import first_left_at
-from windrow.io.registers import publications
+from windrow.io.registers import clocks, publications
+from windrow.io.registers.clocks import Observation
 from windrow.outcomes import BadInput
 from windrow.semantics.intervals import interval_of
 from windrow.text import counted, short_instant_text
@@ -24,15 +25,25 @@ MANY = 100
 class FarStart(BadInput):
     """Many empty intervals would be published before the first row, and `start` could not be moved any more."""
 
+    def __init__(self, cause: str, move: str) -> None:
+        super().__init__(f"{cause}. {move}")
+        self.cause, self.move = cause, move
 
-def far_start(home: Home) -> FarStart | None:
+
+def far_start(home: Home, clock: Observation | None = None, *, is_last: bool = False) -> FarStart | None:
     """Return what is wrong with a `start` long before the first row; None if nothing, or once one is published.
+
+    Before every left partition's clock is beyond `start` the first row may still be to come, and nothing closes.
+
+    Args:
+        clock: the newest observation, where the caller has read it.
+        is_last: whether what has landed counts as all there is, whatever the clock says (`--drain`, `--force`).
 
     Raises:
         TableDamaged: a landing table cannot be read.
     """
     pipeline = home.pipeline
-    if publications.last_number(home):
+    if publications.are_any(home) or not (is_last or _has_begun(home, clock or clocks.observe(home))):
         return None
     first_at = first_left_at(home, pipeline.start)
     if first_at is None:
@@ -45,17 +56,26 @@ def far_start(home: Home) -> FarStart | None:
     return FarStart(
         f"{pipeline.name} starts at {start}, and its first row of {pipeline.left.name} is in the interval of {at}: "
         f"{counted(count, 'interval')} before it would be published without a row, and after the first publication "
-        f"`start` cannot be moved forward. Set `start: {at}` in the pipeline file. If you want them, `windrow train "
-        f"{pipeline.name} --from-start` publishes them, and with --interval {start} the first one, after which "
-        "Airflow's runs go on"
+        "`start` cannot be moved forward",
+        f"Set `start: {at}` in the pipeline file. If you want them, `windrow train {pipeline.name} --from-start` "
+        f"publishes them, and with --interval {start} the first one, after which Airflow's runs go on",
     )
 
 
-def refuse_far_start(home: Home) -> None:
+def _has_begun(home: Home, clock: Observation) -> bool:
+    """Whether every left partition is read beyond `start`, or has nothing more."""
+    left = [one.clock_at for one in clock.clocks if one.topic in home.pipeline.left.topics]
+    return bool(left) and all(at is not None and at > home.pipeline.start for at in left)
+
+
+def refuse_far_start(home: Home, *, is_last: bool = False) -> None:
     """Let nothing be published while `start` is long before the first row.
+
+    Args:
+        is_last: as for `far_start`.
 
     Raises:
         FarStart: it is; TableDamaged: a landing table cannot be read.
     """
-    if wrong := far_start(home):
+    if wrong := far_start(home, is_last=is_last):
         raise wrong

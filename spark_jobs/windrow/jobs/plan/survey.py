@@ -16,6 +16,7 @@ from windrow.io.ledger import table as ledger_table
 from windrow.io.registers import judgements, plans, publications
 from windrow.io.registers.clocks import Observation
 from windrow.io.registers.plans import Request
+from windrow.jobs.plan.far_start import refuse_far_start
 from windrow.jobs.plan.planning import Known, interval_at, record, why_open
 from windrow.jobs.run import BadRequest, Context, WindowStillOpen
 from windrow.outcomes import NothingToDo
@@ -151,7 +152,9 @@ def record_survey(ctx: Context, run: str, found: Survey, request: Request | None
 
     Raises:
         NothingToDo: it has chosen none.
+        FarStart: nothing is published yet, and `start` is long before the first row.
     """
+    refuse_far_start(ctx.home)
     if not found.chosen:
         raise NothingToDo(
             f"nothing differs from a rebuild in {counted(len(found.lines), 'interval')}: {found.lines[0].why}. "

@@ -127,7 +127,8 @@ def health(home: Home, known: recent.Recent) -> Health:
     strip = cells(intervals, standing := publications.standing(rows), blocked, frontier)
     last = standing[max(standing)] if standing else {}
     newest_published = [Interval(newest, shifted(newest, pipeline.interval))] if newest else []
-    far = None if len(starts) else known.of(clock_path, ("far start", pipeline.start), lambda: far_start(home))
+    grid_of = pipeline.start, pipeline.interval
+    far = None if len(starts) else known.of(clock_path, ("far start", *grid_of), lambda: far_start(home, clock))
     held = known.of(home.table(Table.SNAPSHOTS), "held", lambda: snapshots.held(home))
     seen = Seen(
         name=pipeline.name,
@@ -141,7 +142,7 @@ def health(home: Home, known: recent.Recent) -> Health:
         why=last.get("why"),
         unpublished=holes,
         blocked=blocked,
-        far_start=str(far or ""),
+        far_start=(far.cause, far.move) if far else None,
         policy=pipeline.waiting.policy,
         waiting=_waiting(home, clock, starts, known),
         snapshots=held.number,

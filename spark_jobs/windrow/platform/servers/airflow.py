@@ -200,7 +200,7 @@ class Airflow:
         return self._location_of(places, environ)
 
     def _keep_location(self) -> None:
-        write_whole(self.places.airflow_tables, self.location)
+        self.places.keep_tables(self.location)
 
     def stop(self) -> bool:
         """Stop everything, running tasks included; return whether anything ran. Interrupted tasks run again."""

@@ -54,8 +54,12 @@ class Store:
 
     def is_at(self, endpoint: str) -> bool:
         """Whether this store has been set up, and `endpoint` is its address."""
-        host = endpoint.replace("//localhost:", "//127.0.0.1:")
-        return self.env.exists() and host == self.endpoint.replace("//localhost:", "//127.0.0.1:")
+        return self.env.exists() and self.has_address(endpoint)
+
+    def has_address(self, endpoint: str) -> bool:
+        """Whether `endpoint` is this store's address, set up or not."""
+        one, other = (text.rstrip("/").replace("//localhost:", "//127.0.0.1:") for text in (endpoint, self.endpoint))
+        return one == other
 
     def location(self, tables: str) -> str:
         """The location of tables in this store, whatever its address is.
@@ -63,7 +67,7 @@ class Store:
         Args:
             tables: URL below its bucket.
         """
-        return f"{tables} in {self.folder}"
+        return f"{tables} in {os.path.realpath(self.folder)}"
 
     @property
     def env(self) -> Path:

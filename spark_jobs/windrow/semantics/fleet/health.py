@@ -127,8 +127,8 @@ class Seen:
     """those of them that a judgement blocked: start → why"""
     broken: str | None = None
     """why the file or the tables cannot be read"""
-    far_start: str = ""
-    """why nothing is published before a person corrects or confirms `start`; empty where nothing is wrong with it"""
+    far_start: tuple[str, str] | None = None
+    """cause and move, where nothing is published before a person corrects or confirms `start`"""
     policy: Policy = "wait"
     """what the pipeline file says of what waits beyond its bounds"""
     waiting: Decision | None = None
@@ -226,6 +226,13 @@ def _paused(seen: Seen) -> list[Finding]:
 
 
 def _failed(seen: Seen) -> list[Finding]:
+    """Failed runs, but for those of training that a blocked interval or a far `start` explains."""
+
+    def is_explained(dag: str, start: datetime | None) -> bool:
+        begins = seen.terms.start
+        is_before = start is not None and begins is not None and start < begins
+        return dag == f"{seen.name}.training" and (start in seen.blocked or seen.far_start is not None or is_before)
+
     return [
         Finding(
             Status.FAILING,
@@ -234,7 +241,7 @@ def _failed(seen: Seen) -> list[Finding]:
             about=dag,
         )
         for dag, start in seen.failed.items()
-        if dag != f"{seen.name}.training" or start not in seen.blocked  # there its check said so by failing
+        if not is_explained(dag, start)
     ]
 
 
@@ -312,7 +319,7 @@ def _late(seen: Seen, now: datetime) -> list[Finding]:
 
 
 def _far_start(seen: Seen) -> list[Finding]:
-    return [Finding(Status.LATE, seen.far_start)] if seen.far_start else []
+    return [Finding(Status.LATE, *seen.far_start)] if seen.far_start else []
 
 
 def waiting_text(waiting: Waiting) -> str:

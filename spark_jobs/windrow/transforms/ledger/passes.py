@@ -60,8 +60,11 @@ class Standing:
         return int(self.numbers.max(initial=0))
 
     def number_of(self, start: datetime) -> int:
-        """The number of the publication of an interval that has one."""
-        return int(self.numbers[np.searchsorted(self.starts, micros(start))])
+        """The number of the publication of an interval; KeyError where it has none."""
+        at = int(np.searchsorted(self.starts, micros(start)))
+        if at == len(self.starts) or self.starts[at] != micros(start):
+            raise KeyError(start)
+        return int(self.numbers[at])
 
     def where(self, wanted: npt.NDArray[np.bool_]) -> list[datetime]:
         """Starts of those that are wanted, ascending."""
