@@ -63,8 +63,8 @@ def request_of(
     """
     if not (options.begin or options.end) and (frontier is None or frontier < pipeline.start + pipeline.interval):
         raise NothingToDo(
-            f"{pipeline.name}: no interval has closed yet, so there is nothing to analyse. `windrow land {pipeline.name}`; "
-            f"`windrow clock {pipeline.name}` shows what is waited for"
+            f"{pipeline.name}: no interval has closed yet, so there is nothing to analyse. `windrow land "
+            f"{pipeline.name}`; `windrow clock {pipeline.name}` shows what is waited for"
         )
     time = AnalysableTime(pipeline.name, pipeline.start, pipeline.interval, frontier)
     begin, end = (instant(text) if text else None for text in (options.begin, options.end))
