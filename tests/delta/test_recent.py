@@ -55,10 +55,10 @@ def test_the_intervals_without_a_publication_are_those_of_the_register(
 
 def test_starts_and_newest_rows(home: Home) -> None:
     known = recent.Recent()
-    assert recent.newest(recent.starts(home, known)) is None
+    assert recent.newest(recent.grid(home, known).starts) is None
     publish(home, 0, 1, 3)
     publish(home, 2)
-    assert recent.newest(recent.starts(home, known)) == START + 3 * LENGTH
+    assert recent.newest(recent.grid(home, known).starts) == START + 3 * LENGTH
     rows = recent.rows_since(home, START + 2 * LENGTH, known)
     assert [row["number"] for row in rows] == [2, 3]
     assert "plan" not in rows[0]
@@ -68,7 +68,7 @@ def test_nothing_is_read_again_before_the_table_has_a_newer_version(home: Home) 
     known, path, reads = recent.Recent(), home.table(Table.PUBLICATIONS), []
 
     def look() -> int:
-        return known.of(path, "count", lambda: reads.append(1) or len(recent.starts(home, known)))
+        return known.of(path, "count", lambda: reads.append(1) or len(recent.grid(home, known).starts))
 
     assert (look(), look()) == (0, 0)  # there is no table to keep
     publish(home, 0)
@@ -99,12 +99,12 @@ def test_a_data_file_is_read_once_and_every_row_is_seen(home: Home) -> None:
 def test_a_lost_commit_is_not_passed_over_in_a_later_look(home: Home) -> None:
     known, path = recent.Recent(), home.table(Table.PUBLICATIONS)
     publish(home, 0)
-    assert len(recent.starts(home, known)) == 1
+    assert len(recent.grid(home, known).starts) == 1
     publish(home, 1)
     (Path(path) / "_delta_log" / f"{1:020}.json").write_text("")
     known.look_again(home.places)
     with pytest.raises(damage.TableDamaged, match="is empty"):
-        recent.starts(home, known)
+        recent.grid(home, known)
 
 
 def test_few_values_are_kept(home: Home) -> None:
@@ -119,13 +119,13 @@ def test_a_table_that_was_removed_and_made_again_is_read_anew(home: Home) -> Non
     known, path = recent.Recent(), Path(home.table(Table.PUBLICATIONS))
     for n in range(3):
         publish(home, n)
-    assert len(recent.starts(home, known)) == 3
+    assert len(recent.grid(home, known).starts) == 3
     shutil.rmtree(path)
     known.look_again(home.places)
-    assert len(recent.starts(home, known)) == 0
+    assert len(recent.grid(home, known).starts) == 0
     for n in range(5, 9):  # beyond the version that was read
         publish(home, n)
     known.look_again(home.places)
-    first = recent.starts(home, known)
+    first = recent.grid(home, known).starts
     assert first.min() == micros(START + 5 * LENGTH)
     assert len(first) == 4
