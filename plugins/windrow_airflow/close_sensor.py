@@ -62,8 +62,7 @@ class WindowCloseSensor(BaseSensorOperator):
             raise AirflowFailException(str(invalid)) from None
 
     def _is_over(self, window: WindowState, context: Context) -> bool:
-        is_over = window.is_before_start or window.published is not None
-        return is_over and mode(context["dag_run"]) == PUBLISH
+        return window.is_over and mode(context["dag_run"]) == PUBLISH
 
     def _wait(self, interval: Interval, context: Context) -> NoReturn:
         self.defer(

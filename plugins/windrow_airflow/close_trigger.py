@@ -29,7 +29,7 @@ def looks() -> Looks:
 
 
 class WindowCloseTrigger(BaseTrigger):
-    """Fires once: when the interval is closed or, with `until_published`, published, or forced by the bounds."""
+    """Fires once: when the interval is closed or, with `until_published`, over, or forced by the bounds."""
 
     def __init__(self, pipeline: str, start: str, end: str, poke_seconds: float, until_published: bool) -> None:
         super().__init__()
@@ -64,8 +64,7 @@ class WindowCloseTrigger(BaseTrigger):
             except Exception as failed:
                 sentence = state = f"cannot look at the window of {interval}, next try in a few seconds: {failed}"
             else:
-                is_over = self.until_published and (window.is_before_start or window.published is not None)
-                if window.is_ready or is_over:
+                if window.is_ready or (self.until_published and window.is_over):
                     yield TriggerEvent({"closed": window.is_closed, "message": window.describe(now)})
                     return
                 # Compared as of the landing, because its growing age alone is not worth a line.

@@ -51,6 +51,11 @@ class WindowState:
         return self.interval.start < self.pipeline.start
 
     @property
+    def is_over(self) -> bool:
+        """Whether a run of the schedule has nothing to publish: another one has done it, or nobody will."""
+        return self.is_before_start or self.published is not None
+
+    @property
     def is_closed(self) -> bool:
         """Whether the clocks of this look close the interval (rule 4)."""
         at = frontier(watermark(self.clocks), self.pipeline.after, self.pipeline.grace)

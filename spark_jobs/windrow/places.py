@@ -69,7 +69,7 @@ class SettingWrong(BadInput, ValueError):
 
 
 class TablesElsewhere(NotReady):
-    """The home's Airflow keeps its tables elsewhere, and this process is told of none: it would begin a second set."""
+    """The home's Airflow keeps its tables elsewhere, and this process is told of none: it would use others."""
 
 
 _UMASK = re.compile("0?[0-7]{3}")
@@ -158,6 +158,8 @@ def _templates() -> str:
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
 
 
+CLUSTER_ENV = Path("platform", "cluster", "env")
+"""In a home: the file for `source` of a cluster; it is there exactly where the home is a cluster's."""
 _HOME = "<home>/"
 
 
@@ -304,8 +306,8 @@ class Places:
 
     @property
     def cluster_env(self) -> Path:
-        """File for `source` of a cluster's home; it is there once the home is a cluster's."""
-        return self.home / "platform" / "cluster" / "env"
+        """`CLUSTER_ENV` of this home."""
+        return self.home / CLUSTER_ENV
 
     @property
     def airflow_tables(self) -> Path:

@@ -25,8 +25,8 @@ def clock(pipeline: PipelineName, json: AsJson = False) -> None:
     """Show the watermark, the frontier, the clock and lag of each partition, and which one holds the clock and why."""
     ctx = context(pipeline)
     seen = clocks.observe(ctx.home)
-    published = publications.starts_of(publications.registered(ctx.home, publications.IDENTITY))
-    holes = publications.holes(ctx.pipeline, published, seen.frontier(ctx.pipeline))
+    published = publications.registered_grid(ctx.home)
+    holes = publications.holes(ctx.pipeline, published.starts, seen.frontier(ctx.pipeline))
     if json:
         print_json(_clock_json(ctx.pipeline, seen, holes))
     elif seen.rows:

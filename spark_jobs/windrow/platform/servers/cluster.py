@@ -15,7 +15,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from windrow.files import write_whole
-from windrow.places import KAFKA_CLIENT, Places
+from windrow.places import CLUSTER_ENV, KAFKA_CLIENT, Places
 from windrow.platform.conditions import OtherPlatform
 from windrow.platform.processes import Address
 from windrow.platform.servers.airflow import Airflow
@@ -38,7 +38,7 @@ _LOCAL_MASTER = re.compile(r"spark://(127\.0\.0\.1|localhost):\d+$")
 
 def env_file(home: Path) -> Path:
     """The file for `source`; it exists exactly where the home is a cluster's."""
-    return home / "platform" / "cluster" / "env"
+    return home / CLUSTER_ENV
 
 
 def is_in(home: Path) -> bool:

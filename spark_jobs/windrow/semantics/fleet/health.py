@@ -4,8 +4,8 @@
     blocked    a person   expectations keep an interval back
     silent     a person   a topic that is read to its end gives no events
     held       a person   one partition keeps the clock back
-    late       a person   an interval is older than promised, and has no publication; or more waits than the file allows
-                          it to; or nothing is published because `start` is long before the first row
+    late       a person   an interval is older than promised, and has no publication; more waits than the file allows;
+                          or nothing is published because `start` is long before the first row
     paused     nobody     its DAGs are paused, or nothing has landed yet
     healthy    nobody     the rest; closed intervals may wait for the next run
 
