@@ -2,6 +2,7 @@
 
     .venv/bin/python benchmarks/lag_impact.py                     ten million events
     .venv/bin/python benchmarks/lag_impact.py --events 1000000    a tenth
+    .venv/bin/python benchmarks/lag_impact.py --row-by-row        rows close one by one, not by interval
 
 Made in a temporary folder by Spark itself, from hashes of row numbers: two topics of eight partitions, as landing
 leaves them; events up to two seconds late, labels minutes after their row, some beyond every window, one partition
@@ -72,6 +73,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--events", type=int, default=10_000_000)
     parser.add_argument("--driver-memory", default="4g")
+    parser.add_argument("--row-by-row", action="store_true", help="rows close one by one, not with their interval")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as home, Memory() as memory:
         places = Places.from_env({**os.environ, "WINDROW_HOME": home, "WINDROW_SPARK_MASTER": "local[2]"})
@@ -80,12 +82,13 @@ def main() -> None:
         made = _timed(lambda: land(spark, Home(pipeline, places), args.events))
         scans = [_timed(lambda: scan(spark, Home(pipeline, places))) for _ in range(3)]
         found: list[SimulatedRange] = []
-        analysed = _timed(lambda: found.append(simulate(spark, Home(pipeline, places))))
+        tried = scenarios(None if args.row_by_row else pipeline.interval)
+        analysed = _timed(lambda: found.append(simulate(spark, Home(pipeline, places), tried)))
         print(json.dumps(_result(found[0], min(scans), analysed, made, memory), indent=2))
         spark.stop()
 
 
-def scenarios() -> tuple[LagScenario, ...]:
+def scenarios(interval: timedelta | None) -> tuple[LagScenario, ...]:
     lags = (
         None,
         Lag.constant("left", 10 * MINUTE),
@@ -98,13 +101,18 @@ def scenarios() -> tuple[LagScenario, ...]:
         Policy("wall", MINUTE),
     )
     settings = ({}, {"after": HOUR}, {"grace": 10 * MINUTE})
-    return tuple(LagScenario(policy, lag, **changed) for lag in lags for policy in policies for changed in settings)
+    return tuple(
+        LagScenario(policy, lag, interval=interval, **changed)
+        for lag in lags
+        for policy in policies
+        for changed in settings
+    )
 
 
-def simulate(spark: SparkSession, home: Home) -> SimulatedRange:
+def simulate(spark: SparkSession, home: Home, tried: tuple[LagScenario, ...]) -> SimulatedRange:
     """All scenarios over all of the day but its last three hours."""
     seen = clocks.observe(home)
-    request = LagRequest(START, START + DAY - 3 * HOUR, scenarios(), (), (), 1.0)
+    request = LagRequest(START, START + DAY - 3 * HOUR, tried, (), (), 1.0)
     return simulate_range(LandedRecords(spark, home, seen.pins), seen.clocks, request)
 
 

@@ -19,6 +19,8 @@ from windrow.transforms.lag.steps import STEP_COLUMNS
 Bools = np.ndarray
 Positions = tuple[Ints, ...]
 """Positions in order of arrival, in columns: arrival, event time, partition, offset."""
+Window = tuple[tuple[int, int], ...]
+"""(before, after) by label stream, in microseconds."""
 
 
 @dataclass
@@ -43,6 +45,8 @@ class Chunk:
     """(lag, clock) → `STEP_COLUMNS`"""
     _closed: dict[tuple[int, int, Closing], Closed] = field(default_factory=dict, init=False)
     _arrived: dict[int, tuple[Ints, Ints]] = field(default_factory=dict, init=False)
+    _ends: dict[Closing, tuple[Ints, Ints]] = field(default_factory=dict, init=False)
+    _matched: dict[Window, Matched] = field(default_factory=dict, init=False)
 
     def arrived(self, lag: int) -> tuple[Ints, Ints]:
         """Arrivals of the rows and of the labels under a lag.
@@ -77,25 +81,58 @@ class Chunk:
             self._closed[key] = self._close(*key)
         return self._closed[key]
 
+    def matched(self, window: Window) -> Matched:
+        """The labels in a window.
+
+        Returns:
+            The same value for the same window; it is computed once.
+        """
+        if window not in self._matched:
+            before, after = np.array(window or [(0, 0)], np.int64).T
+            apart = self.label_event_at - self.event_at[self.row_of]
+            label = np.flatnonzero((-before[self.stream] <= apart) & (apart <= after[self.stream]))
+            by_row = np.bincount(self.row_of[label], minlength=len(self.event_at))
+            self._matched[window] = Matched(label, self.row_of[label], by_row)
+        return self._matched[window]
+
     def _close(self, lag: int, clock: int, closing: Closing) -> Closed:
         """Each row closes at the first step with W > θ, where θ is the last W at which its interval is still open."""
-        theta = self.event_at - self.event_at % closing.interval + closing.interval + closing.wait - 1
-        w, *position = self.steps.get((lag, clock), np.empty((STEP_COLUMNS, 0), np.int64))
+        steps = self.steps.get((lag, clock), np.empty((STEP_COLUMNS, 0), np.int64))
+        theta, rows = self._theta(closing)
         # W only rises along the steps: the first one above θ is found by bisection
-        step = np.searchsorted(w, theta, side="right")
-        closes = step < len(w)
-        step = np.where(closes, step, 0)  # any step: the position of a row that does not close is never used
-        closed_by = tuple(c[step] if len(w) else np.zeros_like(theta) for c in position)
-        rows = (self.arrived(lag)[0], self.event_at, self.partition, self.offset)
-        return Closed(closes, closed_by, missing=closes & is_before(closed_by, rows))
+        step = np.repeat(np.searchsorted(steps[0], theta, side="right"), rows)
+        closed = Closed(steps[1:], step, step < steps.shape[1], np.zeros(len(step), bool))
+        closing_rows = np.flatnonzero(closed.closes)
+        arrived = (self.arrived(lag)[0], self.event_at, self.partition, self.offset)
+        closed.missing[closing_rows] = closed.is_before(closing_rows, arrived, closing_rows)
+        return closed
+
+    def _theta(self, closing: Closing) -> tuple[Ints, Ints]:
+        """The θ of the rows, which are sorted by event time: each distinct one, and its number of rows."""
+        if closing not in self._ends:
+            theta = self.event_at - self.event_at % closing.interval + closing.interval + closing.wait - 1
+            begins = np.flatnonzero(np.diff(theta, prepend=theta[0] - 1))
+            self._ends[closing] = theta[begins], np.diff(begins, append=len(theta))
+        return self._ends[closing]
+
+
+@dataclass(frozen=True)
+class Matched:
+    """The labels in a window: their indexes, the index of the row of each, and their number by row."""
+
+    label: Ints
+    row_of: Ints
+    by_row: Ints
 
 
 @dataclass(frozen=True)
 class Closed:
-    """By row: whether it closes; the position of the event that closes it; whether that is before its own arrival."""
+    """By row: the event that closes it, as an index; whether one does; whether that is before its own arrival."""
 
+    points: Ints
+    """Positions of the events, one column each (`Positions`)."""
+    event: Ints
     closes: Bools
-    by: Positions
     missing: Bools
 
     @property
@@ -103,18 +140,26 @@ class Closed:
         """Rows that closed after they had arrived."""
         return self.closes & ~self.missing
 
+    def at(self, rows: Ints | Bools) -> Ints:
+        """Arrival of the events that close some rows, which must close."""
+        return self.points[0][self.event[rows]]
 
-def is_before(positions: Positions, others: Positions) -> Bools:
-    """Whether positions come before others in order of arrival, column by column.
+    def is_before(self, rows: Ints, others: Positions, of_rows: Ints) -> Bools:
+        """Whether the events that close some rows, which must close, come before other events in order of arrival.
 
-    >>> is_before((np.array([1, 1]), np.array([2, 3])), (np.array([1, 1]), np.array([3, 3]))).tolist()
-    [True, False]
-    """
-    before, equal = np.zeros(len(positions[0]), bool), np.ones(len(positions[0]), bool)
-    for a, b in zip(positions, others, strict=True):
-        before |= equal & (a < b)
-        equal &= a == b
-    return before
+        Args:
+            rows: indexes of the rows.
+            others: positions of events.
+            of_rows: for each of the rows, the index of the event that it is compared with.
+        """
+        event = self.event[rows]
+        before, is_open = np.zeros(len(rows), bool), np.arange(len(rows))
+        for column, other in zip(self.points, others, strict=True):
+            a, b = column[event[is_open]], other[of_rows[is_open]]
+            before[is_open[a < b]] = True
+            # hardly ever do two events arrive in one instant, so the other columns are seldom looked at
+            is_open = is_open[a == b]
+        return before
 
 
 def chunk_of(plan: LagPlan, rows: pa.Table, routed: pa.Table) -> Chunk:

@@ -14,6 +14,8 @@ so of the steps of a bucket only those are kept that pass one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import partial, reduce
 
 import numpy as np
@@ -74,13 +76,17 @@ def _scan(plan: LagPlan, key: tuple[pa.Scalar, ...], packs: pa.Table, state: pa.
     before = sorted(known["before"], key=lambda b: b["partition"])
     newest = np.array([NONE if b["newest"] is None else b["newest"] for b in before], np.int64)
     last_arrival = np.array([known["start"] if b["last"] is None else b["last"] for b in before], np.int64)
+    points_of: dict[timedelta | None, _Points] = {}
     rows = []
     for number, clock in enumerate(plan.clocks):
         # a pair of lag and clock that no scenario has needs no scan
         if (lag, number) not in plan.used_clocks:
             continue
-        points = _with_ticks(events, clock, known["first"], known["next"])
-        rises = _rises(_clock(plan, clock, points, newest, last_arrival), points)
+        tick = clock.policy.tick
+        if tick not in points_of:
+            points_of[tick] = _Points(_with_ticks(events, tick, known["first"], known["next"]), newest, last_arrival)
+        points = points_of[tick]
+        rises = _rises(_clock(plan, clock, points), points.columns)
         top = int(rises[0, -1]) if rises.shape[1] else NONE
         rises = rises[:, _closes(rises[0], plan.closings(number))]
         rows.append((lag, number, bucket, part, top, rises.tobytes()))
@@ -90,55 +96,88 @@ def _scan(plan: LagPlan, key: tuple[pa.Scalar, ...], packs: pa.Table, state: pa.
 
 
 def _in_order(points: Ints) -> Ints:
-    """Sorted by arrival, event time, partition, offset (lexsort's last key leads)."""
-    return points[:, np.lexsort((points[3], points[2], points[1], points[0]))]
+    """Sorted by arrival, event time, partition, offset.
 
-
-def _with_ticks(events: Ints, clock: ClockPlan, first: int, until: int) -> Ints:
-    """The events and the ticks in `(first, until]`.
-
-    A tick is an event of partition -1 at `NONE`: it moves no clock, and sorts before the arrivals of its instant.
+    >>> _in_order(np.array([[5, 3, 5], [1, 9, 0], [0, 0, 0], [7, 8, 9]])).tolist()
+    [[3, 5, 5], [9, 0, 1], [0, 0, 0], [8, 9, 7]]
     """
-    if clock.policy.tick is None:
+    points = points[:, np.argsort(points[0], kind="stable")]
+    is_tie = points[0, 1:] == points[0, :-1]
+    # few arrive in the same instant, so only these are sorted by all four (lexsort's last key leads)
+    tied = np.flatnonzero(np.concatenate([is_tie, [False]]) | np.concatenate([[False], is_tie]))
+    ties = points[:, tied]
+    points[:, tied] = ties[:, np.lexsort((ties[3], ties[2], ties[1], ties[0]))]
+    return points
+
+
+def _with_ticks(events: Ints, tick: timedelta | None, first: int, until: int) -> Ints:
+    """The events, and the ticks in `(first, until]` if the clock has any.
+
+    A tick is an event of partition -1 at `NONE`: it moves no clock, and comes before the arrivals of its instant.
+    """
+    if tick is None:
         return events
-    tick = micros(clock.policy.tick)
-    ticks = np.arange(first // tick + 1, until // tick + 1, dtype=np.int64) * tick
+    length = micros(tick)
+    ticks = np.arange(first // length + 1, until // length + 1, dtype=np.int64) * length
     none = np.full_like(ticks, NONE)
-    return _in_order(np.concatenate([events, np.stack([ticks, none, np.full_like(ticks, -1), none])], axis=1))
+    before = np.searchsorted(events[0], ticks, side="left")
+    return np.insert(events, before, np.stack([ticks, none, np.full_like(ticks, -1), none]), axis=1)
 
 
-def _clock(plan: LagPlan, clock: ClockPlan, points: Ints, newest: Ints, last_arrival: Ints) -> Ints:
-    """W at each point; a value below `NO_TIME` means that there is none yet.
+@dataclass
+class _Points:
+    """The arrivals and ticks of a bucket, in order, and the state of each partition before it.
 
-    Args:
-        points: arrival, event time, partition, offset, in order of arrival.
-        newest, last_arrival: by partition, before the bucket.
+    What several clocks ask of a partition is computed once.
     """
-    arrived, event_at, partition, _ = points
+
+    columns: Ints
+    """Rows: arrival, event time, partition, offset."""
+    newest_before: Ints
+    last_arrival_before: Ints
+    _newest: dict[int, Ints] = field(default_factory=dict, init=False)
+
+    def newest(self, partition: int) -> Ints:
+        """The partition's newest event time at each point."""
+        if partition not in self._newest:
+            self._newest[partition] = self._so_far(self.columns[1], partition, self.newest_before[partition])
+        return self._newest[partition]
+
+    def last_arrival(self, partition: int) -> Ints:
+        """The partition's last arrival at each point."""
+        return self._so_far(self.columns[0], partition, self.last_arrival_before[partition])
+
+    def _so_far(self, values: Ints, partition: int, before: int) -> Ints:
+        """At each point, the largest of `before` and the partition's values so far."""
+        own = np.flatnonzero(self.columns[2] == partition)
+        largest = np.maximum.accumulate(np.concatenate([[before], values[own]]))
+        # it stays the same until the partition's next event
+        return np.repeat(largest, np.diff(own, prepend=0, append=len(values)))
+
+
+def _clock(plan: LagPlan, clock: ClockPlan, points: _Points) -> Ints:
+    """W at each point; a value below `NO_TIME` means that there is none yet."""
+    arrived, event_at, _, _ = points.columns
     every_partition = range(len(plan.partition_ids))
     holding = [p for p in every_partition if plan.holds[p]]
 
     def partition_clock(p: int) -> Ints:
-        # events of other partitions leave the clock of p where it is: they count as its newest event before
-        event_or_before = np.where(partition == p, np.maximum(event_at, newest[p]), newest[p])
-        return np.maximum.accumulate(event_or_before) - clock.out_of_orderness[p]
+        return points.newest(p) - clock.out_of_orderness[p]
 
     if clock.policy.kind == "wall":
         return arrived
     if clock.policy.kind == "fastest_side":
-        return np.maximum(np.maximum.accumulate(event_at), newest.max())
+        return np.maximum(np.maximum.accumulate(event_at), points.newest_before.max())
     if clock.policy.kind == "newest_partition":
         topics = [[p for p in every_partition if plan.topic_of[p] == t] for t in dict.fromkeys(plan.topic_of)]
-        return _least(np.maximum.reduce([partition_clock(p) for p in topic]) for topic in topics)
+        return _least(reduce(np.maximum, map(partition_clock, topic)) for topic in topics)
     if clock.policy.kind == "slowest":
         return _least(partition_clock(p) for p in holding)
     assert clock.policy.idle_after is not None
     idle_after, idle = micros(clock.policy.idle_after), -NONE  # plus infinity: an idle partition is never the least
 
     def clock_unless_idle(p: int) -> Ints:
-        # points are in order of arrival, so the running maximum is the last arrival of p at each of them
-        last = np.maximum.accumulate(np.where(partition == p, arrived, last_arrival[p]))
-        return np.where(arrived - last < idle_after, partition_clock(p), idle)
+        return np.where(arrived - points.last_arrival(p) < idle_after, partition_clock(p), idle)
 
     least = _least(clock_unless_idle(p) for p in holding)
     return np.where(least == idle, NONE, least)

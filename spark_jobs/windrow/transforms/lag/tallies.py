@@ -20,7 +20,7 @@ from windrow.schemas import spark_ddl
 from windrow.semantics.intervals import micros
 from windrow.semantics.lag.outcome import COUNT_OPEN_EVERY
 from windrow.transforms.lag.arrivals import Ints
-from windrow.transforms.lag.chunks import Chunk, Closed, chunk_of, is_before
+from windrow.transforms.lag.chunks import Chunk, Closed, chunk_of
 from windrow.transforms.lag.plan import IndexedScenario, LagPlan
 
 TALLIES = pa.schema([("scenario", pa.int32()), ("measure", pa.string()), ("bucket", pa.int64()), ("value", pa.int64())])
@@ -60,19 +60,21 @@ def summed(tallies: DataFrame) -> DataFrame:
     +--------+---------+------+-----+
     <BLANKLINE>
     """
-    keys = ["scenario", "measure", "bucket"]
     total = F.sum(F.col("value").cast("decimal(38,0)"))
     value = F.when(F.col("measure").endswith("_max"), F.max("value").cast("decimal(38,0)")).otherwise(total)
-    sums = tallies.groupBy(*keys).agg(value.alias("value"))
-    so_far = Window.partitionBy("scenario").orderBy("bucket").rowsBetween(Window.unboundedPreceding, 0)
-    peak = (
-        sums.where(F.col("measure") == "opened")
-        .select("scenario", F.sum("value").over(so_far).alias("open"))
-        .groupBy("scenario")
-        .agg(F.max("open").cast("decimal(38,0)").alias("value"))
-        .select("scenario", F.lit("open_peak").alias("measure"), F.lit(0).cast("bigint").alias("bucket"), "value")
+    sums = tallies.groupBy("scenario", "measure", "bucket").agg(value.alias("value"))
+    so_far = Window.partitionBy("scenario", "measure").orderBy("bucket")
+    so_far = so_far.rowsBetween(Window.unboundedPreceding, 0)
+    # in one pass, not as a union of two: Spark would tally all chunks again for the second
+    is_opened = F.col("measure") == "opened"
+    open_rows = F.sum("value").over(so_far).cast("decimal(38,0)")
+    return (
+        sums.withColumn("value", F.when(is_opened, open_rows).otherwise(F.col("value")))
+        .withColumn("bucket", F.when(is_opened, F.lit(0).cast("bigint")).otherwise(F.col("bucket")))
+        .withColumn("measure", F.when(is_opened, "open_peak").otherwise(F.col("measure")))
+        .groupBy("scenario", "measure", "bucket")
+        .agg(F.max("value").alias("value"))
     )
-    return sums.where(F.col("measure") != "opened").unionByName(peak)
 
 
 def _tally_chunk(plan: LagPlan, key: tuple[pa.Scalar, ...], rows: pa.Table, routed: pa.Table) -> pa.Table:
@@ -90,6 +92,7 @@ def _tallies(chunk: Chunk, scenario: IndexedScenario) -> Iterator[Tally]:
     rows = len(chunk.event_at)
     closed = chunk.closed(scenario.lag, scenario.clock, scenario.closing)
     matched, lost = _labels(chunk, scenario, closed)
+    left = closed.left
     yield from _flips(matched, lost, closed)
     yield ("rows", 0, rows)
     yield ("missing", 0, int(closed.missing.sum()))
@@ -98,27 +101,25 @@ def _tallies(chunk: Chunk, scenario: IndexedScenario) -> Iterator[Tally]:
     yield ("labels", 0, int(matched.sum()))
     yield ("lost", 0, int(lost.sum()))
     calm = chunk.closed(0, scenario.clock, scenario.closing)
-    both = closed.left & calm.left
-    later_by = closed.by[0][both] - calm.by[0][both]
-    if len(later_by):
+    both = left & calm.left
+    if both.any():
+        later_by = closed.at(both) - calm.at(both)
         yield ("compared", 0, len(later_by))
         yield from _spread("delay", later_by[later_by > 0])
-    yield from _spread("wait", np.maximum(0, closed.by[0] - chunk.event_at)[closed.left])
-    yield from _opened(chunk.arrived(scenario.lag)[0][~closed.missing], closed.by[0][closed.left])
+    left_at = closed.at(left)
+    yield from _spread("wait", np.maximum(0, left_at - chunk.event_at[left]))
+    yield from _opened(chunk.arrived(scenario.lag)[0][~closed.missing], left_at)
 
 
 def _labels(chunk: Chunk, scenario: IndexedScenario, closed: Closed) -> tuple[Ints, Ints]:
     """By row: the labels in its window, and those of them that do not leave with it."""
-    rows = len(chunk.event_at)
-    before, after = np.array(scenario.windows or [(0, 0)], np.int64).T
-    apart = chunk.label_event_at - chunk.event_at[chunk.row_of]
-    is_inside = (-before[chunk.stream] <= apart) & (apart <= after[chunk.stream])
-    row_of = chunk.row_of[is_inside]
+    matched = chunk.matched(scenario.windows)
+    is_closing = closed.closes[matched.row_of]
+    label, row_of = matched.label[is_closing], matched.row_of[is_closing]
     columns = (chunk.arrived(scenario.lag)[1], chunk.label_event_at, chunk.label_partition, chunk.label_offset)
     # a label leaves with its row if it has arrived before the event that closes the row, in order of arrival
-    is_late = is_before(tuple(c[row_of] for c in closed.by), tuple(c[is_inside] for c in columns))
-    is_lost = closed.missing[row_of] | (closed.closes[row_of] & is_late)
-    return np.bincount(row_of, minlength=rows), np.bincount(row_of[is_lost], minlength=rows)
+    is_lost = closed.missing[row_of] | closed.is_before(row_of, columns, label)
+    return matched.by_row, np.bincount(row_of[is_lost], minlength=len(matched.by_row))
 
 
 def _flips(matched: Ints, lost: Ints, closed: Closed) -> Iterator[Tally]:
@@ -136,38 +137,44 @@ def _spread(name: str, durations: Ints) -> Iterator[Tally]:
     if not len(durations):
         return
     # durations are rounded up to six bits, so that quantiles need few counts and no sorted rows
-    counts = np.bincount(_codes(durations))
+    codes = _codes(durations)
+    least = int(codes.min())
+    counts = np.bincount(codes - least)
     for code in np.flatnonzero(counts):
-        yield (name, _value(int(code)), int(counts[code]))
+        yield (name, _value(least + int(code)), int(counts[code]))
     yield (f"{name}_total", 0, int(durations.sum()))
     yield (f"{name}_max", 0, int(durations.max()))
 
 
+_DROPPED_BITS = 47
+"""A float has 52 bits behind its first one. Six bits in all are five of these, so that 47 are dropped."""
+
+
 def _codes(durations: Ints) -> Ints:
-    """`outcome.rounded_up` as small numbers for `bincount`: 128 times the dropped bits plus the six bits that stay.
+    """`outcome.rounded_up` as small numbers for `bincount`: the leading bits of the duration as a float, rounded up.
 
-    The exponent of a float is the bit length of its integer; rounding up can carry into a seventh bit, hence 128.
+    A carry goes on into the exponent, so that the next number follows. Exact below 2^53 microseconds, 285 years.
 
-    >>> [_value(int(code)) for code in _codes(np.array([63, 65, 1_000_000]))]
-    [63, 66, 1015808]
+    >>> [_value(int(code)) for code in _codes(np.array([0, 63, 65, 1_000_000]))]
+    [0, 63, 66, 1015808]
     """
-    dropped_bits = np.maximum(0, np.frexp(durations.astype(np.float64))[1] - 6).astype(np.int64)
-    return dropped_bits * 128 + -(-durations >> dropped_bits)
+    return (durations.astype(np.float64).view(np.int64) + (1 << _DROPPED_BITS) - 1) >> _DROPPED_BITS
 
 
 def _value(code: int) -> int:
     """The duration of a code, in microseconds."""
-    return code % 128 << code // 128
+    return int(np.int64(code << _DROPPED_BITS).view(np.float64))
 
 
-def _opened(arrived: Ints, left: Ints) -> Iterator[Tally]:
+def _opened(arrived: Ints, left_at: Ints) -> Iterator[Tally]:
     """By full minute: the number of rows that are open minus that at the minute before."""
     minute = micros(COUNT_OPEN_EVERY)
-    minutes, change = np.concatenate([arrived, left]) // minute + 1, np.repeat([1, -1], [len(arrived), len(left)])
-    if not len(minutes):
+    opened, gone = arrived // minute + 1, left_at // minute + 1
+    if not len(opened) + len(gone):
         return
-    first = int(minutes.min())
+    first = min(int(minutes.min()) for minutes in (opened, gone) if len(minutes))
+    size = 1 + max(int(minutes.max()) for minutes in (opened, gone) if len(minutes)) - first
     # only minutes with a change are kept; sums of such changes over all chunks give the open rows of any minute
-    net = np.bincount(minutes - first, weights=change).astype(np.int64)
+    net = np.bincount(opened - first, minlength=size) - np.bincount(gone - first, minlength=size)
     for i in np.flatnonzero(net):
         yield ("opened", first + int(i), int(net[i]))
