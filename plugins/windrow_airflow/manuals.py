@@ -12,7 +12,7 @@ _LAND = """
 
 One landing run for all topics of the pipeline ({topics}), every {land_every}. Each record lands exactly once;
 unreadable ones are quarantined in the same commit. The clock of every partition is written even if nothing new
-arrived. Rows of `<home>/tables/{name}/landing/<topic>` are never changed.
+arrived. Rows of the landing tables (`<home>/tables/{name}/landing/<topic>`, or below WINDROW_TABLES) are never changed.
 
 * **Paused or failing:** nothing is lost while Kafka keeps the records, but the clock does not move, so no
   interval closes. Unpause it, and landing continues at the next offset.

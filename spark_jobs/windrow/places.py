@@ -4,8 +4,9 @@ The meaning of rows is in the pipeline file, and what a run does is in its argum
 
     WINDROW_HOME          reports, locks, the local platform: a folder   default: .windrow in the checkout,
                           ~/.local/share/windrow where the package is installed
-    WINDROW_TABLES        the tables: a folder, or s3://bucket/prefix    default: <home>/tables
+    WINDROW_TABLES        the tables: an absolute folder, or s3://bucket/prefix
                           (endpoint and credentials of a store: AWS_* of each process, never an argument)
+                                                                         default: <home>/tables
     WINDROW_CACHE         downloaded jars, shared by all homes           default: ~/.cache/windrow
     WINDROW_KAFKA         bootstrap servers; local ones are nodes of the default: 127.0.0.1:19092
                           local platform's own Kafka
@@ -93,19 +94,36 @@ _LOCATION = re.compile(r"s3://[A-Za-z0-9._-]+(/[^/?#%\s\x00-\x1f\x7f]+)*/?")
 """Of a store. Clients disagree about a blank, `?`, `#` or `%` in a prefix: one writes where another does not read."""
 
 
+_FOLDER = re.compile(r"[A-Za-z0-9._+@,~/-]+")
+"""Of a folder of tables. A client that takes it for a URL writes or reads another one where it has other characters."""
+
+
 def _tables(text: str | None) -> str | None:
     """Location of the tables: an absolute folder or the URL of a prefix, without a slash at its end.
 
     Raises:
-        SettingWrong: the URL is of a store that Windrow does not know, or not one that every client of a store reads.
+        SettingWrong: the URL is of a store that Windrow does not know, or not one that every client of a store reads;
+            or so is the folder, or it is relative, so that each process would have its own.
 
-    >>> _tables("s3://bucket/prefix/"), _tables("/srv/tables")
+    >>> _tables("s3://bucket/prefix/"), _tables("/srv/tables/")
     ('s3://bucket/prefix', '/srv/tables')
     """
     if not text:
         return None
     if not re.match("[A-Za-z0-9+.-]+:", text):
-        return str(Path(text).expanduser().absolute())
+        folder = Path(text).expanduser()
+        if not folder.is_absolute():
+            raise SettingWrong(
+                f"WINDROW_TABLES={text!r} is another folder in each process; write {str(folder.absolute())!r} if it is "
+                "that one"
+            )
+        _require_plain(folder, "WINDROW_TABLES")
+        return str(folder)
+    if "@" in text:
+        raise SettingWrong(
+            "WINDROW_TABLES has a user or a password in it, and locations are shown in logs; credentials of a store "
+            "are in AWS_* (docs/SECURITY.md, The store's credentials)"
+        )
     if not _LOCATION.fullmatch(text):
         rule = "; a bucket has letters, digits, '.', '_' and '-', and a prefix has no blank, '?', '#' or '%'"
         raise SettingWrong(
@@ -113,6 +131,21 @@ def _tables(text: str | None) -> str | None:
             "correct it"
         )
     return text.rstrip("/")
+
+
+def _require_plain(tables: Path, variable: str) -> None:
+    """Refuse a folder of tables, or of one that it is a link to, that some client of tables would not find.
+
+    Raises:
+        SettingWrong: its path has a blank, a letter with an accent, or the like.
+    """
+    for folder in (str(tables), os.path.realpath(tables)):
+        if not _FOLDER.fullmatch(folder):
+            raise SettingWrong(
+                f"the tables would be in {folder!r}, which not every reader of tables finds: it may have letters "
+                f"without accents, digits and the signs . _ - + @ , ~ only. Set {variable} to such a folder; tables "
+                "that are there already can be moved"
+            )
 
 
 _REGISTRY = re.compile(r"(?:([a-z][a-z0-9_]*)=)?(https?://[^\s]+)")
@@ -220,6 +253,9 @@ class Places:
         user = Path(environ.get("HOME") or Path.home())
         data = Path(environ.get("XDG_DATA_HOME") or user / ".local" / "share")
         home = Path(environ.get("WINDROW_HOME") or (data / "windrow" if IS_INSTALLED else PROJECT / ".windrow"))
+        tables = _tables(environ.get("WINDROW_TABLES"))
+        if tables is None:
+            _require_plain(home.expanduser().absolute() / "tables", "WINDROW_HOME or WINDROW_TABLES")
         xdg = environ.get("XDG_CACHE_HOME") or user / ".cache"
         client, registry_client = environ.get(KAFKA_CLIENT), environ.get(REGISTRY_CLIENT)
         secrets, notifiers = environ.get("WINDROW_SPARK_SECRETS"), environ.get("WINDROW_NOTIFIERS")
@@ -236,7 +272,7 @@ class Places:
                 *_folders(environ.get(PIPELINES)),
             ),
             spark_secrets=Path(secrets).expanduser().absolute() if secrets else None,
-            tables=_tables(environ.get("WINDROW_TABLES")),
+            tables=tables,
             suites=tuple(_folders(environ.get("WINDROW_EXPECTATIONS"))),
             notifiers=Path(notifiers).expanduser().absolute() if notifiers else None,
             decode_carefully=bool(environ.get("WINDROW_DECODE_CAREFULLY")),

@@ -175,6 +175,15 @@ def instant_of(text: str) -> datetime:
     return _utc(datetime.fromisoformat(text.replace("Z", "+00:00")))
 
 
+def without_login(url: str) -> str:
+    """A URL without user and password, as it may be shown; any other text as it is.
+
+    >>> without_login("https://key:secret@store:9000/x"), without_login("AWS")
+    ('https://store:9000/x', 'AWS')
+    """
+    return re.sub(r"(?<=://)[^/]*@", "", url)
+
+
 def short_instant_text(at: datetime) -> str:
     """An instant without fractions, as file names of reports, run keys and messages about intervals have it.
 

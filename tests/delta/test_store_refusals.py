@@ -11,14 +11,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import obstore
 import pytest
+from obstore.exceptions import GenericError, PreconditionError
 
 from support.command import windrow
 from windrow.io.delta import store as files
 from windrow.io.delta import tables
 from windrow.io.delta.refusals import of_store
 from windrow.outcomes import ExitCode
-from windrow.places import Places
+from windrow.places import Places, SettingWrong
 from windrow.platform.servers.store import Store
 
 NOBODY = "http://127.0.0.1:9"
@@ -185,6 +187,36 @@ def test_a_missing_file_and_a_lost_race_are_no_refusal_of_the_store(text: str) -
     assert of_store(text) is None
 
 
+_ANSWER = "Generic S3 error: Error performing GET https://s/b/x in 1s - Server returned non-2xx status code:"
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (
+            "Generic S3 error: Error performing GET https://s3.us-east-1.amazonaws.com/b?list-type=2 in 1s - Received "
+            "redirect without LOCATION, this normally indicates an incorrectly configured region",
+            "StoreAddressWrong",
+        ),
+        (
+            "org.apache.hadoop.fs.s3a.AWSRedirectException: getFileStatus on s3://b/x: "
+            "software.amazon.awssdk.services.s3.model.S3Exception: The bucket is in this region: eu-west-1. "
+            "(Service: S3, Status Code: 301, Request ID: X)",
+            "StoreAddressWrong",
+        ),
+        (f"{_ANSWER} 301 Moved: <Code>PermanentRedirect</Code>", "StoreAddressWrong"),
+        (f"{_ANSWER} 400 Bad Request: <Error><Code>AuthorizationHeaderMalformed</Code>", "StoreAddressWrong"),
+        (f"{_ANSWER} 400 Bad Request: <Code>InvalidBucketName</Code>", "BucketMissing"),
+        (f"{_ANSWER} 409 Conflict: <Code>ConditionalRequestConflict</Code>", "StoreUnavailable"),
+        (f"{_ANSWER} 501 Not Implemented: <Code>NotImplemented</Code>", "StoreUnsafe"),
+    ],
+)
+def test_a_wrong_region_and_what_a_store_cannot_do_have_a_next_move(text: str, name: str) -> None:
+    found = of_store(text)
+    assert type(found).__name__ == name
+    assert found.code is not ExitCode.FAILED
+
+
 def test_an_expired_session_is_a_refusal_although_its_status_is_that_of_a_bad_request() -> None:
     answer = "status code: 400 Bad Request: <Error><Code>ExpiredToken</Code><Message>The provided token has expired"
     found = of_store(f"Error performing GET https://s3.eu-west-1.amazonaws.com/b/x in 4ms - non-2xx {answer}")
@@ -222,6 +254,88 @@ def test_a_location_of_tables_that_is_neither_folder_nor_prefix_is_refused(table
     assert done.stderr.endswith("; correct it\n")
 
 
-def test_a_folder_with_a_colon_is_written_with_its_path() -> None:
-    assert Places.from_env({"WINDROW_TABLES": "./s3:bucket"}).tables == str(Path("s3:bucket").absolute())
+def test_a_location_of_tables_has_no_slash_at_its_end() -> None:
+    assert Places.from_env({"WINDROW_TABLES": "/srv/a-b_c.d+e@f,g~/"}).tables == "/srv/a-b_c.d+e@f,g~"
     assert Places.from_env({"WINDROW_TABLES": "s3://Old_bucket.x/a-b/"}).tables == "s3://Old_bucket.x/a-b"
+
+
+@pytest.mark.parametrize("sign", [*" #?%=:*|\\^`<>{}[]\"'&;$!()", "ü", "日", "\n"])
+@pytest.mark.parametrize("variable", ["WINDROW_TABLES", "WINDROW_HOME"])
+def test_a_folder_of_tables_that_not_every_client_finds_is_refused(variable: str, sign: str) -> None:
+    with pytest.raises(SettingWrong, match=f"Set .*{variable}.* to such a folder"):
+        Places.from_env({variable: f"/srv/a{sign}b"})
+
+
+def test_a_link_to_a_folder_that_not_every_client_finds_is_refused(tmp_path: Path) -> None:
+    """delta-rs follows the link before it makes a URL of the path."""
+    (tmp_path / "a b").mkdir()
+    (tmp_path / "plain").symlink_to(tmp_path / "a b")
+    with pytest.raises(SettingWrong, match="a b"):
+        Places.from_env({"WINDROW_TABLES": str(tmp_path / "plain")})
+
+
+def test_a_relative_folder_of_tables_is_refused_because_each_process_would_have_its_own() -> None:
+    with pytest.raises(SettingWrong) as refused:
+        Places.from_env({"WINDROW_TABLES": "tables"})
+    assert f"write {str(Path('tables').absolute())!r} if it is that one" in str(refused.value)
+
+
+def test_a_secret_in_a_location_or_an_address_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SettingWrong) as refused:
+        Places.from_env({"WINDROW_TABLES": "s3://key:SECRET@bucket/x"})
+    assert "WINDROW_TABLES has a user or a password in it" in str(refused.value)
+    assert "SECRET" not in str(refused.value)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "https://key:SECRET@store")
+    silent = "Generic S3 error: Error performing GET https://store/b/x in 3s - HTTP error: error sending request"
+    assert str(of_store(silent)).startswith("the store at https://store does not answer.")
+
+
+def test_a_wrong_variable_is_one_line_of_the_platform_too() -> None:
+    environ = {**os.environ, "WINDROW_TABLES": "s3a://b"}
+    done = subprocess.run(
+        [sys.executable, "-m", "windrow.platform", "where"], env=environ, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert done.stderr.startswith("WINDROW_TABLES='s3a://b' is neither a folder nor s3://bucket/prefix")
+
+
+def _ignored(put: Any) -> Any:
+    def answered(to: Any, name: str, content: bytes, mode: Any) -> Any:
+        return put(to, name, content, mode="overwrite" if isinstance(mode, dict) else mode)
+
+    return answered
+
+
+def _unknown(put: Any) -> Any:
+    def answered(to: Any, name: str, content: bytes, mode: Any) -> Any:
+        if isinstance(mode, dict):
+            raise GenericError("Server returned non-2xx status code: 501: <Code>NotImplemented</Code>")
+        return put(to, name, content, mode=mode)
+
+    return answered
+
+
+def _never(put: Any) -> Any:
+    def answered(to: Any, name: str, content: bytes, mode: Any) -> Any:
+        if isinstance(mode, dict):
+            raise PreconditionError("412")
+        return put(to, name, content, mode=mode)
+
+    return answered
+
+
+@pytest.mark.parametrize("answers", [_ignored, _unknown, _never])
+def test_a_store_without_replacement_by_tag_is_refused_before_it_has_a_lease(
+    store: Store, monkeypatch: pytest.MonkeyPatch, answers: Any
+) -> None:
+    root = f"{store.url}/{answers.__name__}"
+    with monkeypatch.context() as patched:
+        patched.setattr(obstore, "put", answers(obstore.put))
+        for _ in range(2):
+            with pytest.raises(files.StoreUnsafe, match="If-Match"):
+                files.require_conditional(root)
+    files.require_conditional(root)
+    monkeypatch.setattr(obstore, "put", answers(obstore.put))
+    files.require_conditional(root)  # it is asked once
+    with pytest.raises(files.StoreUnsafe, match="If-Match"):
+        files.require_conditional(root, again=True)

@@ -198,6 +198,19 @@ def test_many_empty_intervals_before_the_first_row_are_told_until_one_is_publish
     assert far_start.far_start(ctx.home) is None
 
 
+def test_many_closed_intervals_without_any_row_are_not_published_unasked(ctx: Context) -> None:
+    """Topics that are there before their producers: idle partitions have a clock, and every interval closes empty."""
+    closing = (ctx.pipeline.after + ctx.pipeline.grace) // timedelta(minutes=1)
+    for number, (intervals, is_far) in enumerate(((100, False), (101, True))):
+        observe(ctx, number, batch=0, minutes=intervals * 5 + closing)
+        assert (far_start.far_start(ctx.home) is not None) is is_far
+    wrong = str(far_start.far_start(ctx.home))
+    assert "no row of served has landed since: 101 intervals that have closed would be published without a row" in wrong
+    assert "Wait for the first row, or set a later `start` in the pipeline file." in wrong
+    landed(ctx, 3)
+    assert far_start.far_start(ctx.home) is None
+
+
 def test_a_far_start_is_not_told_while_the_first_row_may_still_come(ctx: Context) -> None:
     """A partition that lags may hold an earlier row; whoever moved `start` would lose it."""
     landed(ctx, 600)

@@ -51,7 +51,7 @@ def card(
     """
     from windrow.training import card as cards  # imported late: only this command needs Polars and the pages
 
-    ctx = context(pipeline)
+    ctx = context(pipeline, is_reader=True)
     state = int(at) if at is not None and at.isdecimal() else at
     made = cards.card_of(pipeline, begin, end, at=state, places=ctx.places)
     paths = cards.write(made, out or ctx.home.reports / "card")

@@ -51,7 +51,7 @@ def explain(
     from windrow.jobs.explain.question import Question, key_of
 
     question = Question(row=row, key=key_of(key or []), at=at, near=near, columns=columns)
-    answer = job(context(pipeline), question)
+    answer = job(context(pipeline, is_reader=True), question)
     if json:
         print_json(answer)
         return

@@ -38,7 +38,7 @@ def late(
     from windrow.io.ledger import table
     from windrow.jobs import ledger as job
 
-    ctx = context(pipeline)
+    ctx = context(pipeline, is_reader=not extend)
     if interval:
         job.require_published(ctx, interval)
     if extend:

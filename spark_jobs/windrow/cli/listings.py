@@ -23,7 +23,7 @@ from windrow.text import shown_duration, shown_instant
 
 def clock(pipeline: PipelineName, json: AsJson = False) -> None:
     """Show the watermark, the frontier, the clock and lag of each partition, and which one holds the clock and why."""
-    ctx = context(pipeline)
+    ctx = context(pipeline, is_reader=True)
     seen = clocks.observe(ctx.home)
     published = publications.registered_grid(ctx.home)
     holes = publications.holes(ctx.pipeline, published.starts, seen.frontier(ctx.pipeline))
@@ -103,7 +103,7 @@ def publications_(pipeline: PipelineName, json: AsJson = False) -> None:
     Intervals that are blocked, or closed and not published, stand below the list. With --json they are left out;
     `windrow health --json` has them.
     """
-    ctx = context(pipeline)
+    ctx = context(pipeline, is_reader=True)
     register = publications.repaired(ctx.home)
     if json:
         print_json([_without_texts(row) for row in register])

@@ -14,15 +14,15 @@ from windrow.io.delta.store import require_conditional
 from windrow.outcomes import BadInput, Condition
 from windrow.places import Places
 from windrow.platform import jars
-from windrow.text import shown_duration
+from windrow.text import shown_duration, without_login
 
 
 def setup(
     sets: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Further sets of jars: s3 (tables in an object store), store (a local object store), registry "
-            "(a local schema registry)."
+            help="Further sets of jars: s3 (tables in an object store), store (a local object store), postgres "
+            "(a local PostgreSQL, for a cluster), registry (a local schema registry)."
         ),
     ] = None,
     json: AsJson = False,
@@ -122,7 +122,7 @@ def _in_own_store(places: Places, *, asked: bool) -> str | None:
     if asked and is_here and kept.endswith(here):  # the shell was sourced before the store had another port
         return places.tables
     if asked and places.tables:
-        at = f" and AWS_ENDPOINT_URL={endpoint}" if is_here else ""
+        at = f" and AWS_ENDPOINT_URL={without_login(endpoint)}" if is_here else ""
         raise BadInput(
             f"--store is for tables in the home's own store, and WINDROW_TABLES={places.tables}{at} has them "
             "elsewhere: leave one of them out"
@@ -148,7 +148,7 @@ def _require_tables(places: Places) -> None:
             f"`windrow up --store` if they are in the store; WINDROW_TABLES={places.home / 'tables'} if they are not.",
         )
     if places.tables:
-        require_conditional(places.tables)
+        require_conditional(places.tables, again=True)
     if kept not in (None, airflow.location):
         console.print(f"Airflow kept its tables in {kept} until now: those stay there, unseen from now on")
 
@@ -157,7 +157,7 @@ def _up_cluster() -> None:
     """Start every part of a cluster, after a look at whether this home can be one's."""
     places = platform.cluster.join(os.environ)
     platform.up(places, console.print, only=("store",))
-    require_conditional(places.tables or "")
+    require_conditional(places.tables or "", again=True)
     platform.up(places, console.print, only=set(platform.CLUSTER_PARTS) - {"store"})
     file = platform.cluster.env_file(places.home)
     console.print(f"The cluster is up. For commands on it, in each shell: source {file}")

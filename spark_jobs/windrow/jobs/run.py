@@ -58,15 +58,18 @@ class Context:
         return f"{command}__{instant_text(self.now())}__{os.getpid()}"
 
 
-def context(name: str) -> Context:
+def context(name: str, *, is_reader: bool = False) -> Context:
     """Return the context of a pipeline, found by name in the folders that the environment names.
+
+    Args:
+        is_reader: whether tables are only read, which a process may do that has no right to write.
 
     Raises:
         StoreUnsafe: the tables are in a store that lets two writers win the same key.
         PipelineUnknown, PipelineInvalid: there is no such pipeline, or its file is wrong.
     """
     places = Places.for_tables(os.environ)
-    if places.tables:
+    if places.tables and not is_reader:
         store.require_conditional(places.tables)
     return Context(find(name, places.pipelines, places.expectations), places)
 

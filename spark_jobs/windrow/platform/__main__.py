@@ -16,20 +16,16 @@ from time import sleep
 from types import FrameType
 
 from windrow import platform
-from windrow.places import Places, umask_of
+from windrow.places import Places, SettingWrong, umask_of
 from windrow.platform import jobs_side
 from windrow.platform.servers import cluster
 
 
 def main(argv: list[str]) -> int:
-    """Return the exit code: 0, 1 with a message if the machine lacks something, 2 for wrong arguments."""
+    """Return the exit code: 0, 1 with a message if the machine lacks something, 2 for wrong arguments or variables."""
     try:
         os.umask(umask_of(os.environ))
-    except ValueError as wrong:
-        print(wrong, file=sys.stderr)
-        return 2
-    places = Places.from_env(os.environ)
-    try:
+        places = Places.from_env(os.environ)
         match argv:
             case ["setup", *sets] if set(sets) <= set(platform.jars.SETS):
                 platform.setup(places, sets)
@@ -44,6 +40,9 @@ def main(argv: list[str]) -> int:
             case _:
                 print(__doc__, file=sys.stderr)
                 return 2
+    except SettingWrong as wrong:
+        print(wrong, file=sys.stderr)
+        return 2
     except platform.PlatformNotReady as missing:
         print(missing, file=sys.stderr)
         return 1

@@ -65,7 +65,7 @@ def snapshot(
 
 def snapshots_(pipeline: PipelineName, json: AsJson = False) -> None:
     """List the snapshots of a pipeline: who took them, when and why, and the bytes that are there for them only."""
-    home = context(pipeline).home
+    home = context(pipeline, is_reader=True).home
     held, listed = snapshots.held(home), snapshots.listed(home)
     rows: list[dict[str, Any]] = [{**brief(one), "held_bytes": held.by_name.get(one.name, 0)} for one in listed]
     if json:

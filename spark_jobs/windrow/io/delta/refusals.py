@@ -12,8 +12,10 @@ from contextlib import suppress
 from shlex import quote
 from urllib.parse import urlsplit
 
+from windrow.io.delta.store import StoreUnsafe
 from windrow.outcomes import BadInput, Condition, NotReady, Refused
 from windrow.places import Places
+from windrow.text import without_login
 
 
 class StoreRefused(Refused):
@@ -33,7 +35,7 @@ class BucketMissing(NotReady):
 
 
 class StoreAddressWrong(BadInput):
-    """The address of the store is one that its clients refuse."""
+    """The address or the region of the store is one that its clients, or the store, refuse."""
 
 
 _REQUEST = re.compile(
@@ -42,7 +44,14 @@ _REQUEST = re.compile(
 _ORNAMENTS = re.compile(r"\x1b\[\d+m|↳")
 _STATUS = re.compile(r"status code:? (?P<number>\d{3})\b", re.IGNORECASE)
 _CODE = re.compile(r"<Code>(?P<name>\w+)</Code>")
-_NO_BUCKET = re.compile(r"NoSuchBucket|UnknownStoreException")
+_NO_BUCKET = re.compile(r"NoSuchBucket|InvalidBucketName|UnknownStoreException")
+_ELSEWHERE = re.compile(
+    r"redirect without LOCATION|AWSRedirectException|<Code>(PermanentRedirect|TemporaryRedirect"
+    r"|AuthorizationHeaderMalformed|IllegalLocationConstraintException)</Code>"
+)
+"""A bucket of another region, as the store or a client of it says it."""
+_RACE = re.compile(r"<Code>(ConditionalRequestConflict|OperationAborted)</Code>")
+"""Two requests for one key at the same time, of which neither has won."""
 _DENIED = re.compile(
     r"lacked the necessary (privileges|authentication)|AccessDeniedException|<Code>(Expired|Invalid)Token</Code>"
 )
@@ -71,7 +80,7 @@ def of_store(error: str) -> Condition | None:
     text = " ".join(_ORNAMENTS.sub(" ", error).split())
     if not _REQUEST.search(text):
         return None
-    store = f"the store at {os.environ.get('AWS_ENDPOINT_URL') or 'AWS'}"
+    store = f"the store at {without_login(os.environ.get('AWS_ENDPOINT_URL') or 'AWS')}"
     status, code = _STATUS.search(text), _CODE.search(text)
     number = int(status["number"]) if status else 0
     why = code["name"] if code else f"HTTP {number}" if number else "no right"
@@ -82,6 +91,13 @@ def of_store(error: str) -> Condition | None:
             f"{store} has no bucket {_bucket()}. Correct WINDROW_TABLES or AWS_ENDPOINT_URL, or create the bucket, "
             "then run again."
         )
+    if _ELSEWHERE.search(text) or number in (301, 307):
+        return StoreAddressWrong(
+            f"{store} does not have the bucket {_bucket()} in this region: {why}. Write the bucket's region into "
+            "AWS_REGION, or its address into AWS_ENDPOINT_URL, then run again."
+        )
+    if number == 501:
+        return StoreUnsafe(os.environ.get("WINDROW_TABLES", ""), f"answered {why} to a request that Windrow needs")
     if number in (401, 403) or _DENIED.search(text):
         return StoreRefused(
             f"{store} does not let this process in: {why}. Correct its credentials (docs/SECURITY.md, The store's "
@@ -97,7 +113,7 @@ def of_store(error: str) -> Condition | None:
             f"no TLS connection with {store}: its certificate is not trusted. Name the authority that has signed it in "
             "SSL_CERT_FILE, and in the trust store of Java, then run again."
         )
-    if number >= 500 or number == 429 or _UNHEARD.search(text):
+    if number >= 500 or number == 429 or _RACE.search(text) or _UNHEARD.search(text):
         heard = f"answered {why}" if number else "does not answer"
         move = (
             "It is the store of this home: `windrow up --store` starts it; then run again."

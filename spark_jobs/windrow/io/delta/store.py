@@ -24,7 +24,7 @@ import obstore
 import pyarrow.fs
 import pyarrow.parquet as pq
 from deltalake.fs import DeltaStorageHandler
-from obstore.exceptions import AlreadyExistsError, PreconditionError
+from obstore.exceptions import AlreadyExistsError, GenericError, NotSupportedError, PreconditionError
 from obstore.store import LocalStore, ObjectStore, S3Store
 
 from windrow.io.delta import credentials
@@ -273,25 +273,67 @@ def remove_all(folder: str) -> None:
 class StoreUnsafe(BadInput):
     """A store that lets two writers win the same key: commits would be lost, although they were acknowledged."""
 
+    def __init__(self, tables: str, lacks: str) -> None:
+        super().__init__(
+            f"the store of {tables} {lacks}. Use a store that has conditional writes (docs/ARCHITECTURE.md, Tables in "
+            "an object store)."
+        )
 
-def require_conditional(tables: str) -> None:
-    """Fail where the store overwrites a key that must be new. A few requests; a folder is not asked.
+
+def require_conditional(tables: str, *, again: bool = False) -> None:
+    """Fail where the store overwrites a key that must be new, or does not replace exactly what it is told to.
+
+    The first is asked each time, by two requests; the second, which leases need, where no process has found it so.
+    A folder is not asked.
 
     Args:
         tables: location below which all tables are.
+        again: the second is asked in any case.
     Raises:
-        StoreUnsafe: the second of two conditional PUTs of a key did not fail.
+        StoreUnsafe: the second of two conditional PUTs of a key did not fail, or one with a tag was answered wrongly.
     """
     if not is_remote(tables):
         return
     probe = f"{tables}/.windrow-probe"
-    create(probe, b"first")
+    if again or stat(probe) is None:
+        _require_tags(tables)
+        create(probe, b"first")
     if create(probe, b"second"):
         raise StoreUnsafe(
-            f"the store of {tables} does not refuse a second PUT with If-None-Match of the same key, so commits of two "
-            "writers could replace each other. Use a store that has conditional writes (docs/ARCHITECTURE.md, Tables "
-            "in an object store)."
+            tables,
+            "does not refuse a second PUT with If-None-Match of the same key, so commits of two writers could replace "
+            "each other",
         )
+
+
+def _require_tags(tables: str) -> None:
+    probe = f"{tables}/.windrow-probe-tag"
+    create(probe, b"first")
+    try:
+        is_obeyed = not _is_replaced_blindly(probe) and any(_is_replaced(probe) for _ in range(3))
+    except (GenericError, NotSupportedError) as error:
+        if isinstance(error, GenericError) and "NotImplemented" not in str(error):
+            raise
+        is_obeyed = False
+    if not is_obeyed:
+        raise StoreUnsafe(
+            tables, "does not obey If-Match of a PUT, so a lease could be held twice, or never given back"
+        )
+
+
+_NO_TAG = '"00000000000000000000000000000000"'
+
+
+def _is_replaced_blindly(probe: str) -> bool:
+    """Whether a file is replaced under a tag that it never had."""
+    there, _ = tagged(probe)
+    return replace(probe, b"stale" if there != b"stale" else b"stale again", _NO_TAG) is not None
+
+
+def _is_replaced(probe: str) -> bool:
+    """Whether a file is replaced under its tag. False too where another process was faster with other content."""
+    there, tag = tagged(probe)
+    return tag is not None and replace(probe, b"again" if there == b"first" else b"first", tag) is not None
 
 
 def _file(location: str) -> tuple[ObjectStore, str]:

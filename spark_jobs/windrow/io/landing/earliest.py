@@ -26,16 +26,14 @@ def first_left_at(home: Home, since: datetime) -> datetime | None:
     """Return the event time of the first left row at or after `since`, whatever its key, `where` or retries.
 
     Returns:
-        An instant, to the millisecond where the log states it; None where no such row has landed, or where the log
-        lacks the statistics, or more than `MOST_OPENED` files of a topic would have to be opened.
+        An instant, to the millisecond where the log states it; None where no such row has landed. `since` where that
+        cannot be told: the log lacks the statistics, or more than `MOST_OPENED` files of a topic would be opened.
     """
     found: list[datetime] = []
     for topic in home.pipeline.left.topics:
         landed = lookup.opened(home.landing(topic))
         times = [] if landed is None else _times(landed, since)
-        if times is None:
-            return None
-        found += times
+        found += [since] if times is None else times
     return min(found, default=None)
 
 

@@ -4,12 +4,17 @@ start                              first row
   ├──────┬──────┬── … ──┬──────┬──────●───┬────▶ served time
    empty  empty          empty      └ where `start` should be
 
+Without a row every interval that has closed is such an empty one, and the first row may still come in any later one.
+
 Nothing is published then before the file is corrected, or a person wants the empty intervals: the first publication
 fixes `start` for good.
 """
 
 from __future__ import annotations
 
+from datetime import datetime
+
+from windrow.config import Pipeline
 from windrow.home import Home
 from windrow.io.landing.earliest import first_left_at
 from windrow.io.registers import clocks, publications
@@ -19,7 +24,7 @@ from windrow.semantics.intervals import interval_of
 from windrow.text import counted, short_instant_text
 
 MANY = 100
-"""More empty intervals than this before the first row are not published unasked."""
+"""More empty intervals than this, before the first row or without any, are not published unasked."""
 
 
 class FarStart(BadInput):
@@ -42,23 +47,44 @@ def far_start(home: Home, clock: Observation | None = None, *, is_last: bool = F
     Raises:
         TableDamaged: a landing table cannot be read.
     """
+    seen = clock or clocks.observe(home)
+    if publications.are_any(home) or not (is_last or _has_begun(home, seen)):
+        return None
+    first_at = first_left_at(home, home.pipeline.start)
+    return _without_rows(home.pipeline, seen.frontier(home.pipeline)) if first_at is None else _before(home, first_at)
+
+
+def _before(home: Home, first_at: datetime) -> FarStart | None:
     pipeline = home.pipeline
-    if publications.are_any(home) or not (is_last or _has_begun(home, clock or clocks.observe(home))):
-        return None
-    first_at = first_left_at(home, pipeline.start)
-    if first_at is None:
-        return None
     first = interval_of(first_at, pipeline.start, pipeline.interval)
-    count = (first.start - pipeline.start) // pipeline.interval
+    at, count = short_instant_text(first.start), (first.start - pipeline.start) // pipeline.interval
+    return _far(
+        pipeline,
+        count,
+        f"its first row of {pipeline.left.name} is in the interval of {at}: {counted(count, 'interval')} before it",
+        f"Set `start: {at}` in the pipeline file",
+    )
+
+
+def _without_rows(pipeline: Pipeline, frontier: datetime | None) -> FarStart | None:
+    count = 0 if frontier is None else (frontier - pipeline.start) // pipeline.interval
+    return _far(
+        pipeline,
+        count,
+        f"no row of {pipeline.left.name} has landed since: {counted(count, 'interval')} that have closed",
+        "Wait for the first row, or set a later `start` in the pipeline file",
+    )
+
+
+def _far(pipeline: Pipeline, count: int, which: str, move: str) -> FarStart | None:
     if count <= MANY:
         return None
-    at, start = short_instant_text(first.start), short_instant_text(pipeline.start)
+    start = short_instant_text(pipeline.start)
     return FarStart(
-        f"{pipeline.name} starts at {start}, and its first row of {pipeline.left.name} is in the interval of {at}: "
-        f"{counted(count, 'interval')} before it would be published without a row, and after the first publication "
-        "`start` cannot be moved forward",
-        f"Set `start: {at}` in the pipeline file. If you want them, `windrow train {pipeline.name} --from-start` "
-        f"publishes them, and with --interval {start} the first one, after which Airflow's runs go on",
+        f"{pipeline.name} starts at {start}, and {which} would be published without a row, and after the first "
+        "publication `start` cannot be moved forward",
+        f"{move}. If you want them, `windrow train {pipeline.name} --from-start` publishes them, and with --interval "
+        f"{start} the first one, after which Airflow's runs go on",
     )
 
 

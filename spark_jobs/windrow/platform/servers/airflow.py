@@ -43,6 +43,7 @@ from windrow.platform.servers import airflow_config
 from windrow.platform.servers.airflow_api import AirflowApi, AirflowDoesNotAnswer, AirflowRefused
 from windrow.platform.servers.postgres import Postgres
 from windrow.platform.servers.store import Store
+from windrow.text import without_login
 
 PORT = 18080
 PATIENCE = timedelta(seconds=420)
@@ -181,7 +182,7 @@ class Airflow:
         endpoint, own = (environ.get("AWS_ENDPOINT_URL") or "").rstrip("/"), Store(self.places)
         if own.is_at(endpoint):
             return own.location(str(places.tables))
-        return f"{places.tables} at {endpoint}" if endpoint else str(places.tables)
+        return f"{places.tables} at {without_login(endpoint)}" if endpoint else str(places.tables)
 
     @property
     def kept(self) -> str | None:
