@@ -15,17 +15,18 @@ from deltalake import write_deltalake
 
 from support.generated import PARTITIONS, PIPELINE, START
 from windrow.cli import jobs as commands
-from windrow.config import parse
+from windrow.config import Pipeline, parse
 from windrow.config.streams import Waiting
 from windrow.home import Home, Table
 from windrow.io.delta import tables
 from windrow.io.landing import earliest
-from windrow.io.registers import clocks, configs, plans, publications
+from windrow.io.registers import clocks, configs, measures, plans, publications
 from windrow.io.registers.plans import Request
 from windrow.jobs import join
 from windrow.jobs.decision import decision
 from windrow.jobs.plan import far_start, plan_intervals, planning, survey
 from windrow.jobs.run import BadRequest, Context, WindowStillOpen
+from windrow.jobs.upkeep import override
 from windrow.outcomes import NothingToDo
 from windrow.places import Places
 from windrow.schemas import PUBLICATIONS
@@ -192,7 +193,7 @@ def test_many_empty_intervals_before_the_first_row_are_told_until_one_is_publish
     wrong = str(far_start.far_start(ctx.home))
     assert "generated starts at 2026-11-01T00:00:00Z" in wrong
     assert "in the interval of 2026-11-01T08:25:00Z: 101 intervals before it" in wrong
-    assert "Set `start: 2026-11-01T08:25:00Z` in the pipeline file." in wrong
+    assert "Set `start: 2026-11-01T08:25:00Z` in the pipeline file. If you want" in wrong
     assert "`windrow train generated --from-start`" in wrong
     published(ctx, 1, 0, batch=5)
     assert far_start.far_start(ctx.home) is None
@@ -222,6 +223,39 @@ def test_a_far_start_is_not_told_while_the_first_row_may_still_come(ctx: Context
     assert far_start.far_start(ctx.home) is not None
     landed(ctx, 5)
     assert far_start.far_start(ctx.home) is None
+
+
+def test_bounds_do_not_publish_from_a_far_start_before_its_partitions_are_read_beyond_it(bounded: Context) -> None:
+    rows_at(bounded, 0, served=600, labels=0, landed=60)
+    late = [row | {"clock_at": START if row["partition"] else row["clock_at"]} for row in observed_rows(bounded)]
+    clocks.record(bounded.home, 1, late)
+    landed(bounded, 600)
+    assert far_start.far_start(replace(bounded, pipeline=waits(bounded)).home) is None, "nothing is forced"
+    wrong = str(far_start.far_start(bounded.home))
+    assert "or wait: a partition is not read beyond `start` yet, and may have an earlier row. If you want" in wrong
+    with pytest.raises(far_start.FarStart):
+        far_start.refuse_far_start(bounded.home)
+
+
+def test_an_override_does_not_make_the_first_publication_from_a_far_start(
+    ctx: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An earlier release joined the candidate, and its gate blocked it."""
+    observe(ctx, 0, batch=5, minutes=60)
+    planning.plan_interval(ctx, "earlier", START, "publish", 1)
+    landed(ctx, 600)
+    monkeypatch.setattr(measures, "are_recorded", lambda home, planned: True)
+    monkeypatch.setattr(override, "_refuse_unblocked", lambda ctx, planned: None)
+    with pytest.raises(far_start.FarStart):
+        override.override(ctx, START, "somebody", "because")
+
+
+def waits(ctx: Context) -> Pipeline:
+    return ctx.pipeline.model_copy(update={"waiting": Waiting()})
+
+
+def observed_rows(ctx: Context) -> list[dict[str, Any]]:
+    return [dict(row) for row in clocks.observe(ctx.home).rows]
 
 
 def test_a_rebuild_does_not_make_the_first_publication_from_a_far_start(ctx: Context) -> None:

@@ -17,7 +17,7 @@ from datetime import datetime
 from windrow.config import Pipeline
 from windrow.home import Home
 from windrow.io.landing.earliest import first_left_at
-from windrow.io.registers import clocks, publications
+from windrow.io.registers import clocks, publications, unclosed
 from windrow.io.registers.clocks import Observation
 from windrow.outcomes import BadInput
 from windrow.semantics.intervals import interval_of
@@ -38,7 +38,8 @@ class FarStart(BadInput):
 def far_start(home: Home, clock: Observation | None = None, *, is_last: bool = False) -> FarStart | None:
     """Return what is wrong with a `start` long before the first row; None if nothing, or once one is published.
 
-    Before every left partition's clock is beyond `start` the first row may still be to come, and nothing closes.
+    Before every left partition's clock is beyond `start` the first row may still be to come, and nothing closes: then
+    only what the bounds of the pipeline file force would be published, and the message says that a row may come.
 
     Args:
         clock: the newest observation, where the caller has read it.
@@ -48,21 +49,26 @@ def far_start(home: Home, clock: Observation | None = None, *, is_last: bool = F
         TableDamaged: a landing table cannot be read.
     """
     seen = clock or clocks.observe(home)
-    if publications.are_any(home) or not (is_last or _has_begun(home, seen)):
+    if publications.are_any(home):
+        return None
+    has_begun = _has_begun(home, seen)
+    if not (is_last or has_begun or _is_forced(home, seen)):
         return None
     first_at = first_left_at(home, home.pipeline.start)
-    return _without_rows(home.pipeline, seen.frontier(home.pipeline)) if first_at is None else _before(home, first_at)
+    if first_at is None:
+        return _without_rows(home.pipeline, seen.frontier(home.pipeline))
+    return _before(home.pipeline, first_at, may_come_earlier=not has_begun)
 
 
-def _before(home: Home, first_at: datetime) -> FarStart | None:
-    pipeline = home.pipeline
+def _before(pipeline: Pipeline, first_at: datetime, *, may_come_earlier: bool) -> FarStart | None:
     first = interval_of(first_at, pipeline.start, pipeline.interval)
     at, count = short_instant_text(first.start), (first.start - pipeline.start) // pipeline.interval
     return _far(
         pipeline,
         count,
         f"its first row of {pipeline.left.name} is in the interval of {at}: {counted(count, 'interval')} before it",
-        f"Set `start: {at}` in the pipeline file",
+        f"Set `start: {at}` in the pipeline file"
+        + (", or wait: a partition is not read beyond `start` yet, and may have an earlier row" * may_come_earlier),
     )
 
 
@@ -92,6 +98,12 @@ def _has_begun(home: Home, clock: Observation) -> bool:
     """Whether every left partition is read beyond `start`, or has nothing more."""
     left = [one.clock_at for one in clock.clocks if one.topic in home.pipeline.left.topics]
     return bool(left) and all(at is not None and at > home.pipeline.start for at in left)
+
+
+def _is_forced(home: Home, clock: Observation) -> bool:
+    """Whether bounds of the pipeline file publish an interval before it closes."""
+    beyond = unclosed.decided(home, clock)
+    return beyond is not None and bool(beyond.forced)
 
 
 def refuse_far_start(home: Home, *, is_last: bool = False) -> None:

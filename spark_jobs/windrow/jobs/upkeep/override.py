@@ -13,6 +13,7 @@ from windrow.io.registers import judgements, measures, plans, publications
 from windrow.jobs.decision import decision
 from windrow.jobs.ledger import extend_after_publication
 from windrow.jobs.options import IntervalStart, PipelineName, Reason, Who
+from windrow.jobs.plan.far_start import refuse_far_start
 from windrow.jobs.plan.planning import interval_at
 from windrow.jobs.publish import brief, publish
 from windrow.jobs.run import BadRequest, Context, context, job
@@ -36,6 +37,7 @@ def override(ctx: Context, at: datetime, who: str, why: str) -> dict[str, Any]:
         BadRequest: no interval starts there, it has no candidate, or its last candidate is published, was not judged
             or was not blocked.
         BalanceBroken: the counts do not add up.
+        FarStart: nothing is published yet, and `start` is long before the first row.
     """
     planned = plans.last_of_interval(ctx.home, interval_at(ctx, at).start)
     if planned is None:
@@ -47,6 +49,7 @@ def override(ctx: Context, at: datetime, who: str, why: str) -> dict[str, Any]:
         )
     if not _is_published(ctx, planned, who, why):
         _refuse_unblocked(ctx, planned)
+        refuse_far_start(ctx.home)
     return publish(ctx, (planned,), override=(who, why))[0]
 
 
