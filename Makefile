@@ -15,7 +15,7 @@ UV_HOME := $(WINDROW_CACHE)/uv-$(UV_VERSION)
 UV := $(UV_HOME)/bin/uv
 BIN := .venv/bin
 
-.PHONY: help setup demo cluster failover test fast faults breaks roots check docs torch bench soak installed dist audit sbom images clean preflight
+.PHONY: help setup demo cluster failover test fast faults breaks roots check docs torch bench soak installed dist audit sbom images compose clean preflight
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1|/' | awk -F'|' '{printf "make %-9s %s\n", $$1, $$2}'
@@ -95,6 +95,9 @@ sbom: setup ## write dist/windrow.cdx.json, a bill of materials (CycloneDX) of P
 
 images: $(UV) ## check docker/, and build the image with docker or buildah (minutes)
 	@UV=$(UV) docker/images.sh
+
+compose: setup ## run the demo on the services of docker/compose.yaml, in the image of `make images` (minutes)
+	@$(BIN)/python docker/demo.py
 
 clean: ## stop the platform and remove the environment; tables in .windrow and the jars are kept
 	@for home in "$${WINDROW_HOME:-.windrow}" .windrow/cluster; do \

@@ -109,12 +109,12 @@ def _published(home: Home) -> list[str]:
 
     Of every publication a few columns are read, and whole rows only of those whose commits the log still has.
     """
+    # in this order, because what is in the table is registered by then; what others publish later is not in it
+    table = tables.opened(home.table(Table.TRAINING))
     publications.repair_if_behind(home)
     register = publications.registered(home, ("number", "interval", "rows", "training_version"))
-    table = tables.opened(home.table(Table.TRAINING))
     if table is None:
         return []
-    # what others publish after the table was opened is not in it
     known = [row for row in register if row["training_version"] <= table.version()]
     held = tables.rows_by(table, DATE)
     planned, committed = publications.plans(home), list(publications.committed(home))
