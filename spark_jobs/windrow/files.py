@@ -6,6 +6,8 @@ A reader of what `write_whole` writes sees the old text or the new one, never ha
 from __future__ import annotations
 
 import os
+import socket
+import threading
 from pathlib import Path
 
 from windrow.outcomes import BadInput
@@ -14,13 +16,13 @@ from windrow.outcomes import BadInput
 def write_whole(path: Path, text: str | bytes, *, private: bool = False) -> None:
     """Write a file (text as UTF-8) into an existing folder, replacing an older one in a single step.
 
-    The temporary file carries the process id, because two processes may write the same file at once: the last one
-    wins. It is removed if the write fails.
+    The temporary file carries host and thread, because several may write the same file at once, also in containers
+    that share a folder and count processes alike: the last one wins. It is removed if the write fails.
 
     Args:
         private: nobody but the owner may read it at any moment, whatever the mask of the process is.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary = path.with_name(f".{path.name}.{socket.gethostname()}.{threading.get_native_id()}")
     try:
         temporary.touch(0o600 if private else 0o666)
         temporary.write_bytes(text.encode() if isinstance(text, str) else text)
