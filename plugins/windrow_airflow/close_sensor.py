@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from airflow.sdk import BaseSensorOperator
 from airflow.sdk.exceptions import AirflowFailException, DownstreamTasksSkipped
 
-from windrow.config import PipelineInvalid
+from windrow.outcomes import BadInput
 from windrow.semantics.intervals import Interval
 from windrow_airflow.close_trigger import WindowCloseTrigger
 from windrow_airflow.instants import plain
@@ -58,8 +58,8 @@ class WindowCloseSensor(BaseSensorOperator):
         try:
             is_scheduled = mode(context["dag_run"]) == PUBLISH
             return look(self.pipeline, Interval(plain(begin), plain(end)), is_scheduled=is_scheduled)
-        except PipelineInvalid as invalid:
-            raise AirflowFailException(str(invalid)) from None
+        except BadInput as wrong:  # a pipeline file that cannot be used, or not any more with what is published
+            raise AirflowFailException(str(wrong)) from None
 
     def _is_over(self, window: WindowState, context: Context) -> bool:
         return window.is_over and mode(context["dag_run"]) == PUBLISH

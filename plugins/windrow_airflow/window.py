@@ -128,6 +128,7 @@ def look(
 
     Raises:
         PipelineInvalid: the pipeline file is missing or cannot be used.
+        GridChanged: the interval was published with another length than the file now says.
     """
     from windrow.io.registers import clocks, publications  # imported late: they import delta-rs
 
@@ -170,9 +171,11 @@ def _state(
     *,
     is_scheduled: bool,
 ) -> WindowState:
-    from windrow.io.registers import unclosed
+    from windrow.io.registers import publications, unclosed
     from windrow.jobs.plan.far_start import far_start
 
+    if published is not None and published["interval_end"] != interval.end:
+        publications.require_grid(home.pipeline, publications.registered_grid(home))
     beyond = unclosed.decided(home, observed) if is_scheduled else None
     window = WindowState(
         pipeline=home.pipeline,

@@ -161,6 +161,17 @@ def test_a_wrong_pipeline_file_fails_at_once_and_names_it(sensor, pipelines):
         sensor.execute(context())
 
 
+def test_an_interval_that_was_published_with_another_length_is_not_taken_for_published(
+    sensor, land, publish, pipelines
+):
+    land(0, served=at(0, 50), clicks=at(0, 50))
+    publish(1)
+    pipelines("ads", interval="20m")
+    longer = context() | {"data_interval_end": INTERVAL.start + timedelta(minutes=20)}
+    with pytest.raises(AirflowFailException, match="has published intervals of 10m, and its file now says 20m"):
+        sensor.execute(longer)
+
+
 @pytest.fixture
 def first_row(places):
     """A served row thirty-four hours after `start`: 204 intervals."""

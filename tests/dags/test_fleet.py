@@ -1,6 +1,7 @@
 """The page of all pipelines: who sees which, filters in the address, and the same figures as the tables."""
 
 import threading
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -11,7 +12,7 @@ from windrow.io.delta import tables
 from windrow.io.registers import clocks, distributions, judgements, publications, recent
 from windrow.places import Places
 from windrow.schemas import MEASURES, PUBLICATIONS
-from windrow.semantics.fleet.health import Status
+from windrow.semantics.fleet.health import Seen, Status
 from windrow.semantics.intervals import grid_around
 from windrow.text import short_instant_text
 from windrow_airflow.pages import between, fleet, interval, overview
@@ -93,6 +94,15 @@ def test_each_pipeline_has_the_worst_of_its_states_and_the_worst_is_first(places
     assert [page.index(f'<tr id="{one.seen.name}"') for one in found] == sorted(
         page.index(f'<tr id="{name}"') for name in NAMES
     )
+
+
+def test_a_pipeline_whose_tables_cannot_be_judged_is_not_said_to_have_published_nothing(places, now):
+    (found,) = fleet.look(["good"], places, now, {})
+    broken = replace(found, seen=Seen("good", broken="its file now says 20m"))
+    page = fleet.page([broken], fleet.Filter(), now)
+    assert "<td>unknown</td>" in page
+    assert "nothing published" not in page
+    assert "nothing has landed" not in page
 
 
 def test_the_page_shows_what_the_tables_say_in_words(places, now):

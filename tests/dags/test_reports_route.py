@@ -101,6 +101,24 @@ def test_a_page_is_for_signed_in_people_with_a_right_to_it(status, path):
     assert "default-src 'none'" in answer.headers["content-security-policy"]
 
 
+@pytest.mark.parametrize("path", ["/", "/pipelines/mine", "/metrics"])
+def test_a_store_that_does_not_answer_is_a_page_with_the_next_move(status, pipelines, monkeypatch, path):
+    pipelines("mine")
+    silent = {
+        "WINDROW_TABLES": "s3://windrow/nobody",
+        "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_ACCESS_KEY_ID": "key",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+    }
+    for name, value in silent.items():
+        monkeypatch.setenv(name, value)
+    answer = status(path, "viewer")
+    assert answer.status_code == 503
+    assert "StoreUnavailable: the store at http://127.0.0.1:9 does not answer." in answer.text
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+
+
 def test_an_invalid_token_is_refused(status, reports):
     from fastapi.testclient import TestClient
 

@@ -77,7 +77,7 @@ def test_pairs_are_measured_at_the_join_and_never_published(
     assert pair["label"] == f"{world.name}.likes/0/2: not landed"
     assert canary.lost(ctx, first["interval"]) == []
 
-    monkeypatch.setattr(listings, "context", lambda name: ctx)
+    monkeypatch.setattr(listings, "context", lambda name, **_: ctx)
     listings.publications_("small")
     shown = capsys.readouterr().out
     assert "2 of 2, 6m 43s" in shown

@@ -212,6 +212,30 @@ def test_many_closed_intervals_without_any_row_are_not_published_unasked(ctx: Co
     assert far_start.far_start(ctx.home) is None
 
 
+def test_a_stray_early_row_does_not_let_thousands_of_intervals_be_published_behind_it(ctx: Context) -> None:
+    landed(ctx, 3, 99_000)
+    rows = 2 * PARTITIONS["t.served"]
+    for number, (intervals, is_far) in enumerate(((rows + 100, False), (10 * rows, False), (20 * rows + 100, True))):
+        rows_at(ctx, number, served=5 * intervals + 7, labels=5 * intervals + 7, landed=2)
+        assert (far_start.far_start(ctx.home) is not None) is is_far, intervals
+    wrong = str(far_start.far_start(ctx.home))
+    assert f"{rows} rows of served have landed since, while {20 * rows + 100:,} intervals have closed" in wrong
+    assert "If a stray row is the first one, set a later `start` in the pipeline file." in wrong
+
+
+def test_left_rows_that_are_all_before_start_are_told_until_one_is_behind_it(ctx: Context) -> None:
+    rows_at(ctx, 0, served=-5, labels=60, landed=2)
+    assert far_start.late_start(ctx.home) is None, "none was left out"
+    counted = [row | {"before_start": 2} for row in observed_rows(ctx)]
+    clocks.record(ctx.home, 1, counted)
+    cause, move = far_start.late_start(ctx.home) or ("", "")
+    assert cause.startswith("`start` is 2026-11-01T00:00:00Z, and every row of served that has landed is before it: ")
+    assert f"{2 * PARTITIONS['t.served']} rows left out" in cause
+    assert "earlier `start`" in move
+    rows_at(ctx, 2, served=5, labels=60, landed=2)
+    assert far_start.late_start(ctx.home) is None
+
+
 def test_a_far_start_is_not_told_while_the_first_row_may_still_come(ctx: Context) -> None:
     """A partition that lags may hold an earlier row; whoever moved `start` would lose it."""
     landed(ctx, 600)
@@ -296,7 +320,7 @@ def test_nothing_is_joined_or_published_before_a_far_start_is_corrected_or_wante
     landed(ctx, 600)
     observe(ctx, 0, batch=5, minutes=1)
     for module in (join, commands):
-        monkeypatch.setattr(module, "context", lambda name: ctx)
+        monkeypatch.setattr(module, "context", lambda name, **_: ctx)
     for interval in (START, START + FIVE):
         with pytest.raises(far_start.FarStart):
             join.execute("generated", "run", interval)

@@ -127,7 +127,7 @@ def test_the_listing_says_what_the_ledger_has_not_looked_at(
     paper: Paperwork, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A rollback is a publication that no pass has looked at; so far nothing is known about it."""
-    monkeypatch.setattr(late, "context", lambda name: Context(paper.pipeline, paper.places))
+    monkeypatch.setattr(late, "context", lambda name, **_: Context(paper.pipeline, paper.places))
 
     def listed() -> str:
         late.late("generated")

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from windrow.platform.conditions import DidNotStart, PortTaken
-from windrow.platform.processes import Address, Background, free_port, require_port
+from windrow.platform.processes import MARK, Address, Background, free_port, require_port
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
 # A parent that leaves a child in another session behind when it dies, as a Spark driver does.
@@ -123,6 +123,24 @@ def test_a_taken_port_names_the_port_its_holder_and_the_variable() -> None:
     assert f"Port {port}" in message
     assert f"pid {os.getpid()}" in message
     assert "set WINDROW_AIRFLOW_PORT" in message
+
+
+def test_a_port_that_another_home_has_is_freed_by_its_own_command(part: Background, tmp_path: Path) -> None:
+    script = (
+        "import socket, sys; s = socket.socket(); s.bind(('127.0.0.1', 0)); s.listen(); "
+        "print(s.getsockname()[1], flush=True); sys.stdin.read()"
+    )
+    environ = {**os.environ, MARK: f"{tmp_path}/other home/platform/kafka/kafka"}
+    with subprocess.Popen(
+        [sys.executable, "-c", script], env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdin
+        assert other.stdout
+        port = int(other.stdout.readline())
+        with pytest.raises(PortTaken) as refused:
+            require_port(Address("127.0.0.1", port), "Kafka", "WINDROW_KAFKA")
+        other.stdin.close()
+    assert f"`WINDROW_HOME='{tmp_path}/other home' windrow down` stops that platform" in str(refused.value)
 
 
 def test_a_free_port_is_accepted() -> None:

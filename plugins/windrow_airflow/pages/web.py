@@ -23,6 +23,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from windrow.outcomes import Condition
 from windrow.places import Places
 
 PREFIX = "/windrow"
@@ -74,9 +75,23 @@ def _application() -> Any:
     from fastapi.responses import FileResponse, HTMLResponse, PlainTextResponse, RedirectResponse
 
     from windrow.config import files_of
+    from windrow.quality import html
     from windrow_airflow.pages import fleet, interval, metrics, overview, request, row
 
     made = FastAPI(title="Windrow", docs_url=None, redoc_url=None, openapi_url=None)
+
+    @made.middleware("http")
+    async def tell(sent: Request, answer: Any) -> Any:
+        """A store that does not answer, or a damaged table, is a page with the next move, as the command says it."""
+        try:
+            return await answer(sent)
+        except Exception as failed:
+            cause = await run_in_threadpool(_cause, failed)
+            if cause is None:
+                raise
+            page = html.render("condition.html", title="Windrow", message=f"{type(cause).__name__}: {cause}")
+            return HTMLResponse(page, status_code=503, headers=HEADERS)
+
     # on each route: dependencies of a mounted application itself are not applied
     guarded = [Depends(requires_access_view(AccessView.WEBSITE))]
 
@@ -168,6 +183,13 @@ def _application() -> Any:
             raise HTTPException(403, "Forbidden")
 
     return made
+
+
+def _cause(failed: Exception) -> Condition | None:
+    """The condition that an error stands for."""
+    from windrow.jobs.causes import known_cause  # loads delta-rs
+
+    return failed if isinstance(failed, Condition) else known_cause(failed)
 
 
 def _may_see(name: str, user: Any) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from windrow.cli.show import AsJson, console, print_json, raise_blocked
+from windrow.home import Home
 from windrow.jobs.decision import decision
 from windrow.jobs.options import (
     EVERY,
@@ -24,7 +25,7 @@ from windrow.jobs.options import (
     TrustClock,
     Who,
 )
-from windrow.jobs.plan.far_start import far_start, refuse_far_start
+from windrow.jobs.plan.far_start import far_start, late_start, refuse_far_start
 from windrow.jobs.run import BadRequest, context
 from windrow.semantics.judgement import with_reason
 from windrow.text import counted, shown_instant
@@ -89,8 +90,14 @@ def land(
         )
     if wrong := far_start(ctx.home):
         console.print(f"warning: {wrong}")
+    _print_late_start(ctx.home)
     if json:
         print_json({"landings": landings, "replayed": [_replayed_json(one) for one in replayed]})
+
+
+def _print_late_start(home: Home) -> None:
+    if late := late_start(home):
+        console.print(". ".join(late))
 
 
 def _replayed_json(one: Replayed) -> dict[str, Any]:
@@ -156,6 +163,7 @@ def train(
         if published
         else "nothing to publish: no closed interval is missing"
     )
+    _print_late_start(ctx.home)
     blocked = [refusal for one in rounds for refusal in one.blocked.values()]
     if json:
         rows = [row for one in rounds for row in one.published]

@@ -13,6 +13,7 @@ from windrow.home import Table
 from windrow.io.delta import lookup
 from windrow.io.registers import clocks, judgements, publications
 from windrow.jobs.options import PipelineName
+from windrow.jobs.plan.far_start import late_start
 from windrow.jobs.run import Context, context
 from windrow.semantics.clock import holder
 from windrow.semantics.close import closes_at
@@ -112,7 +113,8 @@ def publications_(pipeline: PipelineName, json: AsJson = False) -> None:
         _print_register(ctx, register)
     else:
         console.print(
-            f"{pipeline}: nothing is published yet. `windrow train {pipeline}`, or unpause {pipeline}.training"
+            f"{pipeline}: nothing is published yet. "
+            + (". ".join(late_start(ctx.home) or ()) or f"`windrow train {pipeline}`, or unpause {pipeline}.training")
         )
     _print_unpublished(ctx, register)
 

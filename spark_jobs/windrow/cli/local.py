@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -180,8 +182,19 @@ def down(json: AsJson = False) -> None:
     places = platform.cluster.places_of(os.environ)
     only = platform.CLUSTER_PARTS if platform.cluster.is_in(places.home) else ("store", *platform.PARTS)
     platform.down(places, console.print, ("registry", *only))
+    if cluster := _cluster_below(places):
+        console.print(f"A cluster runs in {cluster}: `WINDROW_HOME={quote(str(cluster))} windrow down` stops it")
     if json:
         _print_parts()
+
+
+def _cluster_below(places: Places) -> Path | None:
+    """The home of the cluster of this checkout, where it runs and is not the one that the shell names."""
+    home = places.home / "cluster"
+    if not platform.cluster.is_in(home):
+        return None
+    found = platform.cluster.places_of({"WINDROW_HOME": str(home)})
+    return home if any(part.pid for part in platform.status(found)) else None
 
 
 def status(

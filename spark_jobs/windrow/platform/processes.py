@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
+from shlex import quote
 from time import monotonic, sleep
 from typing import Any
 
@@ -212,16 +213,21 @@ def require_port(address: Address, part: str, variable: str) -> None:
     """Check that nobody listens on the port.
 
     Raises:
-        PortTaken: the message names the port, its holder and the variable that moves our port.
+        PortTaken: the message names the port, its holder, the variable that moves our port, and the other home where
+            the holder is part of a platform.
     """
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((address.host, address.port))
         except OSError:
+            holder = _listening(address.port)
+            mark = _mark_of(holder) if holder else None
+            home = (mark or "").rpartition("/platform/")[0]
+            stop = f"`WINDROW_HOME={quote(home)} windrow down` stops that platform" if home else "stop that process"
             raise PortTaken(
-                f"Port {address.port}, wanted by {part}, is in use by {_holder(address.port)}.",
-                f"stop that process, or set {variable} to a free one.",
+                f"Port {address.port}, wanted by {part}, is in use by {_named(holder)}.",
+                f"{stop}, or set {variable} to a free one.",
             ) from None
 
 
@@ -244,16 +250,20 @@ def free_port(pairs: int = 1) -> int:
     )
 
 
-def _holder(port: int) -> str:
-    """Name and pid of the listening process, as far as this user may see it."""
+def _listening(port: int) -> psutil.Process | None:
+    """The process that listens on a port, as far as this user may see it."""
     with suppress(psutil.Error, OSError):
         for connection in psutil.net_connections(kind="tcp"):
             if connection.status == psutil.CONN_LISTEN and connection.laddr and connection.laddr.port == port:
-                if connection.pid is None:
-                    break
-                process = psutil.Process(connection.pid)
-                command = " ".join(process.cmdline())
-                return f"{process.name()} (pid {process.pid}: {command[:90]}{'…' if len(command) > 90 else ''})"
+                return psutil.Process(connection.pid) if connection.pid is not None else None
+    return None
+
+
+def _named(process: psutil.Process | None) -> str:
+    if process is not None:
+        with suppress(psutil.Error, OSError):
+            command = " ".join(process.cmdline())
+            return f"{process.name()} (pid {process.pid}: {command[:90]}{'…' if len(command) > 90 else ''})"
     return "a process of another user"
 
 

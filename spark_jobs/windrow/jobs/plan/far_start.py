@@ -25,6 +25,8 @@ from windrow.text import counted, short_instant_text
 
 MANY = 100
 """More empty intervals than this, before the first row or without any, are not published unasked."""
+SPARSE = 10
+"""Nor are so many times as many intervals as rows: a stray early row would let all others be published behind it."""
 
 
 class FarStart(BadInput):
@@ -56,8 +58,8 @@ def far_start(home: Home, clock: Observation | None = None, *, is_last: bool = F
         return None
     first_at = first_left_at(home, home.pipeline.start)
     if first_at is None:
-        return _without_rows(home.pipeline, seen.frontier(home.pipeline))
-    return _before(home.pipeline, first_at, may_come_earlier=not has_begun)
+        return _without_rows(home.pipeline, _closed(home.pipeline, seen))
+    return _before(home.pipeline, first_at, may_come_earlier=not has_begun) or _with_few_rows(home.pipeline, seen)
 
 
 def _before(pipeline: Pipeline, first_at: datetime, *, may_come_earlier: bool) -> FarStart | None:
@@ -72,8 +74,34 @@ def _before(pipeline: Pipeline, first_at: datetime, *, may_come_earlier: bool) -
     )
 
 
-def _without_rows(pipeline: Pipeline, frontier: datetime | None) -> FarStart | None:
-    count = 0 if frontier is None else (frontier - pipeline.start) // pipeline.interval
+def _closed(pipeline: Pipeline, clock: Observation) -> int:
+    """Number of intervals that have closed since `start`."""
+    frontier = clock.frontier(pipeline)
+    return 0 if frontier is None else max(0, (frontier - pipeline.start) // pipeline.interval)
+
+
+def _with_few_rows(pipeline: Pipeline, clock: Observation) -> FarStart | None:
+    rows, closed = _landed(pipeline, clock), _closed(pipeline, clock)
+    if rows is None or closed <= SPARSE * rows:
+        return None
+    return _far(
+        pipeline,
+        closed - rows,
+        f"{counted(rows, 'row')} of {pipeline.left.name} have landed since, while {counted(closed, 'interval')} have "
+        f"closed: at least {counted(closed - rows, 'interval')}",
+        "If a stray row is the first one, set a later `start` in the pipeline file",
+    )
+
+
+def _landed(pipeline: Pipeline, clock: Observation) -> int | None:
+    """Number of left rows that landed since `start`, at most; None where an earlier release has not counted them."""
+    left = [row for row in clock.rows if row["topic"] in pipeline.left.topics]
+    if any(row.get("landed") is None for row in left):
+        return None
+    return sum(row["landed"] - (row.get("before_start") or 0) for row in left)
+
+
+def _without_rows(pipeline: Pipeline, count: int) -> FarStart | None:
     return _far(
         pipeline,
         count,
@@ -91,6 +119,25 @@ def _far(pipeline: Pipeline, count: int, which: str, move: str) -> FarStart | No
         "publication `start` cannot be moved forward",
         f"{move}. If you want them, `windrow train {pipeline.name} --from-start` publishes them, and with --interval "
         f"{start} the first one, after which Airflow's runs go on",
+    )
+
+
+def late_start(home: Home, clock: Observation | None = None) -> tuple[str, str] | None:
+    """Return cause and move where every left row so far is before `start`; None otherwise, or once one is published.
+
+    Args:
+        clock: the newest observation, where the caller has read it.
+    """
+    pipeline, seen = home.pipeline, clock or clocks.observe(home)
+    left = [row for row in seen.rows if row["topic"] in pipeline.left.topics]
+    before = sum(row.get("before_start") or 0 for row in left)
+    is_any_after = any(row["newest_at"] is not None and row["newest_at"] >= pipeline.start for row in left)
+    if not before or is_any_after or publications.are_any(home):
+        return None
+    return (
+        f"`start` is {short_instant_text(pipeline.start)}, and every row of {pipeline.left.name} that has landed is "
+        f"before it: {counted(before, 'row')} left out",
+        "Set an earlier `start` in the pipeline file if they are wanted",
     )
 
 

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from windrow.config import Pipeline, PipelineInvalid
 from windrow.home import Home, Table
 from windrow.io.registers import clocks, judgements, publications, recent, snapshots, unclosed
-from windrow.jobs.plan.far_start import far_start
+from windrow.jobs.plan.far_start import far_start, late_start
 from windrow.outcomes import Condition
 from windrow.places import Places
 from windrow.semantics.clock import PartitionClock, current, holder
@@ -129,6 +129,7 @@ def health(home: Home, known: recent.Recent) -> Health:
     newest_published = [Interval(newest, shifted(newest, pipeline.interval))] if newest else []
     key = ("far start", pipeline.start, pipeline.interval)
     far = None if len(starts) else known.of(clock_path, key, lambda: far_start(home, clock))
+    late = None if len(starts) else late_start(home, clock)
     held = known.of(home.table(Table.SNAPSHOTS), "held", lambda: snapshots.held(home))
     seen = Seen(
         name=pipeline.name,
@@ -143,6 +144,7 @@ def health(home: Home, known: recent.Recent) -> Health:
         unpublished=holes,
         blocked=blocked,
         far_start=(far.cause, far.move) if far else None,
+        late_start=late,
         policy=pipeline.waiting.policy,
         waiting=_waiting(home, clock, starts, known),
         snapshots=held.number,

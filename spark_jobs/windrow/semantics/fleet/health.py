@@ -129,6 +129,8 @@ class Seen:
     """why the file or the tables cannot be read"""
     far_start: tuple[str, str] | None = None
     """cause and move, where nothing is published before a person corrects or confirms `start`"""
+    late_start: tuple[str, str] | None = None
+    """cause and move, where every left row so far is before `start`"""
     policy: Policy = "wait"
     """what the pipeline file says of what waits beyond its bounds"""
     waiting: Decision | None = None
@@ -166,7 +168,7 @@ def findings(seen: Seen, now: datetime) -> list[Finding]:
             *_late(seen, now),
             *_waiting(seen),
         ]
-    found = [*moving, *_far_start(seen), *_blocked(seen), *_unpublished(seen)]
+    found = [*moving, *_far_start(seen), *_late_start(seen), *_blocked(seen), *_unpublished(seen)]
     return sorted(found, key=lambda finding: -finding.status)
 
 
@@ -320,6 +322,11 @@ def _late(seen: Seen, now: datetime) -> list[Finding]:
 
 def _far_start(seen: Seen) -> list[Finding]:
     return [Finding(Status.LATE, *seen.far_start)] if seen.far_start else []
+
+
+def _late_start(seen: Seen) -> list[Finding]:
+    """No fault: a pipeline may be there before the rows that it is to have."""
+    return [Finding(Status.HEALTHY, *seen.late_start)] if seen.late_start else []
 
 
 def waiting_text(waiting: Waiting) -> str:
