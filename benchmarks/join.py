@@ -7,7 +7,8 @@
     stream    Spark's own stream-stream left join with RocksDB state (pairs only: no list of labels, other order)
 
 Two shapes: `hour` has --rows rows, four a key; `hot` has --hot rows, a thousand a key. 0 leaves a shape out. A row of
-the hot shape holds about a hundred labels: with 2 M rows the result alone would be 200 M of them.
+the hot shape holds about a hundred labels: with 2 M rows the result alone would be 200 M of them. Of that shape the
+tasks are told as well: of the stage that takes most, how long the longest one is beside the median.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import sys
 import uuid
 from pathlib import Path
 
-from common.side_by_side import arguments, compare, work_twice
+from common.side_by_side import arguments, compare, tell, work_twice
 from common.tables import Shape, nth, only, world
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -103,6 +104,25 @@ def stream(spark: SparkSession, ctx: Context, out: str) -> None:
     query.awaitTermination()
 
 
+def tell_tasks(spark: SparkSession, what: str) -> None:
+    """Print, of the stage with the most time in its tasks, how long the longest is beside the median."""
+    context = spark.sparkContext
+    store, gateway = context._jsc.sc().statusStore(), context._gateway
+    quantiles = gateway.new_array(gateway.jvm.double, 2)
+    quantiles[0], quantiles[1] = 0.5, 1.0
+    found = store.stageList(
+        None, False, False, gateway.new_array(gateway.jvm.double, 0), gateway.jvm.java.util.ArrayList()
+    )
+    stages = [found.apply(number) for number in range(found.size())]
+    most = max(stages, key=lambda stage: stage.executorRunTime())
+    times = store.taskSummary(most.stageId(), most.attemptId(), quantiles).get().executorRunTime()
+    median, longest = times.apply(0) / 1000, times.apply(1) / 1000
+    tell(
+        f"{what}: {most.numTasks()} tasks in the longest stage, median {median:.1f} s, longest {longest:.1f} s: "
+        f"{longest / max(median, 0.001):.1f} x"
+    )
+
+
 def main() -> None:
     options = arguments(__doc__ or "", VARIANTS, rows=2_000_000, hot=200_000)
     sizes = {"hour": options.rows, "hot": options.hot}
@@ -115,6 +135,8 @@ def main() -> None:
             out = f"{options.out}/{number}"
             shutil.rmtree(out if number else options.out, ignore_errors=True)
             globals()[variant](spark, ctx, out)
+            if shape == "hot":
+                tell_tasks(spark, options.work)
 
         work_twice(once)
         return

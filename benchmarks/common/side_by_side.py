@@ -29,6 +29,7 @@ import psutil
 
 RESULTS = Path(__file__).parents[1] / "results"
 _MARK = "BENCHMARK_PASSES "
+_TOLD = "BENCHMARK_TOLD "
 _UNITS = {
     "wall": ("wall s", "wall ratio"),
     "cpu": ("CPU s", "CPU ratio"),
@@ -121,6 +122,11 @@ def work_twice(
     second = work(1)
     warm = spent() - began
     _report(most, cold=(cold, first), warm=(warm, second))
+
+
+def tell(text: str) -> None:
+    """In a worker: have a line printed beside the figures."""
+    print(f"{_TOLD}{text}", flush=True)
 
 
 def _spent_after(work: Callable[[], None] | None) -> Cost:
@@ -270,6 +276,9 @@ def _passes_of(command: Sequence[str]) -> dict[str, dict[str, Any]]:
     marked = [line for line in done.stdout.splitlines() if line.startswith(_MARK)]
     if done.returncode or not marked:
         sys.exit(f"{' '.join(command)}\n{done.stdout[-4000:]}\nended with {done.returncode}; no figures")
+    for line in done.stdout.splitlines():
+        if line.startswith(_TOLD):
+            print(line.removeprefix(_TOLD), flush=True)
     return json.loads(marked[-1].removeprefix(_MARK))
 
 
