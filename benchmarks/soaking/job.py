@@ -17,9 +17,9 @@ OFF = timedelta(seconds=float(os.environ.get("SOAK_CLOCK") or 0))
 _context = run.context
 
 
-def moved(name: str) -> run.Context:
+def moved(name: str, *, is_reader: bool = False) -> run.Context:
     """The context of a pipeline, with the moved clock."""
-    return replace(_context(name), now=lambda: datetime.now(UTC) + OFF)
+    return replace(_context(name, is_reader=is_reader), now=lambda: datetime.now(UTC) + OFF)
 
 
 if __name__ == "__main__":
