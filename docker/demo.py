@@ -100,9 +100,12 @@ class _Container:
             self._end(process)
 
     def _end(self, process: subprocess.Popen[bytes]) -> None:
-        """End all that the service has started: buildah puts it into another process group, but not another session."""
+        """Let the service stop what it has started: the signal is for it alone, or buildah would end before it has.
+
+        buildah puts it into another process group, but not into another session; it is the newest there of its name.
+        """
         session = ["--session", str(process.pid)]
-        subprocess.run(["pkill", "--signal", "TERM", *session])
+        subprocess.run(["pkill", "--signal", "TERM", "--newest", "--full", *session, "windrow.platform run"])
         until = time.monotonic() + ENDS_WITHIN_S
         while subprocess.run(["pgrep", *session], capture_output=True).returncode == 0 and time.monotonic() < until:
             process.poll()
