@@ -38,9 +38,10 @@ def main() -> int:
         sys.exit("neither a docker engine nor buildah is here (apt-get install buildah)")
     services = yaml.safe_load(FILE.read_text())["services"]
     with tempfile.TemporaryDirectory(prefix="windrow-images-") as folder, ExitStack() as started:
-        home = _home(Path(folder), services)
+        image = _image(next(iter(services.values()))["image"])  # one image is every part's
+        home = _home(Path(folder), int(image["User"]))
         for name in sorted(services, key=lambda name: len(services[name].get("depends_on", ()))):
-            service = started.enter_context(_Container(name, services[name], home).there())
+            service = started.enter_context(_Container(name, services[name], home, image["Entrypoint"]).there())
             started.enter_context(service.running(Path(folder) / f"{name}.log"))
             print(f"{name} answers", flush=True)
         return subprocess.run(service.command(DEMO)).returncode
@@ -55,10 +56,8 @@ def _by_docker() -> int:
         subprocess.run([*compose, "down", "--volumes"])
 
 
-def _home(folder: Path, services: dict[str, Service]) -> Path:
+def _home(folder: Path, user: int) -> Path:
     """The home of all services, of the image's user as in a new volume."""
-    image = next(iter(services.values()))["image"]
-    user = int(_image(image)["User"])
     home = folder / "home"
     home.mkdir(mode=0o700)
     os.chown(home, user, user)
@@ -74,8 +73,8 @@ def _image(name: str) -> dict[str, Any]:
 
 
 class _Container:
-    def __init__(self, name: str, service: Service, home: Path) -> None:
-        self.name, self.service, self.home = f"windrow-demo-{name}", service, home
+    def __init__(self, name: str, service: Service, home: Path, entrypoint: list[str]) -> None:
+        self.name, self.service, self.home, self.entrypoint = f"windrow-demo-{name}", service, home, entrypoint
 
     @contextmanager
     def there(self) -> Iterator[_Container]:
@@ -118,8 +117,7 @@ class _Container:
         places = [f"--volume={self.home}:{volume.partition(':')[2]}" for volume in self.service["volumes"]]
         umask = "WINDROW_UMASK=077"  # the default that the file gives it
         how = ["--isolation=chroot", "--network=host", f"--hostname={self.service['hostname']}", f"--env={umask}"]
-        config = _image(self.service["image"])
-        return ["buildah", "run", *how, *places, self.name, "--", *config["Entrypoint"], *command]
+        return ["buildah", "run", *how, *places, self.name, "--", *self.entrypoint, *command]
 
     def _wait(self, process: subprocess.Popen[bytes], log: Path) -> None:
         check = self.command(self.service["healthcheck"]["test"][1:])

@@ -273,10 +273,11 @@ def arguments(about: str, variants: Sequence[str], **defaults: int) -> argparse.
 
 def _passes_of(command: Sequence[str]) -> dict[str, dict[str, Any]]:
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    marked = [line for line in done.stdout.splitlines() if line.startswith(_MARK)]
+    lines = done.stdout.splitlines()
+    marked = [line for line in lines if line.startswith(_MARK)]
     if done.returncode or not marked:
         sys.exit(f"{' '.join(command)}\n{done.stdout[-4000:]}\nended with {done.returncode}; no figures")
-    for line in done.stdout.splitlines():
+    for line in lines:
         if line.startswith(_TOLD):
             print(line.removeprefix(_TOLD), flush=True)
     return json.loads(marked[-1].removeprefix(_MARK))

@@ -253,14 +253,15 @@ class Places:
         user = Path(environ.get("HOME") or Path.home())
         data = Path(environ.get("XDG_DATA_HOME") or user / ".local" / "share")
         home = Path(environ.get("WINDROW_HOME") or (data / "windrow" if IS_INSTALLED else PROJECT / ".windrow"))
+        home = home.expanduser().absolute()
         tables = _tables(environ.get("WINDROW_TABLES"))
         if tables is None:
-            _require_plain(home.expanduser().absolute() / "tables", "WINDROW_HOME or WINDROW_TABLES")
+            _require_plain(home / "tables", "WINDROW_HOME or WINDROW_TABLES")
         xdg = environ.get("XDG_CACHE_HOME") or user / ".cache"
         client, registry_client = environ.get(KAFKA_CLIENT), environ.get(REGISTRY_CLIENT)
         secrets, notifiers = environ.get("WINDROW_SPARK_SECRETS"), environ.get("WINDROW_NOTIFIERS")
         return cls(
-            home=home.expanduser().absolute(),
+            home=home,
             cache=Path(environ.get("WINDROW_CACHE") or Path(xdg) / "windrow").expanduser().absolute(),
             kafka=environ.get("WINDROW_KAFKA") or cls.kafka,
             kafka_client=Path(client).expanduser().absolute() if client else None,
@@ -268,7 +269,7 @@ class Places:
             spark_master=environ.get("WINDROW_SPARK_MASTER") or cls.spark_master,
             pipelines=(
                 PROJECT / "dags" / "pipelines",
-                home.expanduser().absolute() / "pipelines",
+                home / "pipelines",
                 *_folders(environ.get(PIPELINES)),
             ),
             spark_secrets=Path(secrets).expanduser().absolute() if secrets else None,

@@ -299,43 +299,34 @@ def test_a_wrong_variable_is_one_line_of_the_platform_too() -> None:
     assert done.stderr.startswith("WINDROW_TABLES='s3a://b' is neither a folder nor s3://bucket/prefix")
 
 
-def _ignored(put: Any) -> Any:
-    def answered(to: Any, name: str, content: bytes, mode: Any) -> Any:
-        return put(to, name, content, mode="overwrite" if isinstance(mode, dict) else mode)
-
-    return answered
+def _overwritten(put: Callable[..., Any], *args: Any) -> Any:
+    return put(*args, mode="overwrite")
 
 
-def _unknown(put: Any) -> Any:
-    def answered(to: Any, name: str, content: bytes, mode: Any) -> Any:
-        if isinstance(mode, dict):
-            raise GenericError("Server returned non-2xx status code: 501: <Code>NotImplemented</Code>")
-        return put(to, name, content, mode=mode)
-
-    return answered
+def _unknown(*_: Any) -> Any:
+    raise GenericError("Server returned non-2xx status code: 501: <Code>NotImplemented</Code>")
 
 
-def _never(put: Any) -> Any:
-    def answered(to: Any, name: str, content: bytes, mode: Any) -> Any:
-        if isinstance(mode, dict):
-            raise PreconditionError("412")
-        return put(to, name, content, mode=mode)
-
-    return answered
+def _refused(*_: Any) -> Any:
+    raise PreconditionError("412")
 
 
-@pytest.mark.parametrize("answers", [_ignored, _unknown, _never])
+@pytest.mark.parametrize("answer", [_overwritten, _unknown, _refused])
 def test_a_store_without_replacement_by_tag_is_refused_before_it_has_a_lease(
-    store: Store, monkeypatch: pytest.MonkeyPatch, answers: Any
+    store: Store, monkeypatch: pytest.MonkeyPatch, answer: Callable[..., Any]
 ) -> None:
-    root = f"{store.url}/{answers.__name__}"
+    root, put = f"{store.url}/{answer.__name__}", obstore.put
+
+    def answered(to: Any, name: str, content: bytes, mode: Any) -> Any:
+        return answer(put, to, name, content) if isinstance(mode, dict) else put(to, name, content, mode=mode)
+
     with monkeypatch.context() as patched:
-        patched.setattr(obstore, "put", answers(obstore.put))
+        patched.setattr(obstore, "put", answered)
         for _ in range(2):
             with pytest.raises(files.StoreUnsafe, match="If-Match"):
                 files.require_conditional(root)
     files.require_conditional(root)
-    monkeypatch.setattr(obstore, "put", answers(obstore.put))
+    monkeypatch.setattr(obstore, "put", answered)
     files.require_conditional(root)  # it is asked once
     with pytest.raises(files.StoreUnsafe, match="If-Match"):
         files.require_conditional(root, again=True)

@@ -125,7 +125,7 @@ def test_a_taken_port_names_the_port_its_holder_and_the_variable() -> None:
     assert "set WINDROW_AIRFLOW_PORT" in message
 
 
-def test_a_port_that_another_home_has_is_freed_by_its_own_command(part: Background, tmp_path: Path) -> None:
+def test_a_port_that_another_home_has_is_freed_by_its_own_command(tmp_path: Path) -> None:
     script = (
         "import socket, sys; s = socket.socket(); s.bind(('127.0.0.1', 0)); s.listen(); "
         "print(s.getsockname()[1], flush=True); sys.stdin.read()"

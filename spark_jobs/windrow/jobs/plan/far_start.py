@@ -20,6 +20,7 @@ from windrow.io.landing.earliest import first_left_at
 from windrow.io.registers import clocks, publications, unclosed
 from windrow.io.registers.clocks import Observation
 from windrow.outcomes import BadInput
+from windrow.semantics.clock import ClockRow
 from windrow.semantics.intervals import interval_of
 from windrow.text import counted, short_instant_text
 
@@ -50,9 +51,9 @@ def far_start(home: Home, clock: Observation | None = None, *, is_last: bool = F
     Raises:
         TableDamaged: a landing table cannot be read.
     """
-    seen = clock or clocks.observe(home)
     if publications.are_any(home):
         return None
+    seen = clock or clocks.observe(home)
     has_begun = _has_begun(home, seen)
     if not (is_last or has_begun or _is_forced(home, seen)):
         return None
@@ -95,10 +96,14 @@ def _with_few_rows(pipeline: Pipeline, clock: Observation) -> FarStart | None:
 
 def _landed(pipeline: Pipeline, clock: Observation) -> int | None:
     """Number of left rows that landed since `start`, at most; None where an earlier release has not counted them."""
-    left = [row for row in clock.rows if row["topic"] in pipeline.left.topics]
+    left = _left_rows(pipeline, clock)
     if any(row.get("landed") is None for row in left):
         return None
     return sum(row["landed"] - (row.get("before_start") or 0) for row in left)
+
+
+def _left_rows(pipeline: Pipeline, clock: Observation) -> list[ClockRow]:
+    return [row for row in clock.rows if row["topic"] in pipeline.left.topics]
 
 
 def _without_rows(pipeline: Pipeline, count: int) -> FarStart | None:
@@ -128,11 +133,13 @@ def late_start(home: Home, clock: Observation | None = None) -> tuple[str, str] 
     Args:
         clock: the newest observation, where the caller has read it.
     """
-    pipeline, seen = home.pipeline, clock or clocks.observe(home)
-    left = [row for row in seen.rows if row["topic"] in pipeline.left.topics]
+    if publications.are_any(home):
+        return None
+    pipeline = home.pipeline
+    left = _left_rows(pipeline, clock or clocks.observe(home))
     before = sum(row.get("before_start") or 0 for row in left)
     is_any_after = any(row["newest_at"] is not None and row["newest_at"] >= pipeline.start for row in left)
-    if not before or is_any_after or publications.are_any(home):
+    if not before or is_any_after:
         return None
     return (
         f"`start` is {short_instant_text(pipeline.start)}, and every row of {pipeline.left.name} that has landed is "

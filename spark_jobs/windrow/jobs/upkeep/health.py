@@ -127,9 +127,9 @@ def health(home: Home, known: recent.Recent) -> Health:
     strip = cells(intervals, standing := publications.standing(rows), blocked, frontier)
     last = standing[max(standing)] if standing else {}
     newest_published = [Interval(newest, shifted(newest, pipeline.interval))] if newest else []
-    key = ("far start", pipeline.start, pipeline.interval)
-    far = None if len(starts) else known.of(clock_path, key, lambda: far_start(home, clock))
-    late = None if len(starts) else late_start(home, clock)
+    grid_of = pipeline.start, pipeline.interval
+    far = None if len(starts) else known.of(clock_path, ("far start", *grid_of), lambda: far_start(home, clock))
+    late = None if len(starts) else known.of(clock_path, ("late start", *grid_of), lambda: late_start(home, clock))
     held = known.of(home.table(Table.SNAPSHOTS), "held", lambda: snapshots.held(home))
     seen = Seen(
         name=pipeline.name,
