@@ -71,6 +71,9 @@ CLOCK = pa.schema(
         ("retention_s", _REAL),
         ("reconsidered", _LONG),
         ("bytes", _LONG),
+        ("gaps_since", _LONG),
+        ("gap_from", _INSTANT),
+        ("gap_until", _INSTANT),
     ]
 )
 """State of a partition after a landing batch; an observation has a row for every partition."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +24,7 @@ from windrow.io.delta import lookup
 from windrow.io.landing import batches, broker, log, present
 from windrow.io.registers import clocks
 from windrow.jobs import land
+from windrow.jobs.landing import batch
 from windrow.jobs.landing.batch import account_for, counts_in
 from windrow.outcomes import ExitCode, exit_code
 from windrow.semantics.balance import BalanceBroken
@@ -33,6 +35,7 @@ from windrow.semantics.landing.host_clock import ClockAhead, ClockWentBack
 from windrow.semantics.landing.offsets import OffsetsGone
 from windrow.semantics.landing.replaced import A_MARKER
 from windrow.semantics.landing.undelivered import Account
+from windrow.transforms.landed import pieces_of
 from windrow.transforms.training import schema_differences, types_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
@@ -269,6 +272,7 @@ def test_aborted_records_never_land_and_markers_are_no_gap(
     world: World, spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ctx = made(world, PIPELINE, {"served": 1, "likes": 1})
+    monkeypatch.setattr(batch, "pieces_of", partial(pieces_of, most=1))
     producer = Producer({"bootstrap.servers": world.places.kafka, "transactional.id": world.name})
     producer.init_transactions(30)
     for keep, name in ((True, "kept"), (False, "aborted"), (True, "kept too")):

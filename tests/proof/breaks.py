@@ -53,6 +53,7 @@ LANDING = ("tests/semantics/test_landing_rules.py",)
 PLANS = ("tests/semantics/test_plan_and_balance.py",)
 HISTORIES = ("tests/semantics/test_histories.py::TestHistories",)
 SCENARIOS = ("tests/scenarios/test_scenarios.py",)
+GAPS = ("tests/delta/test_gaps_on_record.py",)
 CANARIES, CANARY_FILES = ("tests/semantics/test_canary.py",), ("tests/config/test_canary.py",)
 PIPELINES = ("tests/config/test_pipeline.py",)
 WRONG_FILES = ("tests/config/test_wrong_files.py",)
@@ -199,6 +200,9 @@ BREAKS = (
     Break("silent only where every topic is", f"{REFERENCE}:_doubts", becomes("any", "all", "silent"), SCENARIOS),
     Break("a forced close is no doubt", f"{REFERENCE}:_doubts", never("forced"), SCENARIOS),
     Break("a topic made again speaks for its first life", f"{REFERENCE}:event_clocks", drop_condition("epoch"), ROWS),
+    Break("an open gap ends on record", "semantics.landing.gaps:recorded_once", becomes("gap.has_ended", "True"), GAPS),
+    Break("a bound of one gap is its row's", "semantics.landing.gaps:recorded_once", becomes("max", "min"), GAPS),
+    Break("gaps of earlier observations are not read", "io.registers.gaps:_clock", returns("None"), GAPS),
     Break("a gap is no doubt", f"{REFERENCE}:_doubts", never("gaps"), SCENARIOS),
     Break("a quarantined label is no doubt", f"{REFERENCE}:_doubts", never("max_skew"), SCENARIOS),
     Break("a null key is no doubt", f"{REFERENCE}:_doubts", never("key"), SCENARIOS),

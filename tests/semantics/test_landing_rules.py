@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import timedelta
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from support.scenario import START, at, seconds
 from windrow.outcomes import ExitCode, exit_code
 from windrow.semantics.balance import BalanceBroken
 from windrow.semantics.clock import IdlePolicy, NotCaughtUp
 from windrow.semantics.landing import offsets, spread
-from windrow.semantics.landing.batch import Batch, Partition, Reconsidered, Topic
+from windrow.semantics.landing.batch import Batch, Offsets, Partition, Reconsidered, Topic
 from windrow.semantics.landing.clock_rows import Counts, check_accounted, check_delivered, clock_rows, undelivered
 from windrow.semantics.landing.gaps import NOTHING, AcceptedGap, GivenUp, Lost, NoSuchGap, gaps_of, gaps_text
 from windrow.semantics.landing.host_clock import ClockAhead, refuse_clock_ahead
@@ -37,6 +39,7 @@ from windrow.semantics.landing.undelivered import (
     account_of,
     explain,
     gap_ranges,
+    size,
 )
 from windrow.semantics.records import Gap
 
@@ -154,10 +157,10 @@ def test_only_what_the_broker_can_still_have_is_compared() -> None:
 
 
 def test_a_range_can_be_given_up_again_but_not_if_it_was_never_lost() -> None:
-    refuse_not_lost(GivenUp((LOST,)), [topic(7, 9)], [row(5)])
-    refuse_not_lost(GivenUp((LOST,)), [topic(7, 9)], [row(9, gap=gaps_text([ACCEPTED]))])
+    refuse_not_lost(GivenUp((LOST,)), [topic(7, 9)], [row(5)], ())
+    refuse_not_lost(GivenUp((LOST,)), [topic(7, 9)], [row(9)], [ACCEPTED])
     with pytest.raises(NoSuchGap, match=r"t/0:5-7 is not lost, .* lost ranges: none"):
-        refuse_not_lost(GivenUp((LOST,)), [topic(3, 9)], [row(5)])
+        refuse_not_lost(GivenUp((LOST,)), [topic(3, 9)], [row(5)], ())
 
 
 @pytest.mark.parametrize("text", ["t/0:7-7", "t/0:7-5", "t:5-7", "t/0", ""])
@@ -238,7 +241,7 @@ def test_the_clock_carries_a_gap_on_and_ends_it_with_the_first_record_behind_it(
 def test_a_gap_of_an_account_ends_with_what_is_behind_it_in_its_batch_or_with_the_next() -> None:
     """The first good record of the batch may lie before the gap, and does not end it."""
     batch = Batch("t", "id", 0, 5, at(100), {0: (5, 9, 9)})
-    explained = {0: Explained(skipped=1, unexplained=((7, 8),))}
+    explained = {0: Explained(skipped=1, unexplained=1, gaps=((7, 8),))}
     before = [row(5, newest_at=at(70))]
     around = Neighbours(newest_before=at(60), next_after=None)
     account = account_of(batch, before, explained, {(0, (7, 8)): around}, "lost")
@@ -278,11 +281,25 @@ def test_an_offset_is_skipped_only_where_the_log_shows_why(
     holes: list[Any], log: list[Any], skipped: int, unexplained: list[Any]
 ) -> None:
     found = explain("t", 0, holes, [LogBatch(*one) for one in log])
-    assert found == Explained(skipped, tuple(unexplained))
+    assert found == Explained(skipped, size(unexplained), tuple(unexplained))
+
+
+holes = st.lists(st.integers(1, 6), max_size=120).map(lambda steps: [(n - 1, n) for n in accumulate(steps) if n % 3])
+
+
+@given(holes, st.sets(st.integers(0, 100)), st.integers(1, 50))
+def test_offsets_that_are_looked_at_piece_by_piece_are_explained_as_at_once(
+    missing: list[Offsets], markers: set[int], most: int
+) -> None:
+    log = [LogBatch(n, n + 1, 1, True) for n in sorted(markers)]
+    found = Explained()
+    for first in range(0, len(missing), most):
+        found += explain("t", 0, missing[first : first + most], log)
+    assert found == explain("t", 0, missing, log)
 
 
 def test_a_record_that_the_broker_has_and_the_table_has_not_is_no_gap() -> None:
-    with pytest.raises(BalanceBroken, match=r"records at offsets \[11, 12\), and the landing table lacks 1"):
+    with pytest.raises(BalanceBroken, match=r"records at offsets \[11, 12\), and the landing table lacks at least 1"):
         explain("t", 0, [(11, 12), (13, 14)], [LogBatch(*RECORDS), LogBatch(*MARKER)])
 
 

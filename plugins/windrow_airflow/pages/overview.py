@@ -71,6 +71,7 @@ def pipeline_page(name: str, places: Places, runs: Mapping[str, Runs] | None = N
     standing = {row["number"] for row in publications.standing(newest).values()}  # whatever replaces a row is newer
     training = home.table(Table.TRAINING)
     table, observed = tables.opened(training), clocks.observe(home)
+    gaps = observed.shown_gaps
     return html.render(
         "pipeline.html",
         title=title,
@@ -109,7 +110,8 @@ def pipeline_page(name: str, places: Places, runs: Mapping[str, Runs] | None = N
         ],
         training=training,
         version=None if table is None else table.version(),
-        gaps=observed.gaps,
+        gaps=gaps.gaps[-NEWEST:],
+        more_gaps=len(gaps.gaps) > NEWEST or not gaps.are_all,
         landing=[(topic, home.landing(topic)) for topic in home.pipeline.topics],
     )
 

@@ -21,6 +21,9 @@ from windrow.semantics.fleet.health import holder_reason
 from windrow.semantics.intervals import Interval, interval_of
 from windrow.text import shown_duration, shown_instant
 
+GAPS = 20
+"""Newest gaps that `windrow clock` prints."""
+
 
 def clock(pipeline: PipelineName, json: AsJson = False) -> None:
     """Show the watermark, the frontier, the clock and lag of each partition, and which one holds the clock and why."""
@@ -49,7 +52,8 @@ def _clock_json(pipeline: Pipeline, seen: clocks.Observation, holes: list[Interv
         "next_interval": waiting.start,
         "closes_at": closes_at(waiting, pipeline.after, pipeline.grace),
         "closed_unpublished": [hole.start for hole in holes],
-        "gaps": [{**vars(gap), "lost": vars(gap.lost)} for gap in seen.gaps],
+        "gaps": [{**vars(gap), "lost": vars(gap.lost)} for gap in seen.shown_gaps.gaps],
+        "are_all_gaps": seen.shown_gaps.are_all,
         "partitions": [{**row, "holds": bool(row["holds"])} for row in _partitions(seen)],
     }
 
@@ -69,8 +73,10 @@ def _print_clock(ctx: Context, seen: clocks.Observation, holes: list[Interval]) 
         console.print(f"closed and not published: {len(holes)}, the oldest {holes[0]}")
     table = _partitions(seen)
     print_table(table, list(table[0]))
-    for gap in seen.gaps:
+    for gap in seen.shown_gaps.gaps[-GAPS:]:
         console.print(f"gap: {gap.lost}, on record since {shown_instant(gap.accepted_at)} by {gap.who}: {gap.why}")
+    if len(seen.shown_gaps.gaps) > GAPS or not seen.shown_gaps.are_all:
+        console.print(f"only the newest {GAPS} gaps are shown; `windrow clock {pipeline.name} --json` lists more")
     age = ctx.now() - max(row["landed_at"] for row in seen.rows)
     console.print(f"landed last {shown_duration(age)} ago")
 

@@ -163,7 +163,7 @@ def land_once(
         topics = broker.describe(home.places.brokers, home.pipeline.topics)
         if not trust_clock:
             refuse_clock_ahead(host_time(), broker.clock(spark, home.places.brokers), home.pipeline.max_skew)
-        refuse_not_lost(given_up, topics.values(), before.rows)
+        refuse_not_lost(given_up, topics.values(), before.rows, before.gaps if given_up.lost else ())
 
         def land_next(name: str) -> TopicClock:
             return land_topic(spark, home, topics[name], landed_at, before.of_topic(name), given_up)
@@ -173,7 +173,7 @@ def land_once(
         clock = [topic.result() for topic in landing]
         seen = zip(home.pipeline.topics, clock, strict=True)
         rows = [row for name, topic in seen for row in with_retention(topic.after, topics[name])]
-        after = clocks.record(home, before.number + 1, rows)
+        after = clocks.record_next(home, before, rows)
         crash_points.point("land.after_clock")
         known = replace(before, rows=tuple(row for topic in clock for row in topic.before))
         return Landed(known, after, _grown(before, known)["read"])

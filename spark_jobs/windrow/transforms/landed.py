@@ -5,8 +5,10 @@ Where a batch has fewer rows than offsets, also the ranges of offsets without a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import groupby, islice
+from operator import itemgetter
 
 from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
@@ -21,6 +23,9 @@ from windrow.semantics.landing.undelivered import Neighbours
 from windrow.transforms.conditions import any_of
 from windrow.transforms.expressions import value_of
 from windrow.transforms.streams import is_canary, is_unreadable
+
+PIECE = 10_000
+"""Ranges of undelivered offsets that the driver looks at in one go."""
 
 
 def count_by_partition(rows: DataFrame, pipeline: Pipeline, topic: str) -> DataFrame:
@@ -108,7 +113,7 @@ def undelivered_ranges(rows: DataFrame, batch: Batch, partitions: Iterable[int])
         partitions: those to look at.
 
     Returns:
-        For `ranges_of`: `partition`, `start`, `until`, one row per range.
+        For `pieces_of`: `partition`, `start`, `until`, a row per range; those of a partition stand together, in order.
     """
     starts = [(partition, batch.ranges[partition][0] - 1, batch.ranges[partition][1]) for partition in partitions]
     edges = rows.sparkSession.createDataFrame(starts, "partition int, before bigint, until bigint")
@@ -116,19 +121,23 @@ def undelivered_ranges(rows: DataFrame, batch: Batch, partitions: Iterable[int])
     landed = here.join(F.broadcast(edges.select("partition", "until")), "partition")
     known = landed.unionByName(edges.withColumnRenamed("before", "offset"))
     next_known = F.lead("offset").over(Window.partitionBy("partition").orderBy("offset"))
-    return known.select(
+    ranges = known.select(
         "partition",
         (F.col("offset") + 1).alias("start"),
         F.coalesce(next_known, F.col("until")).alias("until"),
-    ).where("start < until")
+    )
+    return ranges.where("start < until").sortWithinPartitions("partition", "start")
 
 
-def ranges_of(rows: Iterable[Row]) -> dict[int, list[Offsets]]:
-    """Rows of `undelivered_ranges` by partition, in order."""
-    ranges: dict[int, list[Offsets]] = {}
-    for partition, start, until in sorted((row["partition"], row["start"], row["until"]) for row in rows):
-        ranges.setdefault(partition, []).append((start, until))
-    return ranges
+def pieces_of(rows: Iterable[Row], most: int = PIECE) -> Iterator[tuple[int, list[Offsets]]]:
+    """Rows of `undelivered_ranges` as ranges of one partition at a time, in order, so many at most.
+
+    Args:
+        rows: read one after another; a topic with a transaction per record has as many as records.
+    """
+    for partition, found in groupby(rows, key=itemgetter("partition")):
+        while piece := [(row["start"], row["until"]) for row in islice(found, most)]:
+            yield partition, piece
 
 
 def around_gaps(rows: DataFrame, gaps: Mapping[int, Sequence[Offsets]], pipeline: Pipeline, topic: str) -> DataFrame:

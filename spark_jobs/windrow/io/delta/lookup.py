@@ -243,6 +243,13 @@ def equal(column: str, value: Any) -> pc.Expression:
     return pc.field(column) == pc.scalar(value)
 
 
+def in_range(span: Range) -> pc.Expression:
+    """Condition: the column lies in a range of which at least one end is set. A null lies in none."""
+    column = pc.field(span.column)
+    ends = [None if span.least is None else column >= span.least, None if span.most is None else column <= span.most]
+    return all_of(end for end in ends if end is not None)
+
+
 def all_of(expressions: Iterable[pc.Expression]) -> pc.Expression:
     """Condition: all of these hold. At least one is needed."""
     first, *rest = expressions

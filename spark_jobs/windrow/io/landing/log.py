@@ -24,7 +24,7 @@ from windrow.kafka.client import Kafka
 from windrow.kafka.refusals import of_java
 from windrow.outcomes import NotReady
 from windrow.semantics.landing.batch import Offsets, Topic
-from windrow.semantics.landing.undelivered import LogBatch
+from windrow.semantics.landing.undelivered import LogBatch, joined
 
 FETCH_BYTES = 64 * 1024
 _WHERE_DENSE = 16
@@ -54,7 +54,7 @@ class Chunk(NamedTuple):
 def batches(
     spark: SparkSession, kafka: Kafka | str, topic: Topic, undelivered: Mapping[int, Sequence[Offsets]]
 ) -> dict[int, list[LogBatch]]:
-    """Return the log's batches around undelivered offsets, by partition, in order.
+    """Return the log's whole batches around undelivered offsets, by partition, in order; adjacent ones are joined.
 
     Offsets that the broker has deleted meanwhile are in no batch.
 
@@ -77,7 +77,8 @@ def batches(
                 node = nodes[partition]
                 if node.id not in leaders:
                     leaders[node.id] = connections.enter_context(closing(_Leader(spark, kafka, node)))
-                found[partition] = list(_around(leaders[node.id], topic.name, partition, ranges, begins[partition]))
+                headers = _around(leaders[node.id], topic.name, partition, ranges, begins[partition])
+                found[partition] = list(joined(headers))
         return found
     except (KafkaException, Py4JJavaError) as error:
         reason = error.java_exception.toString() if isinstance(error, Py4JJavaError) else error.args[0].str()

@@ -75,7 +75,7 @@ def read(home: Home) -> tuple[State, Observation] | None:
         seen=seen,
         newest=newest,
         marked=_marked(home, standing),
-        knowledge=partial(_knowledge, home, observed),
+        knowledge=partial(_knowledge, home, observed, floor),
     )
     return state, observed
 
@@ -136,13 +136,14 @@ def _marked(home: Home, standing: Standing) -> frozenset[datetime]:
     return frozenset(found.filter(pl.col("kind") == CONFIG_CHANGED)["interval"])
 
 
-def _knowledge(home: Home, observed: Observation, plan: Plan) -> Knowledge:
+def _knowledge(home: Home, observed: Observation, floor: Mapping[str, int], plan: Plan) -> Knowledge:
     """Return what was known at the pins and clock of a plan.
 
     Args:
         observed: an observation of the clock that is not older than the plan.
+        floor: topic → batch that every plan has seen: what had ended by then is the same at all of them.
     """
-    known = observed.gaps_between(EARLIEST, LATEST, pipeline=home.pipeline, pins=plan.pins)
+    known = observed.gaps_between(EARLIEST, LATEST, pipeline=home.pipeline, pins=plan.pins, above=floor)
     facts = facts_of(home.pipeline, (plan,), ())
     reached = plan.frontier(home.pipeline.after, home.pipeline.grace)
     return Knowledge(frozenset(known), facts.heard_until, reached)

@@ -9,7 +9,7 @@ landing table is there.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -17,11 +17,13 @@ from typing import Any
 from windrow.config import Pipeline
 from windrow.home import Home, Table
 from windrow.io.delta import lookup, tables
+from windrow.io.registers.gaps import Shown, on_record, shown
 from windrow.outcomes import NotReady
 from windrow.schemas import CLOCK
 from windrow.semantics.clock import ClockRow, PartitionClock, watermark
 from windrow.semantics.close import frontier
-from windrow.semantics.landing.gaps import AcceptedGap, gaps_of
+from windrow.semantics.intervals import shifted
+from windrow.semantics.landing.gaps import AcceptedGap, recorded_once
 from windrow.semantics.records import Gap
 
 APP_ID = "windrow.clock"
@@ -41,6 +43,8 @@ class Observation:
     topics: tuple[str, ...]
     rows: tuple[ClockRow, ...]
     """columns of `schemas.CLOCK`; one row per partition, by topic and partition"""
+    home: Home | None = field(default=None, compare=False, repr=False, kw_only=True)
+    """where it was read from or recorded; earlier observations hold gaps too"""
 
     @cached_property
     def clocks(self) -> tuple[PartitionClock, ...]:
@@ -58,10 +62,15 @@ class Observation:
         topics = {row["topic"] for row in self.rows}
         return watermark(self.clocks) if topics == set(self.topics) else None
 
-    @property
+    @cached_property
     def gaps(self) -> tuple[AcceptedGap, ...]:
         """Every accepted gap of the pipeline's topics."""
-        return gaps_of(self.rows)
+        return on_record(self.home, self.rows)
+
+    @cached_property
+    def shown_gaps(self) -> Shown:
+        """Gaps to be shown to a person: all, or the newest of very many."""
+        return shown(self.home, self.rows)
 
     def frontier(self, pipeline: Pipeline) -> datetime | None:
         """Rule 4: every window that ends before this instant has closed; None without a watermark."""
@@ -72,9 +81,18 @@ class Observation:
         return tuple(row for row in self.rows if row["topic"] == topic)
 
     def gaps_between(
-        self, lo: datetime, hi: datetime, *, pipeline: Pipeline, pins: Mapping[str, int]
+        self,
+        lo: datetime,
+        hi: datetime,
+        *,
+        pipeline: Pipeline,
+        pins: Mapping[str, int],
+        above: Mapping[str, int] | None = None,
     ) -> tuple[Gap, ...]:
         """Return the gaps that were accepted up to the pins and touch event times in `[lo, hi]` (rule 13).
+
+        Args:
+            above: topic → batch; gaps that had ended when it had landed may be missing. None: all are wanted.
 
         Raises:
             ClockBehind: the observation is older than a pin.
@@ -85,14 +103,18 @@ class Observation:
                 f"the clock of {', '.join(behind)} is behind a plan: the clock table was lost or reset. "
                 f"`windrow land {pipeline.name}` restores it from the landing commits; then run again."
             )
-        gaps = (
+        disorder = max(map(pipeline.out_of_orderness, pipeline.topics))
+        recorded = on_record(
+            self.home, self.rows, since=shifted(lo, -pipeline.max_skew), until=shifted(hi, disorder), above=above
+        )
+        known = (
             gap.at_pin(pins[gap.lost.topic], pipeline.out_of_orderness(gap.lost.topic), pipeline.max_skew)
-            for gap in self.gaps
+            for gap in recorded
             if gap.batch <= pins.get(gap.lost.topic, 0)
         )
         return tuple(
             gap
-            for gap in gaps
+            for gap in known
             if (gap.start_at is None or gap.start_at <= hi) and (gap.end_at is None or gap.end_at >= lo)
         )
 
@@ -117,7 +139,7 @@ def observed(home: Home, clock: lookup.Lookup | None) -> Observation:
         # where the folder was deleted meanwhile, all that the broker has lands anew
         there = [topic for topic in sorted(away) if tables.opened(home.landing(topic)) is not None]
         rows += [row for topic in there for row in _last_rows(clock, topic)]
-    return Observation(number, home.pipeline.topics, _ordered(map(_complete, rows)))
+    return Observation(number, home.pipeline.topics, _ordered(map(_complete, rows)), home=home)
 
 
 def _last_rows(clock: lookup.Lookup, topic: str) -> list[dict[str, Any]]:
@@ -180,7 +202,18 @@ def record(home: Home, number: int, rows: Iterable[ClockRow]) -> Observation:
     """
     numbered = [{**row, "observation": number} for row in rows]
     tables.append_once(home.table(Table.CLOCK), CLOCK, numbered, app_id=APP_ID, version=number)
-    return Observation(number, home.pipeline.topics, _ordered(numbered))
+    return Observation(number, home.pipeline.topics, _ordered(numbered), home=home)
+
+
+def record_next(home: Home, before: Observation, rows: Iterable[ClockRow]) -> Observation:
+    """Append the observation after another one, as `record` does; gaps that ended before it stay where they are.
+
+    Args:
+        before: the newest observation.
+        rows: one per partition, with all gaps of the rows of `before`.
+    """
+    number = before.number + 1
+    return record(home, number, recorded_once(rows, before.rows, number))
 
 
 def _complete(row: ClockRow) -> ClockRow:

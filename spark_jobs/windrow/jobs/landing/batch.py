@@ -25,7 +25,7 @@ from windrow.semantics.landing.clock_rows import (
     undelivered,
     with_bytes,
 )
-from windrow.semantics.landing.undelivered import COMPACTED, NO_RECORD, Account, account_of, explain, gap_ranges
+from windrow.semantics.landing.undelivered import COMPACTED, NO_RECORD, Account, Explained, account_of, explain
 from windrow.transforms.decode import decode
 from windrow.transforms.erased import emptied
 from windrow.transforms.formats.schemas import Schemas
@@ -34,7 +34,7 @@ from windrow.transforms.landed import (
     count_by_partition,
     counts_of,
     neighbours_of,
-    ranges_of,
+    pieces_of,
     undelivered_ranges,
 )
 
@@ -144,10 +144,12 @@ def account_for(
         LogUnreadable: the broker does not show its log.
     """
     rows = batches.rows_of(spark, home.landing(batch.topic), batch.number)
-    missing = ranges_of(undelivered_ranges(rows, batch, partitions).collect())
     can_explain = topic.id == batch.topic_id and not topic.is_compacted
-    found = log.batches(spark, home.places.brokers, topic, missing) if can_explain else {}
-    explained = {p: explain(batch.topic, p, ranges, found.get(p, ())) for p, ranges in missing.items()}
-    gaps = {p: gap_ranges(one.unexplained) for p, one in explained.items() if one.unexplained}
+    explained: dict[int, Explained] = {}
+    # a piece at a time: a topic with a transaction per record has as many ranges as records
+    for p, ranges in pieces_of(undelivered_ranges(rows, batch, partitions).toLocalIterator()):
+        shown = log.batches(spark, home.places.brokers, topic, {p: ranges})[p] if can_explain else ()
+        explained[p] = explained.get(p, Explained()) + explain(batch.topic, p, ranges, shown)
+    gaps = {p: one.gaps for p, one in explained.items() if one.gaps}
     neighbours = neighbours_of(around_gaps(rows, gaps, home.pipeline, batch.topic).collect(), gaps) if gaps else {}
     return account_of(batch, previous, explained, neighbours, COMPACTED if topic.is_compacted else NO_RECORD)

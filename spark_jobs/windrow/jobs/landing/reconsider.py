@@ -69,7 +69,7 @@ def reconsider_once(spark: SparkSession, ctx: Context, decided: Reconsidered) ->
         ]
         if {row["topic"]: row["batch"] for row in rows} == before.pins:
             return before
-        return clocks.record(home, before.number + 1, rows)
+        return clocks.record_next(home, before, rows)
 
 
 def _reconsider_topic(

@@ -87,9 +87,9 @@ def replay(ctx: Context, asked: Request) -> list[Replayed]:
             for batch in lost_batches(history, rows, topics[name], ctx.now(), asked.who, asked.reason):
                 before, rows = rows, _land_again(spark, home, topics[name], batch, rows, asked)
                 replayed.append(_replayed(batch, growth(before, rows), history))
-            corrected += corrected_totals(clock.of_topic(name), rows)
+            corrected += corrected_totals(clock.of_topic(name), rows, history)
         if corrected != list(clock.rows):
-            clocks.record(home, clock.number + 1, corrected)
+            clocks.record_next(home, clock, corrected)
     return replayed
 
 

@@ -20,14 +20,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from windrow.outcomes import BadInput
 from windrow.semantics.clock import ClockRow, latest
 from windrow.semantics.records import Gap
+
+LONG_AGO = datetime(1900, 1, 1, tzinfo=UTC)
+"""Stands in `gap_from` for a gap without a lower bound."""
 
 _INSTANTS = ("newest_before", "next_after", "next_record_at", "accepted_at")
 _RANGE = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)/(?P<partition>\d+):(?P<start>\d+)-(?P<until>\d+)")
@@ -102,6 +105,16 @@ class AcceptedGap:
     was_read: bool = False
     next_record_at: datetime | None = None
 
+    @property
+    def key(self) -> tuple[Lost, int, int]:
+        """What makes it the same gap before and after it has ended."""
+        return self.lost, self.epoch, self.batch
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether a record behind it has landed: nothing of it changes any more."""
+        return self.next_batch is not None
+
     def ended(self, batch: int, event_at: datetime, record_at: datetime) -> AcceptedGap:
         """The gap with event time and timestamp of the first good record behind it."""
         return replace(self, next_after=event_at, next_record_at=record_at, next_batch=batch)
@@ -133,7 +146,7 @@ class AcceptedGap:
 
 
 def gaps_of(rows: Iterable[ClockRow]) -> tuple[AcceptedGap, ...]:
-    """The accepted gaps in the `gap` column of rows of the `clock` table."""
+    """The accepted gaps in the `gap` column of rows of the `clock` table, in the order of the rows."""
     return tuple(AcceptedGap.from_dict(gap) for row in rows if row["gap"] for gap in json.loads(row["gap"]))
 
 
@@ -141,3 +154,45 @@ def gaps_text(gaps: Iterable[AcceptedGap]) -> str | None:
     """Gaps as the `gap` column of the `clock` table holds them; None if there is no gap."""
     texts = [gap.to_dict() for gap in gaps]
     return json.dumps(texts, sort_keys=True) if texts else None
+
+
+def newest_of(gaps: Iterable[AcceptedGap]) -> tuple[AcceptedGap, ...]:
+    """Each gap once, as the last of the same gap says.
+
+    Args:
+        gaps: oldest observation first.
+    """
+    return tuple({gap.key: gap for gap in gaps}.values())
+
+
+def recorded_once(rows: Iterable[ClockRow], before: Sequence[ClockRow], number: int) -> list[ClockRow]:
+    """The rows of an observation without the gaps that ended in an earlier one: those stay on record there.
+
+        observation     7      8       9      10
+        a gap         open   open    ended     -
+
+    So what a landing writes does not grow with the gaps there ever were. `gaps_since` is the first observation that
+    has to be read for the topic's gaps. A release that has no such column wrote all gaps into each observation: the
+    first one after it still repeats them.
+
+    Args:
+        rows: of an observation, with all gaps of `before`.
+        before: of the observation before it.
+        number: of the observation.
+    """
+    rows = list(rows)
+    since = {row["topic"]: row["gaps_since"] for row in before if row.get("gaps_since") is not None}
+    on_record = {gap for row in before if row["topic"] in since for gap in gaps_of([row]) if gap.has_ended}
+    since = {row["topic"]: number for row in rows if row["gap"]} | since
+
+    def recorded(row: ClockRow) -> ClockRow:
+        gaps = [gap for gap in gaps_of([row]) if gap not in on_record]
+        return {
+            **row,
+            "gap": gaps_text(gaps),
+            "gaps_since": since.get(row["topic"]),
+            "gap_from": min((gap.newest_before or LONG_AGO for gap in gaps), default=None),
+            "gap_until": max((gap.accepted_at for gap in gaps), default=None),
+        }
+
+    return [recorded(row) for row in rows]

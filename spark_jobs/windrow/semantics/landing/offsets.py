@@ -18,7 +18,7 @@ from datetime import datetime
 from windrow.outcomes import NeedsPerson
 from windrow.semantics.clock import ClockRow, NotCaughtUp, latest
 from windrow.semantics.landing.batch import Batch, Reconsidered, Topic
-from windrow.semantics.landing.gaps import AcceptedGap, GivenUp, Lost, NoSuchGap, gaps_of
+from windrow.semantics.landing.gaps import AcceptedGap, GivenUp, Lost, NoSuchGap
 
 RECORDS_PER_PARTITION = 2_000_000
 """Most offsets of one partition in a batch: a backlog is landed in steps, so that a failure loses one step only."""
@@ -232,7 +232,9 @@ def _accepted(
     return tuple(map(gap, lost))
 
 
-def refuse_not_lost(given_up: GivenUp, topics: Iterable[Topic], previous: Sequence[ClockRow]) -> None:
+def refuse_not_lost(
+    given_up: GivenUp, topics: Iterable[Topic], previous: Sequence[ClockRow], known: Iterable[AcceptedGap]
+) -> None:
     """Refuse to give up a range that is not lost.
 
     A range that was given up before is accepted, so that a command can be repeated.
@@ -240,12 +242,13 @@ def refuse_not_lost(given_up: GivenUp, topics: Iterable[Topic], previous: Sequen
     Args:
         topics: the pipeline's topics as the broker knows them now.
         previous: all rows of the clock.
+        known: the gaps on record.
 
     Raises:
         NoSuchGap: a range is neither lost now nor was given up before.
     """
     lost = [one for topic in topics for one in lost_ranges(topic, [r for r in previous if r["topic"] == topic.name])]
-    accepted = [gap.lost for gap in gaps_of(previous)]
+    accepted = [gap.lost for gap in known]
     for one in given_up.lost:
         if one not in lost and one not in accepted:
             ranges = ", ".join(map(str, lost)) or "none"

@@ -18,7 +18,7 @@ from itertools import groupby
 from windrow.semantics.clock import ClockRow
 from windrow.semantics.landing.batch import Batch, Topic
 from windrow.semantics.landing.clock_rows import TOTALS
-from windrow.semantics.landing.gaps import AcceptedGap, Lost, gaps_of
+from windrow.semantics.landing.gaps import AcceptedGap, Lost, gaps_of, gaps_text, newest_of
 
 
 def lost_batches(
@@ -58,16 +58,26 @@ def growth(before: Sequence[ClockRow], after: Sequence[ClockRow]) -> int:
     )
 
 
-def corrected_totals(latest: Sequence[ClockRow], replayed: Sequence[ClockRow]) -> list[ClockRow]:
+def corrected_totals(
+    latest: Sequence[ClockRow], replayed: Sequence[ClockRow], history: Sequence[ClockRow]
+) -> list[ClockRow]:
     """The topic's newest rows of the clock with the counts and gaps of a replay of the same batches.
 
-    How far event time had come stays: what the lost records said of it was true.
+    How far event time had come stays: what the lost records said of it was true. Gaps that an observation has stay too.
+
+    Args:
+        history: the topic's rows of all observations of the clock.
     """
+    on_record = set(gaps_of(history))
     known = {(row["topic_id"], row["partition"]): row for row in replayed}
 
     def corrected(row: ClockRow) -> ClockRow:
         found = known.get((row["topic_id"], row["partition"]))
-        return {**row, **{name: found.get(name) for name in (*TOTALS, "gap")}} if found else row
+        if not found:
+            return row
+        new = [gap for gap in gaps_of([found]) if gap not in on_record]
+        gaps = gaps_text(newest_of((*gaps_of([row]), *new))) if new else row["gap"]
+        return {**row, **{name: found.get(name) for name in TOTALS}, "gap": gaps}
 
     return [corrected(row) for row in latest]
 

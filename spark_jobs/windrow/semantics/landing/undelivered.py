@@ -12,7 +12,7 @@ Nothing is assumed: an offset counts as skipped only if the broker's log shows i
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
@@ -48,10 +48,17 @@ class LogBatch(NamedTuple):
 
 @dataclass(frozen=True)
 class Explained:
-    """What the undelivered offsets of one partition are."""
+    """What undelivered offsets of one partition are."""
 
     skipped: int = 0
-    unexplained: tuple[Offsets, ...] = ()
+    unexplained: int = 0
+    gaps: tuple[Offsets, ...] = ()
+    """ranges that hold all unexplained ones (see `gap_ranges`)"""
+
+    def __add__(self, later: Explained) -> Explained:
+        """Both, of which `later` has the greater offsets: the same as if they had been explained at once."""
+        gaps = tuple(gap_ranges((*self.gaps, *later.gaps)))
+        return Explained(self.skipped + later.skipped, self.unexplained + later.unexplained, gaps)
 
 
 class Neighbours(NamedTuple):
@@ -93,7 +100,7 @@ class Account:
 
 
 def explain(topic: str, partition: int, undelivered: Sequence[Offsets], log: Iterable[LogBatch]) -> Explained:
-    """Divide the undelivered offsets of a partition into skipped and unexplained ones.
+    """Divide undelivered offsets of a partition into skipped and unexplained ones.
 
     Args:
         undelivered: ranges without a row, in order.
@@ -104,18 +111,39 @@ def explain(topic: str, partition: int, undelivered: Sequence[Offsets], log: Ite
     """
     left_out: list[Offsets] = []
     present: list[Offsets] = []
-    for one in log:
-        if one.is_whole:
-            (left_out if one.is_left_out else present).append((one.start, one.until))
+    for one in joined(log):
+        (left_out if one.is_left_out else present).append((one.start, one.until))
     if not_landed := overlap(undelivered, present):
         start, until = not_landed[0]
         raise BalanceBroken(
             f"topic {topic} partition {partition}: the broker has the records at offsets [{start}, {until}), and the "
-            f"landing table lacks {size(not_landed)} of its records. They were lost while landing. The batch is "
-            "committed and must not be trusted: keep the table, and report this with its commit log."
+            f"landing table lacks at least {size(not_landed)} of its records. They were lost while landing. The batch "
+            "is committed and must not be trusted: keep the table, and report this with its commit log."
         )
     skipped = overlap(undelivered, left_out)
-    return Explained(size(skipped), tuple(without(undelivered, skipped)))
+    rest = without(undelivered, skipped)
+    return Explained(size(skipped), size(rest), tuple(gap_ranges(rest)))
+
+
+def joined(log: Iterable[LogBatch]) -> Iterator[LogBatch]:
+    """Batches of the log as few: adjacent ones that are whole and of one kind are joined; others explain nothing.
+
+    >>> marker, aborted, cut = LogBatch(2, 3, 1, True), LogBatch(3, 5, 2, True), LogBatch(5, 9, 1, True)
+    >>> [(one.start, one.until, one.records) for one in joined([LogBatch(0, 2, 2, False), marker, aborted, cut])]
+    [(0, 2, 2), (2, 5, 3)]
+    """
+    last: LogBatch | None = None
+    for one in log:
+        if not one.is_whole:
+            continue
+        if last and (last.until, last.is_left_out) == (one.start, one.is_left_out):
+            last = LogBatch(last.start, one.until, last.records + one.records, one.is_left_out)
+            continue
+        if last:
+            yield last
+        last = one
+    if last:
+        yield last
 
 
 def account_of(
@@ -153,7 +181,7 @@ def account_of(
     return Account(
         batch.number,
         {partition: one.skipped for partition, one in explained.items()},
-        {partition: size(one.unexplained) for partition, one in explained.items()},
+        {partition: one.unexplained for partition, one in explained.items()},
         tuple(gaps),
     )
 

@@ -153,6 +153,7 @@ class Knowledge:
     """What is known about windows and labels from the rows landed at given pins."""
 
     gaps: frozenset[Gap]
+    """without those that were the same for every publication that is looked at"""
     heard_until: Mapping[str, datetime | None]
     """label stream → newest event clock; a later window may still get a label, and silence proves nothing yet"""
     frontier: datetime | None
