@@ -19,7 +19,7 @@ from windrow.io.registers import clocks
 from windrow.places import Places
 from windrow.semantics.clock import ClockRow
 from windrow.semantics.intervals import EARLIEST, LATEST
-from windrow.semantics.landing.gaps import gaps_of
+from windrow.semantics.landing.gaps import CARRIED, gaps_of
 from windrow.semantics.records import Gap
 
 PIPELINE = """\
@@ -68,7 +68,8 @@ def test_what_is_read_is_what_a_clock_with_every_gap_would_say(script: list[Step
     """Also of a table that an earlier release began."""
     is_whole, cut = data.draw(st.booleans()), data.draw(st.integers(0, len(script)))
     every = by_observation(landed(script, is_whole=is_whole, once_from=len(script))[1])
-    ours = by_observation(landed(script, is_whole=is_whole, once_from=cut)[1])
+    carried = data.draw(st.sampled_from([0, 1, 3, CARRIED]))
+    ours = by_observation(landed(script, is_whole=is_whole, once_from=cut, carried=carried)[1])
     assert ours.keys() == every.keys()
     with TemporaryDirectory() as folder:
         home = home_in(Path(folder))
@@ -97,7 +98,7 @@ def test_a_gap_that_stays_open_ends_with_the_record_behind_it_and_is_found_besid
     moves = [lost_before_the_first, nothing, lost, a_record, nothing, nothing]
     script: list[Step] = [([move, (0, 0)], False, False) for move in moves]
     home = home_in(tmp_path)
-    for number, rows in by_observation(landed(script)[1]).items():
+    for number, rows in by_observation(landed(script, carried=0)[1]).items():
         clocks.record(home, number, rows)
     seen, every = clocks.observe(home), by_observation(landed(script, once_from=len(script))[1])[5]
     assert [gap.next_after for gap in seen.gaps] == [START + 3 * MINUTE] * 2
@@ -109,7 +110,7 @@ def test_a_gap_that_stays_open_ends_with_the_record_behind_it_and_is_found_besid
 
 
 def test_a_landing_writes_as_many_gaps_after_a_long_time_as_on_its_first_day() -> None:
-    """Each landing finds an offset without a record in each partition; those of the landing before have just ended."""
+    """Each landing finds an offset without a record in each partition."""
     script: list[Step] = [([(7, 0), (7, 0)], False, False)] * 40
     written = [len(gaps_of(rows)) for rows in by_observation(landed(script, is_whole=False)[1]).values()]
-    assert written == [2, *[4] * 39]
+    assert written == [*range(2, CARRIED + 1, 2), *[CARRIED] * (40 - CARRIED // 2)]

@@ -15,14 +15,17 @@ import pytest
 from support.broken.damage import cut_lines, empty_commit, lose_commit, newest_commit
 from support.copies import copied
 from support.product import world_at
+from support.side_by_side import Killed
 from support.small_pipeline import PIPELINE, at, delete, event, made
 from support.world import World
 from windrow.columns import ROW_ID
+from windrow.io.delta import crash_points
 from windrow.io.delta.damage import TableDamaged
 from windrow.io.landing.batches import CommitsLost
 from windrow.io.registers import clocks
 from windrow.io.registers.plans import Request
 from windrow.jobs.audit import verify
+from windrow.jobs.audit.intact import require_intact
 from windrow.jobs.audit.reconcile import reconcile_range
 from windrow.jobs.landing.replay import replay
 from windrow.jobs.run import Context
@@ -133,6 +136,44 @@ def test_what_kafka_has_no_more_of_a_lost_batch_becomes_a_gap(world: World) -> N
     after = world.land(ctx)
     assert (after.pins, after.watermark) == (clock.pins, clock.watermark)
     assert {(gap.who, gap.why) for gap in after.gaps} == {("ann", "the disk was lost")}
+    world.train(ctx)
+    assert states(world, ctx)["late"] == "unknown", "its label is gone, and it is no negative"
+
+
+@pytest.mark.parametrize("survived", [0, 1], ids=["killed behind its first batch", "killed behind its last batch"])
+def test_a_killed_replay_has_its_gaps_on_record_and_the_next_one_goes_on(
+    world: World, monkeypatch: pytest.MonkeyPatch, survived: int
+) -> None:
+    ctx = published_then_landed(world)
+    clock = world.land(ctx)
+    shutil.rmtree(ctx.home.landing(f"{world.name}.likes"))
+    delete(world, "likes", 2)
+    points: list[str] = []
+
+    def die(name: str) -> None:
+        points.append(name)
+        if points.count("land.after_commit") > survived:
+            raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(crash_points, "point", die)
+        with pytest.raises(Killed):
+            replay(ctx, Request("the disk was lost", "ann"))
+    lost = {(gap.lost.start, gap.lost.until) for gap in clocks.observe(ctx.home).gaps}
+    assert lost == {(0, 1), (1, 2)}, "before anything is landed again"
+
+    again = replay(ctx, Request("the disk was lost", "ann"))
+    assert [one.batch for one in again] == [2][survived:], "what was landed already is not landed again"
+    seen = clocks.observe(ctx.home)
+    assert {(gap.lost.start, gap.lost.until) for gap in seen.gaps} == lost
+    (row,) = seen.of_topic(f"{world.name}.likes")
+    assert (row["read"], row["landed"]) == (1, 1), "as the table has them"
+    require_intact(ctx.home)
+
+    assert replay(ctx, Request("once more", "ann")) == []
+    assert clocks.observe(ctx.home).number == seen.number, "where no batch is lost, nothing happens"
+    after = world.land(ctx)
+    assert (after.pins, after.watermark) == (clock.pins, clock.watermark)
     world.train(ctx)
     assert states(world, ctx)["late"] == "unknown", "its label is gone, and it is no negative"
 

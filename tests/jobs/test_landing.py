@@ -311,9 +311,10 @@ def test_aborted_records_never_land_and_markers_are_no_gap(
     counts = ("read", "landed", "skipped", "unexplained", "gap")
     assert [served[name] for name in counts] == [world.land(ctx).of_topic(topic)[0][name] for name in counts]
     known_topic = broker.describe(world.places.kafka, [topic])[topic]
-    assert log.batches(spark, world.places.kafka, known_topic, {0: [(9, 11)]}) == {0: []}  # it has deleted them
-    with pytest.raises(log.LogUnreadable, match=r"requested offset is not within the range.*run again"):
-        log.batches(spark, world.places.kafka, known_topic, {0: [(20, 21)]})
+    with log.opened(spark, world.places.kafka, known_topic) as shown:
+        assert shown.batches(0, [(9, 11)]) == []  # it has deleted them
+        with pytest.raises(log.LogUnreadable, match=r"requested offset is not within the range.*run again"):
+            shown.batches(0, [(20, 21)])
 
 
 def test_an_offset_is_looked_at_as_it_is_now(world: World, spark: Any) -> None:

@@ -12,10 +12,10 @@ import pytest
 from support.scenario import START, at
 from windrow.semantics.balance import Balance, BalanceBroken, LeftBalance, RightBalance, landing_measures
 from windrow.semantics.clock import PartitionClock
-from windrow.semantics.intact import Landed, offset_faults, pin_faults, row_faults
+from windrow.semantics.intact import offset_faults, pin_faults, row_faults
 from windrow.semantics.intervals import Interval
 from windrow.semantics.landing.batch import Batch, Reconsidered
-from windrow.semantics.landing.undelivered import Account
+from windrow.semantics.landing.undelivered import Account, Landed
 from windrow.semantics.plan import Plan
 
 PLAN = Plan(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from windrow.semantics.clock import ClockRow, IdlePolicy
 from windrow.semantics.landing.batch import Batch, Partition, Topic
 from windrow.semantics.landing.clock_rows import Counts, clock_rows
-from windrow.semantics.landing.gaps import GivenUp, recorded_once
+from windrow.semantics.landing.gaps import CARRIED, GivenUp, recorded_once
 from windrow.semantics.landing.offsets import lost_ranges, next_batch
 from windrow.semantics.landing.undelivered import Explained, Neighbours, account_of, size
 
@@ -31,7 +31,7 @@ steps = st.lists(
 
 
 def landed(
-    script: list[Step], *, is_whole: bool = True, once_from: int = 0
+    script: list[Step], *, is_whole: bool = True, once_from: int = 0, carried: int = CARRIED
 ) -> tuple[list[Batch], list[ClockRow], Topic]:
     """Land a random history as `jobs.land` does; return the committed batches, every observation, and the topic.
 
@@ -60,7 +60,7 @@ def landed(
                 continue
         clock = after(batch, clock, is_whole=is_whole)
         if number >= once_from:
-            clock = tuple(recorded_once(clock, observed, number))
+            clock = tuple(recorded_once(clock, observed, number, carried))
         observed = clock
         history += [{**row, "observation": number} for row in clock]
     return committed, history, topic

@@ -111,7 +111,7 @@ def pipeline_page(name: str, places: Places, runs: Mapping[str, Runs] | None = N
         training=training,
         version=None if table is None else table.version(),
         gaps=gaps.gaps[-NEWEST:],
-        more_gaps=len(gaps.gaps) > NEWEST or not gaps.are_all,
+        more_gaps=len(gaps.gaps) > NEWEST,
         landing=[(topic, home.landing(topic)) for topic in home.pipeline.topics],
     )
 

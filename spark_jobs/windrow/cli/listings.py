@@ -73,9 +73,10 @@ def _print_clock(ctx: Context, seen: clocks.Observation, holes: list[Interval]) 
         console.print(f"closed and not published: {len(holes)}, the oldest {holes[0]}")
     table = _partitions(seen)
     print_table(table, list(table[0]))
-    for gap in seen.shown_gaps.gaps[-GAPS:]:
+    gaps = seen.shown_gaps.gaps
+    for gap in gaps[-GAPS:]:
         console.print(f"gap: {gap.lost}, on record since {shown_instant(gap.accepted_at)} by {gap.who}: {gap.why}")
-    if len(seen.shown_gaps.gaps) > GAPS or not seen.shown_gaps.are_all:
+    if len(gaps) > GAPS:
         console.print(f"only the newest {GAPS} gaps are shown; `windrow clock {pipeline.name} --json` lists more")
     age = ctx.now() - max(row["landed_at"] for row in seen.rows)
     console.print(f"landed last {shown_duration(age)} ago")

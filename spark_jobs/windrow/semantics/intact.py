@@ -16,27 +16,17 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from windrow.semantics.balance import landing_measures
 from windrow.semantics.clock import ClockRow
-from windrow.semantics.landing.batch import Batch
-from windrow.semantics.landing.undelivered import Account
+from windrow.semantics.landing.undelivered import Landed
 from windrow.semantics.plan import Plan, id_of
 from windrow.text import counted
 
 NONE_ERASED: Mapping[int, int] = MappingProxyType({})
 OFFSETS = ("read", "skipped", "unexplained")
 """Columns of the clock that follow from the landing commits without a look at their rows."""
-
-
-class Landed(NamedTuple):
-    """What a landing commit and its account say of a batch."""
-
-    batch: Batch
-    rows: int | None
-    """rows that it wrote; None where the commit does not say so"""
-    account: Account | None
 
 
 def row_faults(topic: str, clock: Sequence[ClockRow], held: int, erased: Mapping[int, int] = NONE_ERASED) -> list[str]:

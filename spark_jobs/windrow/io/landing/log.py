@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaException, Node, TopicCollection
@@ -51,43 +52,57 @@ class Chunk(NamedTuple):
     """producer id and first offset of aborted transactions that overlap the data, by first offset"""
 
 
-def batches(
-    spark: SparkSession, kafka: Kafka | str, topic: Topic, undelivered: Mapping[int, Sequence[Offsets]]
-) -> dict[int, list[LogBatch]]:
-    """Return the log's whole batches around undelivered offsets, by partition, in order; adjacent ones are joined.
-
-    Offsets that the broker has deleted meanwhile are in no batch.
+@contextmanager
+def opened(spark: SparkSession, kafka: Kafka | str, topic: Topic) -> Iterator[Log]:
+    """Within it the log of a topic can be read; each broker is connected to once.
 
     Args:
         kafka: the brokers.
         topic: the topic as the broker knows it now.
-        undelivered: by partition, ranges in order.
-
-    Raises:
-        Refused: the broker refuses this client.
-        LogUnreadable: a partition has no leader, or it does not answer.
     """
-    begins = {partition.number: partition.begin for partition in topic.partitions}
-    try:
-        nodes = _leaders(kafka, topic.name)
-        found: dict[int, list[LogBatch]] = {}
-        leaders: dict[int, _Leader] = {}
-        with ExitStack() as connections:
-            for partition, ranges in undelivered.items():
-                node = nodes[partition]
-                if node.id not in leaders:
-                    leaders[node.id] = connections.enter_context(closing(_Leader(spark, kafka, node)))
-                headers = _around(leaders[node.id], topic.name, partition, ranges, begins[partition])
-                found[partition] = list(joined(headers))
-        return found
-    except (KafkaException, Py4JJavaError) as error:
-        reason = error.java_exception.toString() if isinstance(error, Py4JJavaError) else error.args[0].str()
-        if refused := of_java(kafka, reason):
-            raise refused from error
-        raise LogUnreadable(
-            f"the log of topic {topic.name} cannot be read at {kafka}: {reason}. Undelivered offsets cannot be "
-            "explained without it. The batch is committed and no clock moved; run again once the broker is up."
-        ) from error
+    with ExitStack() as connections:
+        yield Log(spark, kafka, topic, connections)
+
+
+class Log:
+    """The log of a topic (see `opened`)."""
+
+    def __init__(self, spark: SparkSession, kafka: Kafka | str, topic: Topic, connections: ExitStack) -> None:
+        self._spark, self._kafka, self._topic = spark, kafka, topic
+        self._begins = {partition.number: partition.begin for partition in topic.partitions}
+        self._connections, self._leaders = connections, dict[int, _Leader]()
+
+    @cached_property
+    def _nodes(self) -> dict[int, Node]:
+        return _leaders(self._kafka, self._topic.name)
+
+    def batches(self, partition: int, undelivered: Sequence[Offsets]) -> list[LogBatch]:
+        """Return the log's whole batches around undelivered offsets, in order; adjacent ones are joined.
+
+        Offsets that the broker has deleted meanwhile are in no batch.
+
+        Args:
+            undelivered: ranges in order.
+
+        Raises:
+            Refused: the broker refuses this client.
+            LogUnreadable: the partition has no leader, or it does not answer.
+        """
+        topic, kafka = self._topic.name, self._kafka
+        try:
+            node = self._nodes[partition]
+            if node.id not in self._leaders:
+                self._leaders[node.id] = self._connections.enter_context(closing(_Leader(self._spark, kafka, node)))
+            headers = _around(self._leaders[node.id], topic, partition, undelivered, self._begins[partition])
+            return list(joined(headers))
+        except (KafkaException, Py4JJavaError) as error:
+            reason = error.java_exception.toString() if isinstance(error, Py4JJavaError) else error.args[0].str()
+            if refused := of_java(kafka, reason):
+                raise refused from error
+            raise LogUnreadable(
+                f"the log of topic {topic} cannot be read at {kafka}: {reason}. Undelivered offsets cannot be "
+                "explained without it. The batch is committed and no clock moved; run again once the broker is up."
+            ) from error
 
 
 def _around(
@@ -166,10 +181,11 @@ class _Leader:
             settings.put(name, value)
         settings.put("key.deserializer", bytes_as_they_are)
         settings.put("value.deserializer", bytes_as_they_are)
+        self._metrics = self._kafka.common.metrics.Metrics()
         self._client = self._kafka.clients.ClientUtils.createNetworkClient(
             self._kafka.clients.consumer.ConsumerConfig(settings),
             "windrow",
-            self._kafka.common.metrics.Metrics(),
+            self._metrics,
             "windrow",
             self._kafka.common.utils.LogContext(),
             self._kafka.clients.ApiVersions(),
@@ -206,3 +222,4 @@ class _Leader:
     def close(self) -> None:
         """Close the connection."""
         self._client.close()
+        self._metrics.close()

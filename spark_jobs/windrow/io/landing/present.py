@@ -39,11 +39,12 @@ def at(spark: SparkSession, kafka: Kafka | str, topic: Topic, offsets: Mapping[i
     if not offsets:
         return {}
     found: dict[int, datetime | str] = dict(_timestamps(kafka, topic.name, offsets))
-    without = {} if topic.is_compacted else {p: [(o, o + 1)] for p, o in offsets.items() if p not in found}
-    for partition, headers in (log.batches(spark, kafka, topic, without) if without else {}).items():
-        offset = offsets[partition]
-        if any(one.is_left_out and one.is_whole and one.start <= offset < one.until for one in headers):
-            found[partition] = A_MARKER
+    without = {} if topic.is_compacted else {p: o for p, o in offsets.items() if p not in found}
+    with log.opened(spark, kafka, topic) as shown:
+        for partition, offset in without.items():
+            headers = shown.batches(partition, [(offset, offset + 1)])
+            if any(one.is_left_out and one.start <= offset < one.until for one in headers):
+                found[partition] = A_MARKER
     return found
 
 

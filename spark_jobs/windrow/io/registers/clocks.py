@@ -23,7 +23,7 @@ from windrow.schemas import CLOCK
 from windrow.semantics.clock import ClockRow, PartitionClock, watermark
 from windrow.semantics.close import frontier
 from windrow.semantics.intervals import shifted
-from windrow.semantics.landing.gaps import AcceptedGap, recorded_once
+from windrow.semantics.landing.gaps import AcceptedGap, have_earlier, recorded_once
 from windrow.semantics.records import Gap
 
 APP_ID = "windrow.clock"
@@ -43,8 +43,8 @@ class Observation:
     topics: tuple[str, ...]
     rows: tuple[ClockRow, ...]
     """columns of `schemas.CLOCK`; one row per partition, by topic and partition"""
-    home: Home | None = field(default=None, compare=False, repr=False, kw_only=True)
-    """where it was read from or recorded; earlier observations hold gaps too"""
+    table: lookup.Lookup | None = field(default=None, compare=False, repr=False, kw_only=True)
+    """that it was read from, or is in: earlier observations may hold gaps too; None where they hold none"""
 
     @cached_property
     def clocks(self) -> tuple[PartitionClock, ...]:
@@ -65,12 +65,12 @@ class Observation:
     @cached_property
     def gaps(self) -> tuple[AcceptedGap, ...]:
         """Every accepted gap of the pipeline's topics."""
-        return on_record(self.home, self.rows)
+        return on_record(self.table, self.rows)
 
     @cached_property
     def shown_gaps(self) -> Shown:
         """Gaps to be shown to a person: all, or the newest of very many."""
-        return shown(self.home, self.rows)
+        return shown(self.table, self.rows)
 
     def frontier(self, pipeline: Pipeline) -> datetime | None:
         """Rule 4: every window that ends before this instant has closed; None without a watermark."""
@@ -105,7 +105,7 @@ class Observation:
             )
         disorder = max(map(pipeline.out_of_orderness, pipeline.topics))
         recorded = on_record(
-            self.home, self.rows, since=shifted(lo, -pipeline.max_skew), until=shifted(hi, disorder), above=above
+            self.table, self.rows, since=shifted(lo, -pipeline.max_skew), until=shifted(hi, disorder), above=above
         )
         known = (
             gap.at_pin(pins[gap.lost.topic], pipeline.out_of_orderness(gap.lost.topic), pipeline.max_skew)
@@ -139,7 +139,7 @@ def observed(home: Home, clock: lookup.Lookup | None) -> Observation:
         # where the folder was deleted meanwhile, all that the broker has lands anew
         there = [topic for topic in sorted(away) if tables.opened(home.landing(topic)) is not None]
         rows += [row for topic in there for row in _last_rows(clock, topic)]
-    return Observation(number, home.pipeline.topics, _ordered(map(_complete, rows)), home=home)
+    return Observation(number, home.pipeline.topics, _ordered(map(_complete, rows)), table=clock)
 
 
 def _last_rows(clock: lookup.Lookup, topic: str) -> list[dict[str, Any]]:
@@ -201,12 +201,14 @@ def record(home: Home, number: int, rows: Iterable[ClockRow]) -> Observation:
         WriteSkipped: an observation of this number or a later one is in the table.
     """
     numbered = [{**row, "observation": number} for row in rows]
-    tables.append_once(home.table(Table.CLOCK), CLOCK, numbered, app_id=APP_ID, version=number)
-    return Observation(number, home.pipeline.topics, _ordered(numbered), home=home)
+    path = home.table(Table.CLOCK)
+    tables.append_once(path, CLOCK, numbered, app_id=APP_ID, version=number)
+    table = lookup.opened(path) if have_earlier(numbered) else None
+    return Observation(number, home.pipeline.topics, _ordered(numbered), table=table)
 
 
 def record_next(home: Home, before: Observation, rows: Iterable[ClockRow]) -> Observation:
-    """Append the observation after another one, as `record` does; gaps that ended before it stay where they are.
+    """Append the observation after another one, as `record` does; of very many gaps the older stay where they are.
 
     Args:
         before: the newest observation.

@@ -25,7 +25,6 @@ from windrow.io.registers import clocks, erasures, measures, plans, publications
 from windrow.io.registers.clocks import Observation
 from windrow.outcomes import NeedsPerson
 from windrow.semantics.intact import (
-    Landed,
     candidate_faults,
     line_faults,
     offset_faults,
@@ -34,6 +33,7 @@ from windrow.semantics.intact import (
     row_faults,
     training_faults,
 )
+from windrow.semantics.landing.undelivered import Landed
 from windrow.semantics.maintenance import outdated
 from windrow.semantics.plan import pins_of
 from windrow.transforms.ledger.passes import Pass

@@ -147,9 +147,10 @@ def account_for(
     can_explain = topic.id == batch.topic_id and not topic.is_compacted
     explained: dict[int, Explained] = {}
     # a piece at a time: a topic with a transaction per record has as many ranges as records
-    for p, ranges in pieces_of(undelivered_ranges(rows, batch, partitions).toLocalIterator()):
-        shown = log.batches(spark, home.places.brokers, topic, {p: ranges})[p] if can_explain else ()
-        explained[p] = explained.get(p, Explained()) + explain(batch.topic, p, ranges, shown)
+    with log.opened(spark, home.places.brokers, topic) as shown:
+        for p, ranges in pieces_of(undelivered_ranges(rows, batch, partitions).toLocalIterator()):
+            headers = shown.batches(p, ranges) if can_explain else ()
+            explained[p] = explained.get(p, Explained()) + explain(batch.topic, p, ranges, headers)
     gaps = {p: one.gaps for p, one in explained.items() if one.gaps}
     neighbours = neighbours_of(around_gaps(rows, gaps, home.pipeline, batch.topic).collect(), gaps) if gaps else {}
     return account_of(batch, previous, explained, neighbours, COMPACTED if topic.is_compacted else NO_RECORD)

@@ -18,10 +18,12 @@ from pyspark.sql import SparkSession
 
 from windrow.home import Home, Table
 from windrow.io.column_changes import require_unchanged
+from windrow.io.delta import tables
 from windrow.io.delta.locks import held
 from windrow.io.expressions import require_sound
 from windrow.io.landing import batches, broker
 from windrow.io.registers import clocks, erasures
+from windrow.io.registers.clocks import Observation
 from windrow.io.registers.plans import Request
 from windrow.jobs.decision import decision
 from windrow.jobs.landing.batch import clock_after, land_batch
@@ -33,7 +35,8 @@ from windrow.semantics.clock import ClockRow
 from windrow.semantics.landing.batch import Batch, Reconsidered, Topic
 from windrow.semantics.landing.gaps import Lost, gaps_of
 from windrow.semantics.landing.offsets import lost_ranges
-from windrow.semantics.landing.replay import corrected_totals, growth, lost_batches, rows_at
+from windrow.semantics.landing.replay import agreed, announced, corrected_totals, growth, lost_batches, rows_at
+from windrow.semantics.landing.undelivered import Landed
 from windrow.text import counted
 
 
@@ -78,28 +81,45 @@ def replay(ctx: Context, asked: Request) -> list[Replayed]:
         erasures.note_holders(home, erasures.require_covered(home), ctx.now())
         clock = clocks.observe(home)
         topics = broker.describe(home.places.brokers, home.pipeline.topics)
-        replayed: list[Replayed] = []
-        corrected: list[ClockRow] = []
+        history = {name: clocks.history(home, name) for name in home.pipeline.topics}
+        rows, lost = {}, {}
         for name in home.pipeline.topics:
-            history = clocks.history(home, name)
             lost_ranges(topics[name], clock.of_topic(name))  # of a broker that lost its newest records nothing is read
-            rows = _rows_held(spark, home, topics[name], history)
-            for batch in lost_batches(history, rows, topics[name], ctx.now(), asked.who, asked.reason):
-                before, rows = rows, _land_again(spark, home, topics[name], batch, rows, asked)
-                replayed.append(_replayed(batch, growth(before, rows), history))
-            corrected += corrected_totals(clock.of_topic(name), rows, history)
-        if corrected != list(clock.rows):
-            clocks.record_next(home, clock, corrected)
+            rows[name] = _rows_held(spark, home, topics[name], history[name])
+            found = lost_batches(history[name], rows[name], topics[name], ctx.now(), asked.who, asked.reason)
+            lost[name] = list(found)
+        clock = _recorded(
+            home, clock, [row for name in rows for row in announced(clock.of_topic(name), lost[name], history[name])]
+        )
+        replayed: list[Replayed] = []
+        for name, again in lost.items():
+            for batch in again:
+                before, rows[name] = rows[name], _land_again(spark, home, topics[name], batch, rows[name], asked)
+                replayed.append(_replayed(batch, growth(before, rows[name]), history[name]))
+        corrected = [
+            row
+            for name in rows
+            for row in corrected_totals(clock.of_topic(name), rows[name], (*history[name], *clock.of_topic(name)))
+        ]
+        _recorded(home, clock, corrected)
     return replayed
+
+
+def _recorded(home: Home, clock: Observation, rows: list[ClockRow]) -> Observation:
+    """Record the next observation where rows differ from those of the clock; return the newest."""
+    return clock if rows == list(clock.rows) else clocks.record_next(home, clock, rows)
 
 
 def _rows_held(spark: SparkSession, home: Home, topic: Topic, history: Sequence[ClockRow]) -> Sequence[ClockRow]:
     """Return the topic's rows of the clock after the newest batch that its landing table holds."""
     path = home.landing(topic.name)
-    rows = rows_at(history, batches.held(path).batch)
-    # a batch that was clocked only together with the next one
-    for committed in batches.committed_after(path, rows[0]["batch"] if rows else 0):
-        rows = clock_after(spark, home, topic, committed, rows)
+    number, table = batches.held(path).batch, tables.opened(path)
+    committed = [] if table is None else [*batches.committed_up_to(table, number)][::-1]
+    rows = rows_at(history, min(number, agreed(history, [Landed(*one) for one in committed]) if committed else number))
+    # a batch that was clocked only together with the next one, or that a killed replay has landed
+    for one in committed:
+        if one.batch.number > (rows[0]["batch"] if rows else 0):
+            rows = clock_after(spark, home, topic, one, rows)
     return rows
 
 

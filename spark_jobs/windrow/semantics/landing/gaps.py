@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -32,6 +32,11 @@ from windrow.semantics.records import Gap
 LONG_AGO = datetime(1900, 1, 1, tzinfo=UTC)
 """Stands in `gap_from` for a gap without a lower bound."""
 
+CARRIED = 20
+"""Newest gaps of a topic that each observation has, whatever there were before."""
+
+_EARLIER = {"earlier": True}
+"""Stands among the gaps of a row where earlier rows have others. An earlier release knows no such rows, and fails."""
 _INSTANTS = ("newest_before", "next_after", "next_record_at", "accepted_at")
 _RANGE = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)/(?P<partition>\d+):(?P<start>\d+)-(?P<until>\d+)")
 
@@ -147,12 +152,21 @@ class AcceptedGap:
 
 def gaps_of(rows: Iterable[ClockRow]) -> tuple[AcceptedGap, ...]:
     """The accepted gaps in the `gap` column of rows of the `clock` table, in the order of the rows."""
-    return tuple(AcceptedGap.from_dict(gap) for row in rows if row["gap"] for gap in json.loads(row["gap"]))
+    return tuple(AcceptedGap.from_dict(gap) for row in rows for gap in _entries(row) if gap != _EARLIER)
 
 
-def gaps_text(gaps: Iterable[AcceptedGap]) -> str | None:
-    """Gaps as the `gap` column of the `clock` table holds them; None if there is no gap."""
-    texts = [gap.to_dict() for gap in gaps]
+def have_earlier(rows: Iterable[ClockRow]) -> set[str]:
+    """The topics of which rows of the `clock` table lack gaps, which are in earlier rows."""
+    return {row["topic"] for row in rows if _EARLIER in _entries(row)}
+
+
+def gaps_text(gaps: Iterable[AcceptedGap], *, has_earlier: bool = False) -> str | None:
+    """Gaps as the `gap` column of the `clock` table holds them; None if there is no gap.
+
+    Args:
+        has_earlier: whether earlier rows have others.
+    """
+    texts = [*([_EARLIER] if has_earlier else []), *(gap.to_dict() for gap in gaps)]
     return json.dumps(texts, sort_keys=True) if texts else None
 
 
@@ -165,34 +179,57 @@ def newest_of(gaps: Iterable[AcceptedGap]) -> tuple[AcceptedGap, ...]:
     return tuple({gap.key: gap for gap in gaps}.values())
 
 
-def recorded_once(rows: Iterable[ClockRow], before: Sequence[ClockRow], number: int) -> list[ClockRow]:
-    """The rows of an observation without the gaps that ended in an earlier one: those stay on record there.
+def recorded_once(
+    rows: Iterable[ClockRow], before: Sequence[ClockRow], number: int, carried: int = CARRIED
+) -> list[ClockRow]:
+    """The rows of an observation, without the oldest gaps of a topic that has very many: earlier rows have those.
 
-        observation     7      8       9      10
-        a gap         open   open    ended     -
+        observation           7      8       9      10     11
+        a gap               open   open    ended   ended    -      while `carried` or fewer are newer
+        bounds of the row    yes     -      yes      -      -
 
-    So what a landing writes does not grow with the gaps there ever were. `gaps_since` is the first observation that
-    has to be read for the topic's gaps. A release that has no such column wrote all gaps into each observation: the
-    first one after it still repeats them.
+    So what a landing writes does not grow with the gaps there ever were. The bounds of a row are those of the gaps
+    that it is the first to have, or to have as ended: only such rows have to be read. `gaps_since` is the first
+    observation with bounds. A release without that column wrote none, so the first observation after it has all gaps
+    as new.
 
     Args:
         rows: of an observation, with all gaps of `before`.
         before: of the observation before it.
         number: of the observation.
+        carried: how many gaps of a topic rows have at least.
     """
     rows = list(rows)
     since = {row["topic"]: row["gaps_since"] for row in before if row.get("gaps_since") is not None}
-    on_record = {gap for row in before if row["topic"] in since for gap in gaps_of([row]) if gap.has_ended}
+    known = {gap for row in before if row["topic"] in since for gap in gaps_of([row])}
+    of_topic = {topic: [row for row in rows if row["topic"] == topic] for topic in since}
+    left_out = {gap for own in of_topic.values() for gap in _left_out(own, known, carried)}
+    earlier = have_earlier(before) | {gap.lost.topic for gap in left_out}
     since = {row["topic"]: number for row in rows if row["gap"]} | since
+    first = {row["topic"]: row["partition"] for row in reversed(rows)}
 
     def recorded(row: ClockRow) -> ClockRow:
-        gaps = [gap for gap in gaps_of([row]) if gap not in on_record]
+        gaps = [gap for gap in gaps_of([row]) if gap not in left_out]
+        new = [gap for gap in gaps if gap not in known]
+        has_earlier = row["topic"] in earlier and row["partition"] == first[row["topic"]]
         return {
             **row,
-            "gap": gaps_text(gaps),
+            "gap": gaps_text(gaps, has_earlier=has_earlier),
             "gaps_since": since.get(row["topic"]),
-            "gap_from": min((gap.newest_before or LONG_AGO for gap in gaps), default=None),
-            "gap_until": max((gap.accepted_at for gap in gaps), default=None),
+            "gap_from": min((gap.newest_before or LONG_AGO for gap in new), default=None),
+            "gap_until": max((gap.accepted_at for gap in new), default=None),
         }
 
     return [recorded(row) for row in rows]
+
+
+def _left_out(rows: Sequence[ClockRow], known: Container[AcceptedGap], carried: int) -> list[AcceptedGap]:
+    """The oldest gaps of a topic that an earlier row has as they are for good, so that `carried` others stay."""
+    gaps = [(gap, row["epoch"]) for row in rows for gap in gaps_of([row])]
+    final = [gap for gap, epoch in gaps if gap in known and (gap.has_ended or gap.epoch != epoch)]
+    oldest = sorted(final, key=lambda gap: (gap.accepted_at, gap.lost.partition, gap.lost.start))
+    return oldest[: max(0, len(gaps) - carried)]
+
+
+def _entries(row: ClockRow) -> list[dict[str, Any]]:
+    return json.loads(row["gap"]) if row["gap"] else []

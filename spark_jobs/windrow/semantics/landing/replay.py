@@ -11,7 +11,7 @@ deleted meanwhile is a gap (rule 13), accepted by the person who asks for the re
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
 
@@ -19,6 +19,7 @@ from windrow.semantics.clock import ClockRow
 from windrow.semantics.landing.batch import Batch, Topic
 from windrow.semantics.landing.clock_rows import TOTALS
 from windrow.semantics.landing.gaps import AcceptedGap, Lost, gaps_of, gaps_text, newest_of
+from windrow.semantics.landing.undelivered import Landed
 
 
 def lost_batches(
@@ -58,6 +59,45 @@ def growth(before: Sequence[ClockRow], after: Sequence[ClockRow]) -> int:
     )
 
 
+def agreed(history: Sequence[ClockRow], committed: Sequence[Landed]) -> int:
+    """The newest batch up to which landing commits are as the clock has them: the number of rows, and the gaps.
+
+    They are not where a replay was killed before its observation.
+
+    Args:
+        history: the topic's rows of all observations of the clock.
+        committed: the commits that the landing table's log has, oldest first.
+    """
+    known = {gap.key for gap in gaps_of(history)}
+    oldest = min((one.batch.number for one in committed), default=0)
+    newest = max((one.batch.number for one in committed), default=0)
+    last, before = 0, list[ClockRow]()
+    for number, rows in _by_batch(history):
+        if number > newest:
+            break
+        own = [one for one in committed if last < one.batch.number <= number]
+        gaps = {gap.key for one in own for gap in (*one.batch.gaps, *(one.account.gaps if one.account else ()))}
+        if oldest <= last + 1 and not (gaps <= known and _has_rows(own, growth(before, rows))):
+            break
+        last, before = number, rows
+    return last
+
+
+def _has_rows(committed: Sequence[Landed], grown: int) -> bool:
+    """Whether commits hold so many rows; true where one does not record it."""
+    rows = [one.rows for one in committed if one.batch.reconsidered is None]
+    return None in rows or sum(filter(None, rows)) == grown
+
+
+def announced(latest: Sequence[ClockRow], lost: Iterable[Batch], history: Sequence[ClockRow]) -> list[ClockRow]:
+    """The topic's newest rows of the clock with the gaps that a replay of lost batches is about to accept.
+
+    They are on record before a batch is landed again, so that none is forgotten if the replay is killed.
+    """
+    known = {gap.key for gap in gaps_of(history)}
+    return _with_gaps(latest, [gap for batch in lost for gap in batch.gaps if gap.key not in known])
+
+
 def corrected_totals(
     latest: Sequence[ClockRow], replayed: Sequence[ClockRow], history: Sequence[ClockRow]
 ) -> list[ClockRow]:
@@ -68,18 +108,41 @@ def corrected_totals(
     Args:
         history: the topic's rows of all observations of the clock.
     """
-    on_record = set(gaps_of(history))
     known = {(row["topic_id"], row["partition"]): row for row in replayed}
+    on_record = set(gaps_of(history))
+    new = [gap for gap in gaps_of(replayed) if gap not in on_record and not _is_covered(gap, on_record)]
 
     def corrected(row: ClockRow) -> ClockRow:
         found = known.get((row["topic_id"], row["partition"]))
-        if not found:
-            return row
-        new = [gap for gap in gaps_of([found]) if gap not in on_record]
-        gaps = gaps_text(newest_of((*gaps_of([row]), *new))) if new else row["gap"]
-        return {**row, **{name: found.get(name) for name in TOTALS}, "gap": gaps}
+        return {**row, **{name: found.get(name) for name in TOTALS}} if found else row
 
-    return [corrected(row) for row in latest]
+    return _with_gaps([corrected(row) for row in latest], new)
+
+
+def _is_covered(gap: AcceptedGap, on_record: Iterable[AcceptedGap]) -> bool:
+    """Whether offsets that landing found undelivered, again, are in a gap on record: maybe under another batch."""
+    lost = gap.lost
+    return gap.was_read and any(
+        (one.epoch, one.lost.partition) == (gap.epoch, lost.partition)
+        and one.lost.start <= lost.start
+        and lost.until <= one.lost.until
+        for one in on_record
+    )
+
+
+def _with_gaps(rows: Sequence[ClockRow], new: Sequence[AcceptedGap]) -> list[ClockRow]:
+    """Rows of a topic with more gaps, each in the row of its partition, or in the first where that is gone."""
+    partitions = [row["partition"] for row in rows]
+    of: dict[int, list[AcceptedGap]] = {}
+    for gap in new:
+        partition = gap.lost.partition if gap.lost.partition in partitions else partitions[0]
+        of.setdefault(partition, []).append(gap)
+
+    def with_own(row: ClockRow) -> ClockRow:
+        own = of.get(row["partition"])
+        return {**row, "gap": gaps_text(newest_of((*gaps_of([row]), *own)))} if own else row
+
+    return [with_own(row) for row in rows]
 
 
 def _by_batch(history: Sequence[ClockRow]) -> list[tuple[int, list[ClockRow]]]:

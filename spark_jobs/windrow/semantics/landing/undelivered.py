@@ -24,7 +24,7 @@ from windrow.semantics.landing.batch import Batch, Offsets
 from windrow.semantics.landing.gaps import AcceptedGap, Lost
 
 GAPS_PER_PARTITION = 16
-"""Most gaps that one batch records for a partition: the clock carries each gap on. Nearest ones are joined."""
+"""Most gaps that one batch records for a partition: a join asks for each of them. Nearest ones are joined."""
 
 WHO = "landing"
 NO_RECORD = "the broker's log has neither a record nor a transaction marker at these offsets"
@@ -97,6 +97,15 @@ class Account:
             {int(partition): number for partition, number in fields["unexplained"].items()},
             tuple(AcceptedGap.from_dict(gap) for gap in fields["gaps"]),
         )
+
+
+class Landed(NamedTuple):
+    """What a landing commit and its account say of a batch."""
+
+    batch: Batch
+    rows: int | None
+    """rows that it wrote; None where the commit does not say so"""
+    account: Account | None
 
 
 def explain(topic: str, partition: int, undelivered: Sequence[Offsets], log: Iterable[LogBatch]) -> Explained:
