@@ -2,10 +2,12 @@
 
     read      clock history: offsets and landing time of every batch; what Kafka still has of them
     compute   the lost batches, with a gap for what it no longer has      (`semantics.landing.replay`)
-    write     one landing commit per batch; then, where the counts of the clock have changed, one observation
+    write     an observation with these gaps, where there are any; one landing commit per batch; then, where the counts
+              of the clock have changed, another observation
 
-Nothing happens where no batch is lost. A replay that was killed is continued by the next one. Plans and publications
-stay as they are: at their pins the landing tables hold the same rows again, but for those of a gap.
+Nothing happens where no batch is lost. A replay that was killed is continued by the next one, which counts anew from
+the first batch of which clock and landing commits say different things. Plans and publications stay as they are: at
+their pins the landing tables hold the same rows again, but for those of a gap.
 """
 
 from __future__ import annotations
