@@ -232,4 +232,4 @@ def _left_out(rows: Sequence[ClockRow], known: Container[AcceptedGap], carried: 
 
 
 def _entries(row: ClockRow) -> list[dict[str, Any]]:
-    return json.loads(row["gap"]) if row["gap"] else []
+    return json.loads(text) if (text := row.get("gap")) else []
