@@ -46,7 +46,7 @@ labels: {liked: "size(likes) > 0"}
 def by_observation(history: list[ClockRow]) -> Mapping[int, list[ClockRow]]:
     found: dict[int, list[ClockRow]] = defaultdict(list)
     for row in history:
-        found[row["observation"]].append({**row, "topic": "t"})
+        found[row["observation"]].append(row)
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -311,7 +312,7 @@ def test_aborted_records_never_land_and_markers_are_no_gap(
     counts = ("read", "landed", "skipped", "unexplained", "gap")
     assert [served[name] for name in counts] == [world.land(ctx).of_topic(topic)[0][name] for name in counts]
     known_topic = broker.describe(world.places.kafka, [topic])[topic]
-    with log.opened(spark, world.places.kafka, known_topic) as shown:
+    with closing(log.Log(spark, world.places.kafka, known_topic)) as shown:
         assert shown.batches(0, [(9, 11)]) == []  # it has deleted them
         with pytest.raises(log.LogUnreadable, match=r"requested offset is not within the range.*run again"):
             shown.batches(0, [(20, 21)])

@@ -15,7 +15,7 @@ from windrow.semantics.clock import PartitionClock
 from windrow.semantics.intact import offset_faults, pin_faults, row_faults
 from windrow.semantics.intervals import Interval
 from windrow.semantics.landing.batch import Batch, Reconsidered
-from windrow.semantics.landing.undelivered import Account, Landed
+from windrow.semantics.landing.undelivered import Account, Committed
 from windrow.semantics.plan import Plan
 
 PLAN = Plan(
@@ -136,9 +136,9 @@ def clock_of(**counts: int) -> dict[str, Any]:
 
 
 COMMITTED = [
-    Landed(batch_of(4, (9, 9), again=True), 3, None),  # rows of earlier offsets
-    Landed(batch_of(3, (6, 9)), 1, None),  # by an earlier version: what was not delivered was skipped
-    Landed(batch_of(2, (4, 6)), 0, Account(2, {0: 1}, {0: 1})),
+    Committed(batch_of(4, (9, 9), again=True), 3, None),  # rows of earlier offsets
+    Committed(batch_of(3, (6, 9)), 1, None),  # by an earlier version: what was not delivered was skipped
+    Committed(batch_of(2, (4, 6)), 0, Account(2, {0: 1}, {0: 1})),
 ]
 LATER = clock_of(read=9, landed=5, skipped=3, unexplained=1)
 BEFORE = clock_of(read=4, landed=4)

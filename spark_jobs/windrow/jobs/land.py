@@ -22,7 +22,6 @@ from windrow.io.delta import crash_points
 from windrow.io.delta.locks import held
 from windrow.io.expressions import require_sound
 from windrow.io.landing import batches, broker, present
-from windrow.io.landing.batches import Committed
 from windrow.io.registers import clocks, erasures
 from windrow.io.registers.clocks import Observation
 from windrow.jobs.decision import decision
@@ -38,6 +37,7 @@ from windrow.semantics.landing.gaps import NOTHING, GivenUp, Lost
 from windrow.semantics.landing.host_clock import refuse_clock_ahead, refuse_clock_that_went_back
 from windrow.semantics.landing.offsets import next_batch, refuse_compacted, refuse_not_lost
 from windrow.semantics.landing.replaced import refuse_replaced, to_compare
+from windrow.semantics.landing.undelivered import Committed
 
 TOPICS_AT_ONCE = 4
 """Landing a small batch is mostly planning, so topics are landed in parallel."""

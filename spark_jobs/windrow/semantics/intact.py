@@ -20,7 +20,7 @@ from typing import Any
 
 from windrow.semantics.balance import landing_measures
 from windrow.semantics.clock import ClockRow
-from windrow.semantics.landing.undelivered import Landed
+from windrow.semantics.landing.undelivered import Committed
 from windrow.semantics.plan import Plan, id_of
 from windrow.text import counted
 
@@ -47,7 +47,7 @@ def row_faults(topic: str, clock: Sequence[ClockRow], held: int, erased: Mapping
 
 
 def offset_faults(
-    topic: str, clock: Sequence[ClockRow], committed: Iterable[Landed], before: Sequence[ClockRow] = ()
+    topic: str, clock: Sequence[ClockRow], committed: Iterable[Committed], before: Sequence[ClockRow] = ()
 ) -> list[str]:
     """Whether the clock counts the offsets of a topic as its landing commits do, and whether they add up.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow.compute as pc
 from deltalake import DeltaTable
@@ -38,7 +38,7 @@ from windrow.semantics.clock import ClockRow
 from windrow.semantics.landing import spread
 from windrow.semantics.landing.batch import Batch
 from windrow.semantics.landing.held import NOTHING_HELD, Held, lacks
-from windrow.semantics.landing.undelivered import Account
+from windrow.semantics.landing.undelivered import Account, Committed
 
 APP_ID = "windrow.landing"
 ACCOUNT_APP_ID = "windrow.account"
@@ -48,16 +48,6 @@ ERASURE = "erasure"
 
 class CommitsLost(NeedsPerson):
     """A landing table lacks batches that the clock counts on. A retry does not help: a person must look."""
-
-
-class Committed(NamedTuple):
-    """A batch as its commit records it."""
-
-    batch: Batch
-    rows: int | None
-    """rows in the files that Spark has written, by the files; None where the commit does not record it"""
-    account: Account | None = None
-    """what its undelivered offsets are; None if it has no account (yet)"""
 
 
 def append(rows: DataFrame, home: Home, batch: Batch, last_look: Callable[[], None] | None = None) -> None:

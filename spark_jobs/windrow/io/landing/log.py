@@ -12,7 +12,6 @@ from __future__ import annotations
 import struct
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -52,25 +51,18 @@ class Chunk(NamedTuple):
     """producer id and first offset of aborted transactions that overlap the data, by first offset"""
 
 
-@contextmanager
-def opened(spark: SparkSession, kafka: Kafka | str, topic: Topic) -> Iterator[Log]:
-    """Within it the log of a topic can be read; each broker is connected to once.
+class Log:
+    """The log of a topic. It connects to each broker once, and to none before it is asked; the caller closes it.
 
     Args:
         kafka: the brokers.
         topic: the topic as the broker knows it now.
     """
-    with ExitStack() as connections:
-        yield Log(spark, kafka, topic, connections)
 
-
-class Log:
-    """The log of a topic (see `opened`)."""
-
-    def __init__(self, spark: SparkSession, kafka: Kafka | str, topic: Topic, connections: ExitStack) -> None:
+    def __init__(self, spark: SparkSession, kafka: Kafka | str, topic: Topic) -> None:
         self._spark, self._kafka, self._topic = spark, kafka, topic
         self._begins = {partition.number: partition.begin for partition in topic.partitions}
-        self._connections, self._leaders = connections, dict[int, _Leader]()
+        self._connected: dict[int, _Leader] = {}
 
     @cached_property
     def _nodes(self) -> dict[int, Node]:
@@ -91,9 +83,9 @@ class Log:
         topic, kafka = self._topic.name, self._kafka
         try:
             node = self._nodes[partition]
-            if node.id not in self._leaders:
-                self._leaders[node.id] = self._connections.enter_context(closing(_Leader(self._spark, kafka, node)))
-            headers = _around(self._leaders[node.id], topic, partition, undelivered, self._begins[partition])
+            if node.id not in self._connected:
+                self._connected[node.id] = _Leader(self._spark, kafka, node)
+            headers = _around(self._connected[node.id], topic, partition, undelivered, self._begins[partition])
             return list(joined(headers))
         except (KafkaException, Py4JJavaError) as error:
             reason = error.java_exception.toString() if isinstance(error, Py4JJavaError) else error.args[0].str()
@@ -103,6 +95,11 @@ class Log:
                 f"the log of topic {topic} cannot be read at {kafka}: {reason}. Undelivered offsets cannot be "
                 "explained without it. The batch is committed and no clock moved; run again once the broker is up."
             ) from error
+
+    def close(self) -> None:
+        """Close the connections."""
+        for leader in self._connected.values():
+            leader.close()
 
 
 def _around(

@@ -40,7 +40,7 @@ def at(spark: SparkSession, kafka: Kafka | str, topic: Topic, offsets: Mapping[i
         return {}
     found: dict[int, datetime | str] = dict(_timestamps(kafka, topic.name, offsets))
     without = {} if topic.is_compacted else {p: o for p, o in offsets.items() if p not in found}
-    with log.opened(spark, kafka, topic) as shown:
+    with closing(log.Log(spark, kafka, topic)) as shown:
         for partition, offset in without.items():
             headers = shown.batches(partition, [(offset, offset + 1)])
             if any(one.is_left_out and one.start <= offset < one.until for one in headers):

@@ -9,7 +9,7 @@ landing table is there.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -201,10 +201,8 @@ def record(home: Home, number: int, rows: Iterable[ClockRow]) -> Observation:
         WriteSkipped: an observation of this number or a later one is in the table.
     """
     numbered = [{**row, "observation": number} for row in rows]
-    path = home.table(Table.CLOCK)
-    tables.append_once(path, CLOCK, numbered, app_id=APP_ID, version=number)
-    table = lookup.opened(path) if have_earlier(numbered) else None
-    return Observation(number, home.pipeline.topics, _ordered(numbered), table=table)
+    tables.append_once(home.table(Table.CLOCK), CLOCK, numbered, app_id=APP_ID, version=number)
+    return Observation(number, home.pipeline.topics, _ordered(numbered))
 
 
 def record_next(home: Home, before: Observation, rows: Iterable[ClockRow]) -> Observation:
@@ -215,7 +213,8 @@ def record_next(home: Home, before: Observation, rows: Iterable[ClockRow]) -> Ob
         rows: one per partition, with all gaps of the rows of `before`.
     """
     number = before.number + 1
-    return record(home, number, recorded_once(rows, before.rows, number))
+    seen = record(home, number, recorded_once(rows, before.rows, number))
+    return replace(seen, table=lookup.opened(home.table(Table.CLOCK))) if have_earlier(seen.rows) else seen
 
 
 def _complete(row: ClockRow) -> ClockRow:

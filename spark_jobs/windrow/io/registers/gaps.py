@@ -1,11 +1,8 @@
 """Accepted gaps, as the observations of the `clock` table have them: none is missed, and few files are read.
 
-    observation     7      8       9      10   the newest
-    gap a         open   open    ended     -
-    gap b           -    open    open    open
-
 The newest rows have the newest gaps of a topic, and say whether earlier ones have others. Then those rows are read that
-were the first to have a gap, or to have it as ended, and whose bounds touch the time in question.
+were the first to have a gap, or to have it as ended, and whose bounds touch the time in question (see
+`semantics.landing.gaps.recorded_once`).
 """
 
 from __future__ import annotations
@@ -68,10 +65,8 @@ def shown(clock: Lookup | None, newest: Sequence[ClockRow]) -> Shown:
         clock: see `on_record`.
         newest: rows of the newest observation.
     """
-    near: list[Range] = []
-    are_all = clock is None or _how_many(clock.files_with([_FIRST_TO_HAVE])) <= SHOWN
-    if not are_all:
-        near.append(Range("observation", max(row["observation"] for row in newest) - SHOWN))
+    are_all = clock is None or not have_earlier(newest) or _how_many(clock.files_with([_FIRST_TO_HAVE])) <= SHOWN
+    near = [] if are_all else [Range("observation", max(row["observation"] for row in newest) - SHOWN)]
     gaps = _gaps(clock, newest, near, {})
     return Shown(tuple(sorted(gaps, key=lambda gap: gap.accepted_at)), are_all)
 

@@ -20,7 +20,6 @@ from windrow.columns import DATE, PLAN
 from windrow.home import Home, Table
 from windrow.io.delta import damage, lookup, tables
 from windrow.io.landing import batches
-from windrow.io.landing.batches import Committed
 from windrow.io.registers import clocks, erasures, measures, plans, publications, snapshots
 from windrow.io.registers.clocks import Observation
 from windrow.outcomes import NeedsPerson
@@ -33,7 +32,7 @@ from windrow.semantics.intact import (
     row_faults,
     training_faults,
 )
-from windrow.semantics.landing.undelivered import Landed
+from windrow.semantics.landing.undelivered import Committed
 from windrow.semantics.maintenance import outdated
 from windrow.semantics.plan import pins_of
 from windrow.transforms.ledger.passes import Pass
@@ -98,10 +97,10 @@ def _landed(home: Home, seen: Observation) -> Iterator[str]:
             yield from offset_faults(topic, rows, committed, before)
 
 
-def _of_epoch(found: Iterable[Committed], topic_id: str) -> list[Landed]:
+def _of_epoch(found: Iterable[Committed], topic_id: str) -> list[Committed]:
     """The newest batches of a topic id that say what was undelivered, as far as all of them do."""
     own = takewhile(lambda one: one.batch.topic_id == topic_id and (one.rows is not None or one.account), found)
-    return [Landed(*one) for one in islice(own, BATCHES)]
+    return list(islice(own, BATCHES))
 
 
 def _published(home: Home) -> list[str]:

@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 
 from pyspark.sql import DataFrame, Observation, SparkSession
 
 from windrow.home import Home
 from windrow.io.delta import crash_points
 from windrow.io.landing import batches, broker, erased, log
-from windrow.io.landing.batches import Committed
 from windrow.io.registers import erasures
 from windrow.jobs.landing import schemas
 from windrow.semantics.clock import ClockRow
@@ -25,7 +25,15 @@ from windrow.semantics.landing.clock_rows import (
     undelivered,
     with_bytes,
 )
-from windrow.semantics.landing.undelivered import COMPACTED, NO_RECORD, Account, Explained, account_of, explain
+from windrow.semantics.landing.undelivered import (
+    COMPACTED,
+    NO_RECORD,
+    Account,
+    Committed,
+    Explained,
+    account_of,
+    explain,
+)
 from windrow.transforms.decode import decode
 from windrow.transforms.erased import emptied
 from windrow.transforms.formats.schemas import Schemas
@@ -147,7 +155,7 @@ def account_for(
     can_explain = topic.id == batch.topic_id and not topic.is_compacted
     explained: dict[int, Explained] = {}
     # a piece at a time: a topic with a transaction per record has as many ranges as records
-    with log.opened(spark, home.places.brokers, topic) as shown:
+    with closing(log.Log(spark, home.places.brokers, topic)) as shown:
         for p, ranges in pieces_of(undelivered_ranges(rows, batch, partitions).toLocalIterator()):
             headers = shown.batches(p, ranges) if can_explain else ()
             explained[p] = explained.get(p, Explained()) + explain(batch.topic, p, ranges, headers)

@@ -19,7 +19,6 @@ from windrow.home import Home, Table
 from windrow.io.delta import crash_points
 from windrow.io.delta.locks import held
 from windrow.io.landing import batches, broker, erased
-from windrow.io.landing.batches import Committed
 from windrow.io.registers import clocks, erasures
 from windrow.io.registers.clocks import Observation
 from windrow.jobs.decision import decision
@@ -30,6 +29,7 @@ from windrow.semantics.clock import ClockRow
 from windrow.semantics.landing.batch import Batch, Reconsidered, Topic
 from windrow.semantics.landing.host_clock import refuse_clock_that_went_back
 from windrow.semantics.landing.offsets import reconsidering_batch
+from windrow.semantics.landing.undelivered import Committed
 from windrow.transforms.decode import decode, records_of
 from windrow.transforms.erased import emptied
 

@@ -38,7 +38,6 @@ from windrow.semantics.landing.batch import Batch, Reconsidered, Topic
 from windrow.semantics.landing.gaps import Lost, gaps_of
 from windrow.semantics.landing.offsets import lost_ranges
 from windrow.semantics.landing.replay import agreed, announced, corrected_totals, growth, lost_batches, rows_at
-from windrow.semantics.landing.undelivered import Landed
 from windrow.text import counted
 
 
@@ -117,7 +116,7 @@ def _rows_held(spark: SparkSession, home: Home, topic: Topic, history: Sequence[
     path = home.landing(topic.name)
     number, table = batches.held(path).batch, tables.opened(path)
     committed = [] if table is None else [*batches.committed_up_to(table, number)][::-1]
-    rows = rows_at(history, min(number, agreed(history, [Landed(*one) for one in committed]) if committed else number))
+    rows = rows_at(history, agreed(history, committed, number))
     # a batch that was clocked only together with the next one, or that a killed replay has landed
     for one in committed:
         if one.batch.number > (rows[0]["batch"] if rows else 0):

@@ -10,7 +10,7 @@ from typing import Any
 from windrow.semantics.balance import BalanceBroken
 from windrow.semantics.clock import ClockRow, IdlePolicy, PartitionClock, advance, topic_clock
 from windrow.semantics.landing.batch import Batch, Topic
-from windrow.semantics.landing.gaps import AcceptedGap, gaps_of, gaps_text
+from windrow.semantics.landing.gaps import AcceptedGap, by_partition, gaps_of, gaps_text
 from windrow.semantics.landing.replaced import LastRecord, last_record_of
 from windrow.semantics.landing.undelivered import Account
 
@@ -205,7 +205,6 @@ def _gaps_after(
     batch: Batch, previous: Sequence[ClockRow], counts: Mapping[int, Counts], account: Account
 ) -> dict[int, list[AcceptedGap]]:
     """Every gap of the topic, by the partition whose row carries it on."""
-    carried: dict[int, list[AcceptedGap]] = {}
     ended = []
     for gap in (*gaps_of(previous), *batch.gaps):
         first = counts.get(gap.lost.partition, NO_ROWS)
@@ -215,8 +214,5 @@ def _gaps_after(
         if is_open and first.first_at is not None and first.first_record_at is not None:
             gap = gap.ended(batch.number, first.first_at, first.first_record_at)
         ended.append(gap)
-    for gap in (*ended, *account.gaps):  # the account's lie among the rows of the batch: it knows what is behind them
-        # A topic that was created again may have fewer partitions: its first one then carries the gaps of the others.
-        partition = gap.lost.partition if gap.lost.partition in batch.ranges else min(batch.ranges)
-        carried.setdefault(partition, []).append(gap)
-    return carried
+    # the account's lie among the rows of the batch: it knows what is behind them
+    return by_partition((*ended, *account.gaps), batch.ranges)

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -170,6 +170,18 @@ def gaps_text(gaps: Iterable[AcceptedGap], *, has_earlier: bool = False) -> str 
     return json.dumps(texts, sort_keys=True) if texts else None
 
 
+def by_partition(gaps: Iterable[AcceptedGap], partitions: Collection[int]) -> dict[int, list[AcceptedGap]]:
+    """Gaps of a topic by the partition whose row has each.
+
+    A topic that was created again may have fewer partitions: its first one then has the gaps of the others.
+    """
+    found: dict[int, list[AcceptedGap]] = {}
+    for gap in gaps:
+        partition = gap.lost.partition if gap.lost.partition in partitions else min(partitions)
+        found.setdefault(partition, []).append(gap)
+    return found
+
+
 def newest_of(gaps: Iterable[AcceptedGap]) -> tuple[AcceptedGap, ...]:
     """Each gap once, as the last of the same gap says.
 
@@ -232,4 +244,4 @@ def _left_out(rows: Sequence[ClockRow], known: Container[AcceptedGap], carried: 
 
 
 def _entries(row: ClockRow) -> list[dict[str, Any]]:
-    return json.loads(text) if (text := row.get("gap")) else []
+    return json.loads(row["gap"]) if row["gap"] else []

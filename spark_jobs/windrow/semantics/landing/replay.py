@@ -18,8 +18,8 @@ from itertools import groupby
 from windrow.semantics.clock import ClockRow
 from windrow.semantics.landing.batch import Batch, Topic
 from windrow.semantics.landing.clock_rows import TOTALS
-from windrow.semantics.landing.gaps import AcceptedGap, Lost, gaps_of, gaps_text, newest_of
-from windrow.semantics.landing.undelivered import Landed
+from windrow.semantics.landing.gaps import AcceptedGap, Lost, by_partition, gaps_of, gaps_text, newest_of
+from windrow.semantics.landing.undelivered import Committed
 
 
 def lost_batches(
@@ -59,21 +59,21 @@ def growth(before: Sequence[ClockRow], after: Sequence[ClockRow]) -> int:
     )
 
 
-def agreed(history: Sequence[ClockRow], committed: Sequence[Landed]) -> int:
+def agreed(history: Sequence[ClockRow], committed: Sequence[Committed], held: int) -> int:
     """The newest batch up to which landing commits are as the clock has them: the number of rows, and the gaps.
 
     They are not where a replay was killed before its observation.
 
     Args:
         history: the topic's rows of all observations of the clock.
-        committed: the commits that the landing table's log has, oldest first.
+        committed: the commits that the landing table's log has.
+        held: the newest batch that the landing table holds.
     """
     known = {gap.key for gap in gaps_of(history)}
-    oldest = min((one.batch.number for one in committed), default=0)
-    newest = max((one.batch.number for one in committed), default=0)
+    oldest = min((one.batch.number for one in committed), default=held + 1)
     last, before = 0, list[ClockRow]()
     for number, rows in _by_batch(history):
-        if number > newest:
+        if number > held:
             break
         own = [one for one in committed if last < one.batch.number <= number]
         gaps = {gap.key for one in own for gap in (*one.batch.gaps, *(one.account.gaps if one.account else ()))}
@@ -83,7 +83,7 @@ def agreed(history: Sequence[ClockRow], committed: Sequence[Landed]) -> int:
     return last
 
 
-def _has_rows(committed: Sequence[Landed], grown: int) -> bool:
+def _has_rows(committed: Sequence[Committed], grown: int) -> bool:
     """Whether commits hold so many rows; true where one does not record it."""
     rows = [one.rows for one in committed if one.batch.reconsidered is None]
     return None in rows or sum(filter(None, rows)) == grown
@@ -132,11 +132,7 @@ def _is_covered(gap: AcceptedGap, on_record: Iterable[AcceptedGap]) -> bool:
 
 def _with_gaps(rows: Sequence[ClockRow], new: Sequence[AcceptedGap]) -> list[ClockRow]:
     """Rows of a topic with more gaps, each in the row of its partition, or in the first where that is gone."""
-    partitions = [row["partition"] for row in rows]
-    of: dict[int, list[AcceptedGap]] = {}
-    for gap in new:
-        partition = gap.lost.partition if gap.lost.partition in partitions else partitions[0]
-        of.setdefault(partition, []).append(gap)
+    of = by_partition(new, [row["partition"] for row in rows])
 
     def with_own(row: ClockRow) -> ClockRow:
         own = of.get(row["partition"])

@@ -99,13 +99,14 @@ class Account:
         )
 
 
-class Landed(NamedTuple):
-    """What a landing commit and its account say of a batch."""
+class Committed(NamedTuple):
+    """A batch as its commit records it."""
 
     batch: Batch
     rows: int | None
-    """rows that it wrote; None where the commit does not say so"""
-    account: Account | None
+    """rows in the files that Spark has written, by the files; None where the commit does not record it"""
+    account: Account | None = None
+    """what its undelivered offsets are; None if it has no account (yet)"""
 
 
 def explain(topic: str, partition: int, undelivered: Sequence[Offsets], log: Iterable[LogBatch]) -> Explained:
@@ -120,8 +121,9 @@ def explain(topic: str, partition: int, undelivered: Sequence[Offsets], log: Ite
     """
     left_out: list[Offsets] = []
     present: list[Offsets] = []
-    for one in joined(log):
-        (left_out if one.is_left_out else present).append((one.start, one.until))
+    for one in log:
+        if one.is_whole:
+            (left_out if one.is_left_out else present).append((one.start, one.until))
     if not_landed := overlap(undelivered, present):
         start, until = not_landed[0]
         raise BalanceBroken(
