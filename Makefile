@@ -96,8 +96,8 @@ sbom: setup ## write dist/windrow.cdx.json, a bill of materials (CycloneDX) of P
 images: $(UV) ## check docker/, and build the image with docker or buildah (minutes)
 	@UV=$(UV) docker/images.sh
 
-compose: setup ## run the demo on the services of docker/compose.yaml, in the image of `make images` (minutes)
-	@$(BIN)/python docker/demo.py
+compose: ## run the demo on the services of docker/compose.yaml by `docker compose`, in the image of `make images` (minutes)
+	@docker/demo.sh
 
 clean: ## stop the platform and remove the environment; tables in .windrow and the jars are kept
 	@for home in "$${WINDROW_HOME:-.windrow}" .windrow/cluster; do \

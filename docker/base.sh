@@ -1,10 +1,17 @@
 #!/usr/bin/env bash
-# Make the base image of docker/Dockerfile from Debian's own packages, for a machine that reaches no image registry.
-# It needs root, debootstrap and buildah. The certificates that this machine trusts are trusted in the image too, because
-# a machine that reaches no image registry often reaches package registries through a proxy with a certificate of its own.
+# Make the base image of docker/Dockerfile from Debian's own packages, for a machine that reaches no image registry:
+#     docker/base.sh docker|buildah [NAME]
+# It needs root and debootstrap. The certificates that this machine trusts are trusted in the image too, because a machine
+# that reaches no image registry often reaches package registries through a proxy with a certificate of its own.
 set -euo pipefail
 
-image=${1:-python:3.11-slim-bookworm}
+engine=$1 image=${2:-python:3.11-slim-bookworm}
+command -v debootstrap >/dev/null || {
+  echo "no image registry has $image, and debootstrap is not here to make it (apt-get install debootstrap)" >&2
+  exit 1
+}
+# Debian's pip refuses to install beside Debian's packages; in an image of one purpose nothing is there to protect.
+settings=(PIP_BREAK_SYSTEM_PACKAGES=1 SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt)
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 
@@ -13,10 +20,14 @@ debootstrap --variant=minbase \
 find /usr/local/share/ca-certificates -name '*.crt' -exec cp {} "$root/usr/local/share/ca-certificates/" \;
 chroot "$root" update-ca-certificates >&2
 rm -rf "$root"/var/cache/apt/archives/*.deb "$root"/var/lib/apt/lists/*
+chmod 755 "$root"
 
-container=$(buildah from scratch)
-buildah add --quiet "$container" "$root" / >&2
-# Debian's pip refuses to install beside Debian's packages; in an image of one purpose nothing is there to protect.
-buildah config --env PIP_BREAK_SYSTEM_PACKAGES=1 --env SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt "$container"
-buildah commit --quiet --rm "$container" "$image" >&2
+if [ "$engine" = docker ]; then
+  tar --create --directory "$root" . | docker import "${settings[@]/#/--change=ENV }" - "$image" >&2
+else
+  container=$(buildah from scratch)
+  buildah add --quiet "$container" "$root" / >&2
+  buildah config "${settings[@]/#/--env=}" "$container"
+  buildah commit --quiet --rm "$container" "$image" >&2
+fi
 echo "$image"

@@ -21,9 +21,11 @@ echo "compose: docker/compose.yaml is valid"
 [ -z "${IMAGES_CHECK_ONLY:-}" ] || exit 0
 
 if docker info >/dev/null 2>&1; then
-  docker build --tag windrow --file docker/Dockerfile .
+  docker image inspect "$base" >/dev/null 2>&1 || docker pull --quiet "$base" 2>/dev/null || docker/base.sh docker "$base"
+  docker build --network host --tag windrow --file docker/Dockerfile .
+  docker images windrow
 elif command -v buildah >/dev/null; then
-  buildah pull --quiet --policy missing "$base" 2>/dev/null || docker/base.sh "$base"
+  buildah pull --quiet --policy missing "$base" 2>/dev/null || docker/base.sh buildah "$base"
   buildah build --isolation chroot --network host --layers=false --pull=never --tag windrow --file docker/Dockerfile .
   buildah images windrow
 else
