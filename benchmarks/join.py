@@ -31,6 +31,7 @@ from windrow.io.training.ways import VARIABLE, wants_files
 from windrow.jobs.join import write_candidates
 from windrow.jobs.plan.planning import plan_interval
 from windrow.jobs.run import Context
+from windrow.jobs.size import estimated
 from windrow.jobs.spark import spark_for
 
 VARIANTS = ("copy", "ours", "by_files", "obvious", "stream")
@@ -55,7 +56,7 @@ def ours(spark: SparkSession, ctx: Context, out: str) -> None:
     numbers = {plan.id: 1 for plan in planned}
     # one table for both passes: mostly the candidates table is there
     table = str(Path(out).with_name("candidates"))
-    write_candidates(ctx, planned, read, numbers, inputs.estimated(ctx.home, planned).rows, table)
+    write_candidates(ctx, planned, read, numbers, estimated(ctx.home, planned).rows, table)
     inputs.release(read)
 
 

@@ -30,7 +30,8 @@ from pyspark.sql import functions as F
 from windrow.io.registers import writer_schemas
 from windrow.jobs.land import land, totals
 from windrow.jobs.run import Context, leave
-from windrow.jobs.spark import LARGE, spark_for
+from windrow.jobs.size import LARGE
+from windrow.jobs.spark import spark_for
 from windrow.places import Places
 from windrow.platform import jars
 from windrow.simulate.producer import create_topics

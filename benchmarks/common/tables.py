@@ -24,7 +24,8 @@ from windrow.io.delta import tables
 from windrow.io.landing import batches
 from windrow.io.registers import clocks
 from windrow.jobs.run import Context
-from windrow.jobs.spark import remember_size, spark_for
+from windrow.jobs.size import remember_size
+from windrow.jobs.spark import spark_for
 from windrow.places import Places
 from windrow.text import instant_text
 

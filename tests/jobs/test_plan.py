@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -11,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
 from support.generated import PARTITIONS, PIPELINE, START
 from windrow.cli import jobs as commands
@@ -19,10 +20,10 @@ from windrow.config import Pipeline, parse
 from windrow.config.streams import Waiting
 from windrow.home import Home, Table
 from windrow.io.delta import tables
-from windrow.io.landing import earliest
+from windrow.io.landing import earliest, joined
 from windrow.io.registers import clocks, configs, measures, plans, publications
 from windrow.io.registers.plans import Request
-from windrow.jobs import join
+from windrow.jobs import join, size
 from windrow.jobs.decision import decision
 from windrow.jobs.plan import far_start, plan_intervals, planning, survey
 from windrow.jobs.run import BadRequest, Context, WindowStillOpen
@@ -108,6 +109,17 @@ def test_recorded_plans_stand_and_carry_reason_and_name(ctx: Context) -> None:
     assert list(origins.values()) == [{"kind": "rebuild", "reason": "because", "asked_by": "somebody"}] * 2
     with pytest.raises(BadRequest, match="another range is another run"):
         survey.plan_range(ctx, "mine", START, START + FIVE, WHY)
+
+
+def test_the_driver_after_a_plan_is_made_for_its_size(ctx: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(size, "LARGE", 4)
+    observe(ctx, 0, batch=5, minutes=60)
+    landed(ctx, 0, 2, 6, 8)
+    served = DeltaTable(ctx.home.landing("t.served"))
+    tables.set_properties(served, {joined.PROPERTY: json.dumps(dict.fromkeys(ctx.pipeline.left.columns, 0))})
+    for run, intervals, is_large in [("small", 1, False), ("large", 2, True), ("another small", 1, False)]:
+        survey.plan_range(ctx, run, START, START + intervals * FIVE, WHY)
+        assert ctx.places.large("generated").exists() is is_large, run
 
 
 def test_the_pipeline_file_of_a_plan_is_on_record(ctx: Context) -> None:

@@ -33,7 +33,8 @@ from windrow.jobs.options import OptionalIntervalStart, PipelineName, RunKey
 from windrow.jobs.plan.far_start import refuse_far_start
 from windrow.jobs.plan.planning import Known, Mode, plan_interval, recorded_plans
 from windrow.jobs.run import BadRequest, Context, context, job
-from windrow.jobs.spark import remember_size, spark_for
+from windrow.jobs.size import estimated, remember_size
+from windrow.jobs.spark import spark_for
 from windrow.semantics.balance import landing_measures
 from windrow.semantics.plan import Plan
 from windrow.semantics.publication import foreseen_numbers
@@ -84,7 +85,7 @@ def _join(ctx: Context, plans: tuple[Plan, ...], clock: Observation, numbers: Ma
     # arguments
     home, pipeline = ctx.home, ctx.pipeline
     require_unchanged(home)
-    rows_expected, size = inputs.estimated(home, plans)
+    rows_expected, size = estimated(home, plans)
     remember_size(home, rows_expected)
     spark = spark_for(f"join {pipeline.name}", ctx.places, pipeline)
     require_sound(spark, pipeline)

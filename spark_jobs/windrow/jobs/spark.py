@@ -11,28 +11,10 @@ import os
 from pyspark.sql import SparkSession
 
 from windrow.config import Pipeline
-from windrow.home import Home
 from windrow.io.delta.session import leave_with_parent, session
 from windrow.outcomes import NeedsSpark
 from windrow.places import Places
 from windrow.platform import jars
-
-LARGE = 500_000
-"""From this many rows on, the driver runs with the optimising JIT compiler."""
-
-
-def remember_size(home: Home, rows: int) -> None:
-    """Record whether a pipeline's runs are large, for the drivers that start later. It affects speed only.
-
-    Args:
-        rows: how many rows this run reads.
-    """
-    marker = home.places.large(home.pipeline.name)
-    if rows >= LARGE:
-        marker.parent.mkdir(parents=True, exist_ok=True)
-        marker.touch()
-    else:
-        marker.unlink(missing_ok=True)
 
 
 def spark_for(name: str, places: Places, pipeline: Pipeline | None = None) -> SparkSession:

@@ -26,7 +26,7 @@ from windrow.columns import (
 from windrow.config import Pipeline, RightStream, Stream
 from windrow.home import Home
 from windrow.io.delta import lookup, scan
-from windrow.io.delta.lookup import Condition, Estimate, Has, Range
+from windrow.io.delta.lookup import Condition, Has, Range
 from windrow.io.delta.session import schema_of
 from windrow.io.landing import batches, erased
 from windrow.io.registers import erasures
@@ -210,20 +210,6 @@ def _most_rows(home: Home, stream: RightStream, pins: Mapping[str, int], span: I
             rows = pc.sum(files["num_records"], skip_nulls=False, min_count=0).as_py()
             total += sys.maxsize if rows is None else rows  # the log does not say it of every file
     return total
-
-
-def estimated(home: Home, plans: Sequence[Plan]) -> Estimate:
-    """Estimate how many left rows the plans have, as if the rows of a file were spread evenly over its event times.
-
-    Args:
-        plans: of one run, in any order.
-
-    Returns:
-        Rows, and bytes of their landing files; 0 where nothing has landed.
-    """
-    spans = [Range(EVENT_TIME, stretch.start, stretch.end) for stretch in stretches(plan.interval for plan in plans)]
-    tables = [lookup.opened(home.landing(topic)) for topic in home.pipeline.left.topics]
-    return sum((table.within(span) for table in tables if table is not None for span in spans), Estimate(0, 0))
 
 
 def landed_of(

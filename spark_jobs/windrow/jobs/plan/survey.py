@@ -19,6 +19,7 @@ from windrow.io.registers.plans import Request
 from windrow.jobs.plan.far_start import refuse_far_start
 from windrow.jobs.plan.planning import Known, interval_at, record, why_open
 from windrow.jobs.run import BadRequest, Context, WindowStillOpen
+from windrow.jobs.size import estimated, remember_size
 from windrow.outcomes import NothingToDo
 from windrow.semantics.close import is_closed
 from windrow.semantics.intervals import Interval, intervals_between, on_grid
@@ -144,7 +145,7 @@ def recorded_range(ctx: Context, run: str, begin: datetime, end: datetime) -> tu
 
 
 def record_survey(ctx: Context, run: str, found: Survey, request: Request | None) -> tuple[Plan, ...]:
-    """Record plans for the chosen intervals of a survey, and return them.
+    """Record plans for the chosen intervals of a survey, and return them. The next driver is made for their size.
 
     Args:
         run: key under which the plans are recorded.
@@ -161,7 +162,9 @@ def record_survey(ctx: Context, run: str, found: Survey, request: Request | None
             "--all makes them again"
         )
     requests = dict.fromkeys(found.chosen, request) if request else {}
-    return record(ctx, run, found.chosen, found.clock, found.published, requests, drained=False)
+    planned = record(ctx, run, found.chosen, found.clock, found.published, requests, drained=False)
+    remember_size(ctx.home, estimated(ctx.home, planned).rows)
+    return planned
 
 
 def _bounds(ctx: Context, begin: datetime, end: datetime) -> tuple[Interval, Interval]:
