@@ -74,6 +74,22 @@ def test_a_folder_of_jars_appears_whole_or_not_at_all(places: Places, monkeypatc
     assert list(places.cache.glob("jars-*")) == []
 
 
+@pytest.mark.parametrize(
+    ("proxy", "is_used"), [("http://proxy:3128", True), ("http://me:secret@proxy:3128", False), ("proxy", False)]
+)
+def test_a_proxy_that_jars_are_not_fetched_by_is_told_and_its_login_is_not(
+    places: Places, monkeypatch: pytest.MonkeyPatch, proxy: str, is_used: bool
+) -> None:
+    monkeypatch.setattr(jars, "_fetch_set", lambda *given: given[-1].append("unreachable"))
+    monkeypatch.setenv("https_proxy", proxy)
+    monkeypatch.delenv("http_proxy", raising=False)
+    with pytest.raises(JarsMissing) as failure:
+        jars.ensure(places, report=lambda _: None)
+    assert ("https_proxy has a login or no port, so it was not used" in str(failure.value)) is not is_used
+    assert "secret" not in str(failure.value)
+    assert (jars._proxies(os.environ)[0] == ["-Dhttps.proxyHost=proxy", "-Dhttps.proxyPort=3128"]) is is_used
+
+
 def test_the_configuration_is_written_once_and_repaired_when_changed(places: Places) -> None:
     (jars.folder(places) / "spark").mkdir(parents=True)
     jars.ensure(places)

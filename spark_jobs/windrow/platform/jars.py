@@ -199,6 +199,11 @@ def _fetch(java: Path, target: Path, sets: Collection[str], report: Progress) ->
         for thread in threads:
             thread.join()
         if problems:
+            problems += [
+                f"{name} has a login or no port, so it was not used (a login would be seen among Java's arguments); "
+                "name a proxy that asks for none"
+                for name in _proxies(os.environ)[1]
+            ]
             raise JarsMissing(
                 "The jars could not be fetched:\n    " + "\n    ".join(problems),
                 "check that this machine reaches a Maven repository (behind a mirror, name an Ivy settings "
@@ -222,7 +227,7 @@ def _fetch_set(java: Path, name: str, downloads: Path, staging: Path, report: Pr
     cache.mkdir(parents=True, exist_ok=True)
     ivy = next((spark_home() / "jars").glob("ivy-*.jar"))
     machine = _MACHINES.get((platform.system(), platform.machine()), platform.machine())
-    command = [str(java), *_proxy_options(os.environ), f"-Dmachine={machine}", "-jar", str(ivy)]
+    command = [str(java), *_proxies(os.environ)[0], f"-Dmachine={machine}", "-jar", str(ivy)]
     has_poms = name != "registry"
     command += ["-ivy", str(IVY if has_poms else IVY_REGISTRY), "-confs", name]
     command += ["-settings", os.environ.get("WINDROW_IVY_SETTINGS") or str(_settings(cache, has_poms))]
@@ -292,14 +297,20 @@ def _settings(cache: Path, has_poms: bool = True) -> Path:
     return file
 
 
-def _proxy_options(environ: Mapping[str, str]) -> list[str]:
-    """Java options for the usual proxy variables, which Java itself does not read."""
-    options = []
+def _proxies(environ: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """Return Java options for the usual proxy variables, which Java does not read, and those that it is not told.
+
+    Those name a proxy without a port, or with a login, which everybody on the machine would see in Java's arguments.
+    """
+    options, left_out = [], []
     for scheme in ("http", "https"):
-        value = environ.get(f"{scheme}_proxy") or environ.get(f"{scheme}_proxy".upper()) or ""
+        name = f"{scheme}_proxy"
+        value = environ.get(name) or environ.get(name.upper()) or ""
         if match := re.match(r"(?:https?://)?([^:/@]+):(\d+)/?$", value):
             options += [f"-D{scheme}.proxyHost={match[1]}", f"-D{scheme}.proxyPort={match[2]}"]
-    return options
+        elif value:
+            left_out.append(name)
+    return options, left_out
 
 
 def _class_path(places: Places) -> str:
