@@ -11,6 +11,7 @@ the second.
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import subprocess
 import sys
@@ -22,9 +23,12 @@ from publish import INTERVALS, VARIANTS
 
 from windrow.config.fields import MOST_COLUMNS
 from windrow.jobs.run import leave
+from windrow.platform import jars
 
 FORMS = ("array", "columns")
 COMPARED = ("copy", "ours", "by_files")
+MEMORY = "8g"
+"""Java's heap for rows of many columns: of 200 000 a bare copy does not end with the usual 2 GB, `by_files` does."""
 OTHER_COLUMNS = 4
 """Columns of a left stream of `tables` in addition to its features."""
 
@@ -44,6 +48,9 @@ def work(options: argparse.Namespace) -> None:
         world(options.home, shape)
         return
     ctx = pipeline_of(options.home, shape)
+    if form == "columns":
+        more = jars.environment(ctx.places, options=jars.FOR_LARGE)["PYSPARK_SUBMIT_ARGS"]
+        os.environ["PYSPARK_SUBMIT_ARGS"] = f"--driver-memory {MEMORY} {more}"
 
     def once(number: int) -> Steps:
         return VARIANTS[variant](ctx, number, options.rows, f"{options.out}/{number}")

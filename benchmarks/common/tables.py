@@ -31,6 +31,8 @@ from windrow.text import instant_text
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
+WIDE_FILE = 5_000
+"""Rows of a landing file where each feature is a column."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,9 @@ def _land(spark: SparkSession, ctx: Context, shape: Shape) -> None:
 
 def served(spark: SparkSession, shape: Shape) -> DataFrame:
     """Left rows in landing columns."""
-    rows = spark.range(shape.rows)
+    # Parquet's writer holds a dictionary per column until a file or a row group ends
+    files = -(-shape.rows // WIDE_FILE) if shape.apart else None
+    rows = spark.range(0, shape.rows, 1, files)
     user, item = _key(F.col("id"), shape)
     return _landed(
         rows.select(

@@ -25,7 +25,7 @@ from windrow.io.delta.files import DataFile
 from windrow.io.landing import batches
 from windrow.io.registers import clocks, erasures, publications
 from windrow.io.training import candidates, inputs, maintenance, payload
-from windrow.io.training.ways import LARGE, MANY, VARIABLE, by_files, wants_files
+from windrow.io.training.ways import LARGE, MANY, MOST_READINGS, VARIABLE, by_files, wants_files
 from windrow.jobs.causes import known_cause
 from windrow.jobs.join import make_candidates
 from windrow.jobs.plan.planning import record
@@ -476,23 +476,32 @@ def test_a_damaged_landing_file_is_named(ctx: Context, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
-    ("wanted", "rows", "size", "is_warm", "is_local", "wants"),
+    ("wanted", "rows", "size", "readings", "is_warm", "is_local", "wants"),
     [
-        ("", MANY, 0, True, True, True),
-        ("auto", MANY, 0, True, True, True),
-        ("auto", MANY - 1, LARGE - 1, True, True, False),
-        ("auto", MANY, LARGE - 1, False, True, False),
-        ("auto", 1, LARGE, False, True, True),
-        ("auto", MANY, LARGE, False, False, False),  # workers of a cluster may lack Python's packages
-        ("spark", MANY, LARGE, True, True, False),
-        ("files", 1, 0, False, False, True),
+        ("", MANY, 0, 1, True, True, True),
+        ("auto", MANY, 0, MOST_READINGS, True, True, True),
+        ("auto", MANY - 1, LARGE - 1, 1, True, True, False),
+        ("auto", MANY, LARGE - 1, 1, False, True, False),
+        ("auto", 1, LARGE, MOST_READINGS, False, True, True),
+        ("auto", MANY, LARGE, 1, False, False, False),  # workers of a cluster may lack Python's packages
+        ("auto", MANY, LARGE, MOST_READINGS + 0.1, True, True, False),
+        ("spark", MANY, LARGE, 1, True, True, False),
+        ("files", 1, 0, MOST_READINGS + 0.1, False, False, True),
     ],
 )
 def test_payload_comes_from_files_where_it_is_wanted_or_a_warm_spark_has_many_rows_or_there_is_much_of_it(
-    monkeypatch: pytest.MonkeyPatch, wanted: str, rows: int, size: int, *, is_warm: bool, is_local: bool, wants: bool
+    monkeypatch: pytest.MonkeyPatch,
+    wanted: str,
+    rows: int,
+    size: int,
+    readings: float,
+    *,
+    is_warm: bool,
+    is_local: bool,
+    wants: bool,
 ) -> None:
     monkeypatch.setenv(VARIABLE, wanted)
-    assert wants_files(rows, size, is_warm=is_warm, is_local=is_local) == wants
+    assert wants_files(rows, size, lambda: readings, is_warm=is_warm, is_local=is_local) == wants
 
 
 def test_payload_comes_from_files_only_where_they_can_be_named() -> None:
@@ -503,7 +512,7 @@ def test_payload_comes_from_files_only_where_they_can_be_named() -> None:
 def test_an_unknown_way_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "fast")
     with pytest.raises(BadInput, match="neither auto, files nor spark"):
-        wants_files(1, 0, is_warm=False, is_local=True)
+        wants_files(1, 0, lambda: 1, is_warm=False, is_local=True)
 
 
 # ---- the worker alone, without Spark

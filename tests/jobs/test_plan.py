@@ -115,11 +115,29 @@ def test_the_driver_after_a_plan_is_made_for_its_size(ctx: Context, monkeypatch:
     monkeypatch.setattr(size, "LARGE", 4)
     observe(ctx, 0, batch=5, minutes=60)
     landed(ctx, 0, 2, 6, 8)
-    served = DeltaTable(ctx.home.landing("t.served"))
-    tables.set_properties(served, {joined.PROPERTY: json.dumps(dict.fromkeys(ctx.pipeline.left.columns, 0))})
+    have_all_columns(ctx)
     for run, intervals, is_large in [("small", 1, False), ("large", 2, True), ("another small", 1, False)]:
         survey.plan_range(ctx, run, START, START + intervals * FIVE, WHY)
         assert ctx.places.large("generated").exists() is is_large, run
+
+
+def test_files_of_many_intervals_are_read_again_for_each(ctx: Context) -> None:
+    observe(ctx, 0, batch=5, minutes=60)
+    landed(ctx, 0, 4)
+    landed(ctx, 6, 9)
+    have_all_columns(ctx)
+    apart = survey.plan_range(ctx, "apart", START, START + 2 * FIVE, WHY)
+    assert size.readings(ctx.home, apart) == size.readings(ctx.home, apart[:1]) == 1
+    landed(ctx, 1, 2, 3, 6, 7, 8)
+    assert 1 < size.readings(ctx.home, apart) < 2
+    assert size.readings(ctx.home, apart[1:]) == 1
+    landed(ctx, 11, 12)
+    assert 1 < size.readings(ctx.home, apart) < 2, "files outside of the range do not count"
+
+
+def test_a_range_without_rows_reads_nothing_again(ctx: Context) -> None:
+    observe(ctx, 0, batch=5, minutes=60)
+    assert size.readings(ctx.home, survey.plan_range(ctx, "empty", START, START + 2 * FIVE, WHY)) == 1
 
 
 def test_the_pipeline_file_of_a_plan_is_on_record(ctx: Context) -> None:
@@ -195,6 +213,12 @@ def landed(ctx: Context, *minutes: float | None) -> None:
     times = [None if one is None else START + timedelta(minutes=one) for one in minutes]
     rows = pa.table({"_event_time": pa.array(times, pa.timestamp("us", tz="UTC"))})
     write_deltalake(ctx.places.landing("generated", "t.served"), rows, mode="append")
+
+
+def have_all_columns(ctx: Context) -> None:
+    """Landed files count as having every column of the stream."""
+    served = DeltaTable(ctx.home.landing("t.served"))
+    tables.set_properties(served, {joined.PROPERTY: json.dumps(dict.fromkeys(ctx.pipeline.left.columns, 0))})
 
 
 def test_many_empty_intervals_before_the_first_row_are_told_until_one_is_published(ctx: Context) -> None:

@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -33,7 +34,7 @@ from windrow.jobs.options import OptionalIntervalStart, PipelineName, RunKey
 from windrow.jobs.plan.far_start import refuse_far_start
 from windrow.jobs.plan.planning import Known, Mode, plan_interval, recorded_plans
 from windrow.jobs.run import BadRequest, Context, context, job
-from windrow.jobs.size import estimated, remember_size
+from windrow.jobs.size import estimated, readings, remember_size
 from windrow.jobs.spark import spark_for
 from windrow.semantics.balance import landing_measures
 from windrow.semantics.plan import Plan
@@ -94,7 +95,8 @@ def _join(ctx: Context, plans: tuple[Plan, ...], clock: Observation, numbers: Ma
         # read
         erased_since = erasures.watch(home)
         is_local = ctx.places.spark_master.startswith("local")
-        wants_files = ways.wants_files(rows_expected, size, is_warm=is_shared(), is_local=is_local)
+        readings_of_files = partial(readings, home, plans)
+        wants_files = ways.wants_files(rows_expected, size, readings_of_files, is_warm=is_shared(), is_local=is_local)
         read = inputs.read(spark, home, plans, clock, with_place=wants_files)
         if not candidates.are_written(home, plans):
             crash_points.point("join.before_commit")

@@ -29,6 +29,24 @@ def estimated(home: Home, plans: Sequence[Plan]) -> Estimate:
     return sum((table.within(span) for table in tables if table is not None for span in spans), Estimate(0, 0))
 
 
+def readings(home: Home, plans: Sequence[Plan]) -> float:
+    """Return how often a landing file of left rows is read, on average, if each interval reads those with its rows.
+
+    1 for one interval, and where nothing has landed; more where files hold many intervals: of long landings, or merged.
+
+    Args:
+        plans: of one run, in any order.
+    """
+    read: list[tuple[str, int]] = []
+    for topic in home.pipeline.left.topics:
+        if (table := lookup.opened(home.landing(topic))) is not None:
+            for plan in plans:
+                files = table.files_with([Range(EVENT_TIME, plan.interval.start, plan.interval.end)])
+                read += zip(files["path"].to_pylist(), files["size_bytes"].to_pylist(), strict=True)
+    once = sum(size for _, size in set(read))
+    return sum(size for _, size in read) / once if once else 1.0
+
+
 def remember_size(home: Home, rows: int) -> None:
     """Record whether a pipeline's runs are large, for the drivers that start later. It affects speed only.
 

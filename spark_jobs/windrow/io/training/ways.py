@@ -7,14 +7,16 @@
 The second way spares the JVM the decoding, sorting and encoding of every value, and Spark's planner every column. It
 costs the start of Python workers, which need pyarrow and this package, and memory for row groups. Both write the same
 rows. In a Spark that has run for a while it takes half the CPU; in one that has just started as much as the first,
-unless there is much payload: of 1.6 GB a quarter of the time (benchmarks/README.md). So by itself a join takes it in a
-warm engine for many rows, and where Spark is local for many bytes; WINDROW_PAYLOAD forces either.
+unless there is much payload: of 1.6 GB a quarter of the time (benchmarks/README.md). Each interval reads its row groups
+anew, so of a range whose landing files hold many intervals each it reads many times what there is. So by itself a join
+takes it in a warm engine for many rows, and where Spark is local for many bytes, if files are of few intervals;
+WINDROW_PAYLOAD forces either.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from windrow.columns import FILE
 from windrow.outcomes import BadInput
@@ -26,13 +28,17 @@ MANY = 200_000
 LARGE = 512 * 2**20
 """Bytes of their landing files from which on a Spark that has just started does, too."""
 
+MOST_READINGS = 4
+"""Readings of a landing file, on average, up to which this pays."""
 
-def wants_files(rows: int, size: int, *, is_warm: bool, is_local: bool) -> bool:
+
+def wants_files(rows: int, size: int, readings: Callable[[], float], *, is_warm: bool, is_local: bool) -> bool:
     """Return whether a join is to take payload from files.
 
     Args:
         rows: about how many left rows it has.
         size: about how many bytes of landing files they are.
+        readings: returns how often each of these files would be read, on average; called if nothing else decides.
         is_warm: whether its Spark has run jobs before.
         is_local: whether its workers surely have what this process has.
     Raises:
@@ -41,8 +47,8 @@ def wants_files(rows: int, size: int, *, is_warm: bool, is_local: bool) -> bool:
     wanted = os.environ.get(VARIABLE) or "auto"
     if wanted not in ("auto", "files", "spark"):
         raise BadInput(f"{VARIABLE}={wanted!r} is neither auto, files nor spark; remove it, or write one of these")
-    pays = (is_warm and rows >= MANY) or (is_local and size >= LARGE)
-    return wanted == "files" or (wanted == "auto" and pays)
+    is_much = (is_warm and rows >= MANY) or (is_local and size >= LARGE)
+    return wanted == "files" or (wanted == "auto" and is_much and readings() <= MOST_READINGS)
 
 
 def by_files(columns: Collection[str]) -> bool:
