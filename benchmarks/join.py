@@ -50,9 +50,8 @@ def copy(spark: SparkSession, ctx: Context, out: str) -> None:
 
 def ours(spark: SparkSession, ctx: Context, out: str) -> None:
     planned = plan_interval(ctx, f"benchmark-{uuid.uuid4()}", only(ctx.pipeline)[0], "republish", 1)
-    read = inputs.read(
-        spark, ctx.home, planned, clocks.observe(ctx.home), with_place=wants_files(0, 0, is_warm=False, is_local=True)
-    )
+    places = wants_files(0, 0, lambda: 1, is_warm=False, is_local=True)  # only where WINDROW_PAYLOAD says so
+    read = inputs.read(spark, ctx.home, planned, clocks.observe(ctx.home), with_place=places)
     numbers = {plan.id: 1 for plan in planned}
     # one table for both passes: mostly the candidates table is there
     table = str(Path(out).with_name("candidates"))

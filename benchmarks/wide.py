@@ -28,7 +28,7 @@ from windrow.platform import jars
 FORMS = ("array", "columns")
 COMPARED = ("copy", "ours", "by_files")
 MEMORY = "8g"
-"""Java's heap for rows of many columns: of 200 000 a bare copy does not end with the usual 2 GB, `by_files` does."""
+"""Java's heap for rows of many columns: a bare copy of 200 000 rows does not end with the usual 2 GB."""
 OTHER_COLUMNS = 4
 """Columns of a left stream of `tables` in addition to its features."""
 

@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# Make the base image of docker/Dockerfile from Debian's own packages, for a machine that reaches no image registry:
-#     docker/base.sh docker|buildah [NAME]
+# Make a base image for docker/Dockerfile from Debian's own packages, for a machine that reaches no image registry:
+#     docker/base.sh docker|buildah NAME
 # It needs root and debootstrap. The certificates that this machine trusts are trusted in the image too, because a machine
 # that reaches no image registry often reaches package registries through a proxy with a certificate of its own.
 set -euo pipefail
 
-engine=$1 image=${2:-python:3.11-slim-bookworm}
-command -v debootstrap >/dev/null || {
-  echo "no image registry has $image, and debootstrap is not here to make it (apt-get install debootstrap)" >&2
+engine=$1 image=$2 PATH=$PATH:/usr/sbin:/sbin
+if [ "$(id -u)" != 0 ] || ! command -v debootstrap >/dev/null; then
+  echo "no image registry gave the base image; to make one from Debian's packages, be root and have debootstrap" >&2
   exit 1
-}
+fi
+echo "no image registry gave the base image: making $image from Debian's packages …" >&2
 # Debian's pip refuses to install beside Debian's packages; in an image of one purpose nothing is there to protect.
 settings=(PIP_BREAK_SYSTEM_PACKAGES=1 SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt)
 root=$(mktemp -d)
@@ -30,4 +31,3 @@ else
   buildah config "${settings[@]/#/--env=}" "$container"
   buildah commit --quiet --rm "$container" "$image" >&2
 fi
-echo "$image"

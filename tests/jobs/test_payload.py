@@ -477,16 +477,16 @@ def test_a_damaged_landing_file_is_named(ctx: Context, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize(
     ("wanted", "rows", "size", "readings", "is_warm", "is_local", "wants"),
-    [
-        ("", MANY, 0, 1, True, True, True),
-        ("auto", MANY, 0, MOST_READINGS, True, True, True),
-        ("auto", MANY - 1, LARGE - 1, 1, True, True, False),
-        ("auto", MANY, LARGE - 1, 1, False, True, False),
-        ("auto", 1, LARGE, MOST_READINGS, False, True, True),
-        ("auto", MANY, LARGE, 1, False, False, False),  # workers of a cluster may lack Python's packages
-        ("auto", MANY, LARGE, MOST_READINGS + 0.1, True, True, False),
-        ("spark", MANY, LARGE, 1, True, True, False),
-        ("files", 1, 0, MOST_READINGS + 0.1, False, False, True),
+    [  # readings: none where they are not asked for
+        ("", MANY, 0, [1], True, True, True),
+        ("auto", MANY, 0, [MOST_READINGS], True, True, True),
+        ("auto", MANY - 1, LARGE - 1, [], True, True, False),
+        ("auto", MANY, LARGE - 1, [], False, True, False),
+        ("auto", 1, LARGE, [MOST_READINGS], False, True, True),
+        ("auto", MANY, LARGE, [], False, False, False),  # workers of a cluster may lack Python's packages
+        ("auto", MANY, LARGE, [MOST_READINGS + 0.1], True, True, False),
+        ("spark", MANY, LARGE, [], True, True, False),
+        ("files", 1, 0, [], False, False, True),
     ],
 )
 def test_payload_comes_from_files_where_it_is_wanted_or_a_warm_spark_has_many_rows_or_there_is_much_of_it(
@@ -494,14 +494,14 @@ def test_payload_comes_from_files_where_it_is_wanted_or_a_warm_spark_has_many_ro
     wanted: str,
     rows: int,
     size: int,
-    readings: float,
+    readings: list[float],
     *,
     is_warm: bool,
     is_local: bool,
     wants: bool,
 ) -> None:
     monkeypatch.setenv(VARIABLE, wanted)
-    assert wants_files(rows, size, lambda: readings, is_warm=is_warm, is_local=is_local) == wants
+    assert wants_files(rows, size, readings.pop, is_warm=is_warm, is_local=is_local) == wants
 
 
 def test_payload_comes_from_files_only_where_they_can_be_named() -> None:

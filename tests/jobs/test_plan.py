@@ -117,11 +117,14 @@ def test_the_driver_after_a_plan_is_made_for_its_size(ctx: Context, monkeypatch:
     landed(ctx, 0, 2, 6, 8)
     have_all_columns(ctx)
     for run, intervals, is_large in [("small", 1, False), ("large", 2, True), ("another small", 1, False)]:
-        survey.plan_range(ctx, run, START, START + intervals * FIVE, WHY)
+        planned = survey.plan_range(ctx, run, START, START + intervals * FIVE, WHY)
         assert ctx.places.large("generated").exists() is is_large, run
+        size.remember_size(ctx.home, 0 if is_large else size.LARGE)
+        assert survey.plan_range(ctx, run, START, START + intervals * FIVE, WHY) == planned
+        assert ctx.places.large("generated").exists() is is_large, f"{run}, planned again"
 
 
-def test_files_of_many_intervals_are_read_again_for_each(ctx: Context) -> None:
+def test_files_of_many_intervals_are_read_again_for_each(ctx: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     observe(ctx, 0, batch=5, minutes=60)
     landed(ctx, 0, 4)
     landed(ctx, 6, 9)
@@ -129,10 +132,13 @@ def test_files_of_many_intervals_are_read_again_for_each(ctx: Context) -> None:
     apart = survey.plan_range(ctx, "apart", START, START + 2 * FIVE, WHY)
     assert size.readings(ctx.home, apart) == size.readings(ctx.home, apart[:1]) == 1
     landed(ctx, 1, 2, 3, 6, 7, 8)
-    assert 1 < size.readings(ctx.home, apart) < 2
+    often = size.readings(ctx.home, apart)
+    assert 1 < often < 2
     assert size.readings(ctx.home, apart[1:]) == 1
     landed(ctx, 11, 12)
-    assert 1 < size.readings(ctx.home, apart) < 2, "files outside of the range do not count"
+    assert size.readings(ctx.home, apart) == often, "files outside of the range do not count"
+    monkeypatch.setattr(size, "ROW_GROUP", 0)
+    assert size.readings(ctx.home, apart) == 1, "every row group of a long file is of one interval"
 
 
 def test_a_range_without_rows_reads_nothing_again(ctx: Context) -> None:

@@ -82,10 +82,11 @@ def test_a_proxy_that_jars_are_not_fetched_by_is_told_and_its_login_is_not(
 ) -> None:
     monkeypatch.setattr(jars, "_fetch_set", lambda *given: given[-1].append("unreachable"))
     monkeypatch.setenv("https_proxy", proxy)
-    monkeypatch.delenv("http_proxy", raising=False)
+    for other in ("http_proxy", "HTTP_PROXY"):
+        monkeypatch.delenv(other, raising=False)
     with pytest.raises(JarsMissing) as failure:
         jars.ensure(places, report=lambda _: None)
-    assert ("https_proxy has a login or no port, so it was not used" in str(failure.value)) is not is_used
+    assert ("https_proxy is not of the form http://host:port, so it was not used" in str(failure.value)) is not is_used
     assert "secret" not in str(failure.value)
     assert (jars._proxies(os.environ)[0] == ["-Dhttps.proxyHost=proxy", "-Dhttps.proxyPort=3128"]) is is_used
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 from windrow.columns import EVENT_TIME
@@ -13,6 +14,8 @@ from windrow.semantics.plan import Plan
 
 LARGE = 500_000
 """From this many rows on, the driver runs with the optimising JIT compiler."""
+ROW_GROUP = 128 * 2**20
+"""Bytes of a row group at most, as Parquet's writer for Spark makes them."""
 
 
 def estimated(home: Home, plans: Sequence[Plan]) -> Estimate:
@@ -30,30 +33,38 @@ def estimated(home: Home, plans: Sequence[Plan]) -> Estimate:
 
 
 def readings(home: Home, plans: Sequence[Plan]) -> float:
-    """Return how often a landing file of left rows is read, on average, if each interval reads those with its rows.
+    """Return how often a byte of left landing files is read, on average, if each interval reads its row groups.
 
-    1 for one interval, and where nothing has landed; more where files hold many intervals: of long landings, or merged.
+    1 for one interval, and where nothing has landed; more where row groups hold many intervals, as in merged files.
 
     Args:
         plans: of one run, in any order.
     """
-    read: list[tuple[str, int]] = []
+    read, meant, sizes = 0.0, defaultdict[str, float](float), dict[str, int]()
     for topic in home.pipeline.left.topics:
         if (table := lookup.opened(home.landing(topic))) is not None:
             for plan in plans:
-                files = table.files_with([Range(EVENT_TIME, plan.interval.start, plan.interval.end)])
-                read += zip(files["path"].to_pylist(), files["size_bytes"].to_pylist(), strict=True)
-    once = sum(size for _, size in set(read))
-    return sum(size for _, size in read) / once if once else 1.0
+                for path, whole, part in table.parts(Range(EVENT_TIME, plan.interval.start, plan.interval.end)):
+                    if part:
+                        read += _with_row_groups(part * whole.size, whole.size)
+                        meant[path], sizes[path] = meant[path] + part * whole.size, whole.size
+    once = sum(_with_row_groups(size, sizes[path]) for path, size in meant.items())
+    return read / once if once else 1.0
+
+
+def _with_row_groups(meant: float, whole: int) -> float:
+    """Bytes of the row groups that hold some neighbouring bytes of a file: at both ends, half a row group more."""
+    return min(whole, meant + ROW_GROUP)
 
 
 def remember_size(home: Home, rows: int) -> None:
     """Record whether a pipeline's runs are large, for the drivers that start later. It affects speed only.
 
-    A driver's JVM has its options before the job in it knows its plans, so who plans for another process remembers.
+    A driver's JVM has its options before the job in it knows its plans, so whoever plans for another process remembers
+    it. The newest word counts: where two runs of a pipeline come at a time, that of the other may.
 
     Args:
-        rows: how many rows this run reads.
+        rows: how many rows the run will read.
     """
     marker = home.places.large(home.pipeline.name)
     if rows >= LARGE:

@@ -200,8 +200,8 @@ def _fetch(java: Path, target: Path, sets: Collection[str], report: Progress) ->
             thread.join()
         if problems:
             problems += [
-                f"{name} has a login or no port, so it was not used (a login would be seen among Java's arguments); "
-                "name a proxy that asks for none"
+                f"{name} is not of the form http://host:port, so it was not used (a login would be seen among Java's "
+                "arguments); name a proxy that asks for none"
                 for name in _proxies(os.environ)[1]
             ]
             raise JarsMissing(
@@ -300,13 +300,13 @@ def _settings(cache: Path, has_poms: bool = True) -> Path:
 def _proxies(environ: Mapping[str, str]) -> tuple[list[str], list[str]]:
     """Return Java options for the usual proxy variables, which Java does not read, and those that it is not told.
 
-    Those name a proxy without a port, or with a login, which everybody on the machine would see in Java's arguments.
+    Those are not of the form http://host:port. A login would be seen by everybody on the machine, in Java's arguments.
     """
     options, left_out = [], []
     for scheme in ("http", "https"):
-        name = f"{scheme}_proxy"
-        value = environ.get(name) or environ.get(name.upper()) or ""
-        if match := re.match(r"(?:https?://)?([^:/@]+):(\d+)/?$", value):
+        name = f"{scheme}_proxy" if environ.get(f"{scheme}_proxy") else f"{scheme}_PROXY".upper()
+        value = environ.get(name) or ""
+        if match := re.match(r"(?:https?://)?([^:/@]+|\[[0-9a-fA-F:]+\]):(\d+)/?$", value):
             options += [f"-D{scheme}.proxyHost={match[1]}", f"-D{scheme}.proxyPort={match[2]}"]
         elif value:
             left_out.append(name)

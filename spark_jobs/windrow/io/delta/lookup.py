@@ -169,24 +169,29 @@ class Lookup:
         return files
 
     def within(self, span: Range) -> Estimate:
-        """Estimate how much has an instant within `span`, as if the rows of a file were spread evenly.
+        """Estimate how much has an instant within `span`: the sum of `parts`."""
+        parts = list(self.parts(span))
+        return Estimate(
+            round(sum(part * whole.rows for _, whole, part in parts)),
+            round(sum(part * whole.size for _, whole, part in parts)),
+        )
+
+    def parts(self, span: Range) -> Iterator[tuple[str, Estimate, float]]:
+        """Yield each file that can hold an instant within `span`: its path, all of it, and which part can be meant.
+
+        Rows of a file count as spread evenly; where the log has no statistics of a file, all of it can be meant.
 
         Args:
             span: both bounds set.
-
-        Returns:
-            Of files that can hold such an instant their part; where the log has no statistics of it, all of them.
         """
         files = self.files_with([span])
         least, most = f"min.{span.column}", f"max.{span.column}"
-        known = [name for name in ("num_records", "size_bytes", least, most) if name in files.column_names]
-        rows = size = 0.0
+        known = [name for name in ("path", "num_records", "size_bytes", least, most) if name in files.column_names]
         for file in files.select(known).to_pylist():
             low, high = file.get(least), file.get(most)
             is_whole = low is None or high is None or low == high
             part = 1.0 if is_whole else max(0.0, (min(high, span.most) - max(low, span.least)) / (high - low))
-            rows, size = rows + part * (file["num_records"] or 0), size + part * file["size_bytes"]
-        return Estimate(round(rows), round(size))
+            yield file["path"], Estimate(file["num_records"] or 0, file["size_bytes"]), part
 
     def _rows(self, paths: list[str], columns: Iterable[str], wanted: pc.Expression | None) -> list[dict[str, Any]]:
         if not paths:

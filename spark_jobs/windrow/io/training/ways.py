@@ -8,8 +8,8 @@ The second way spares the JVM the decoding, sorting and encoding of every value,
 costs the start of Python workers, which need pyarrow and this package, and memory for row groups. Both write the same
 rows. In a Spark that has run for a while it takes half the CPU; in one that has just started as much as the first,
 unless there is much payload: of 1.6 GB a quarter of the time (benchmarks/README.md). Each interval reads its row groups
-anew, so of a range whose landing files hold many intervals each it reads many times what there is. So by itself a join
-takes it in a warm engine for many rows, and where Spark is local for many bytes, if files are of few intervals;
+anew, so where one holds many intervals of a range, what there is is read many times. So by itself a join takes this way
+in a warm engine for many rows, and where Spark is local for many bytes, if they are not read many times;
 WINDROW_PAYLOAD forces either.
 """
 
@@ -29,7 +29,7 @@ LARGE = 512 * 2**20
 """Bytes of their landing files from which on a Spark that has just started does, too."""
 
 MOST_READINGS = 4
-"""Readings of a landing file, on average, up to which this pays."""
+"""Readings of a landed byte, on average, up to which this pays."""
 
 
 def wants_files(rows: int, size: int, readings: Callable[[], float], *, is_warm: bool, is_local: bool) -> bool:
@@ -38,7 +38,7 @@ def wants_files(rows: int, size: int, readings: Callable[[], float], *, is_warm:
     Args:
         rows: about how many left rows it has.
         size: about how many bytes of landing files they are.
-        readings: returns how often each of these files would be read, on average; called if nothing else decides.
+        readings: returns how often each of these bytes would be read, on average; called if nothing else decides.
         is_warm: whether its Spark has run jobs before.
         is_local: whether its workers surely have what this process has.
     Raises:

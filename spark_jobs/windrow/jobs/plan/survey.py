@@ -130,7 +130,7 @@ def plan_range(
 
 
 def recorded_range(ctx: Context, run: str, begin: datetime, end: datetime) -> tuple[Plan, ...]:
-    """Return the plans that the run has recorded for the range; empty before it has recorded any.
+    """Return the plans that the run has recorded for the range; empty before it has recorded any. See `record_survey`.
 
     Raises:
         BadRequest: its plans are of another range.
@@ -141,7 +141,7 @@ def recorded_range(ctx: Context, run: str, begin: datetime, end: datetime) -> tu
             f"run {run!r} has plans from {shown_instant(recorded[0].interval.start)} to "
             f"{shown_instant(recorded[-1].interval.end)}; another range is another run"
         )
-    return recorded
+    return _for_next_driver(ctx, recorded)
 
 
 def record_survey(ctx: Context, run: str, found: Survey, request: Request | None) -> tuple[Plan, ...]:
@@ -162,8 +162,12 @@ def record_survey(ctx: Context, run: str, found: Survey, request: Request | None
             "--all makes them again"
         )
     requests = dict.fromkeys(found.chosen, request) if request else {}
-    planned = record(ctx, run, found.chosen, found.clock, found.published, requests, drained=False)
-    remember_size(ctx.home, estimated(ctx.home, planned).rows)
+    return _for_next_driver(ctx, record(ctx, run, found.chosen, found.clock, found.published, requests, drained=False))
+
+
+def _for_next_driver(ctx: Context, planned: tuple[Plan, ...]) -> tuple[Plan, ...]:
+    if planned:
+        remember_size(ctx.home, estimated(ctx.home, planned).rows)
     return planned
 
 

@@ -8,7 +8,7 @@ Every function here makes a frame from frames; nothing is read, counted or persi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import reduce
 
@@ -176,23 +176,22 @@ def with_keys(stream: RightStream, rows: DataFrame, keys: DataFrame, pipeline: P
     return rows.join(renamed, on=list(stream.key), how="left_semi")
 
 
-def in_stretches(published: DataFrame, stretches: Sequence[Stretch]) -> Iterator[DataFrame]:
-    """The published rows of each stretch that can have changed.
+def in_stretches(published: DataFrame, stretches: Sequence[Stretch]) -> DataFrame:
+    """The published rows of any stretch that can have changed.
 
     Args:
         published: training rows.
         stretches: event times of left rows, both ends included. Of a silent one, rows with another reason than silence
             are left out.
 
-    Yields:
-        One frame per stretch, with the columns of `published`.
+    Returns:
+        The columns of `published`; each row once.
     """
     at, reason = F.col(EVENT_TIME), F.col(REASON)
-    for stretch in stretches:
-        inside = (at >= F.lit(stretch.begin)) & (at <= F.lit(stretch.end))
-        # silence is the last doubt in the order of precedence: a row with another reason keeps it
-        about_silence = reason.isNull() | reason.isin(SIDE_SILENT, DRAINED)
-        yield published.where(inside & about_silence if stretch.silent else inside)
+    # silence is the last doubt in the order of precedence: a row with another reason keeps it
+    about_silence = reason.isNull() | reason.isin(SIDE_SILENT, DRAINED)
+    inside = ((stretch, (at >= F.lit(stretch.begin)) & (at <= F.lit(stretch.end))) for stretch in stretches)
+    return published.where(any_of(within & about_silence if stretch.silent else within for stretch, within in inside))
 
 
 def left_rows(rows: DataFrame, standing: DataFrame, pipeline: Pipeline) -> DataFrame:
@@ -236,7 +235,7 @@ def subjects(
         if stream.name in doubtful
     ]
     of_keys = kept.join(_union(keys).distinct(), on=list(pipeline.left.key), how="left_semi")
-    scopes = [fresh, of_keys, *in_stretches(published, work.stretches)]
+    scopes = [fresh, of_keys, in_stretches(published, work.stretches)]
     return _union(rows.select(INTERVAL, SUBJECT) for rows in scopes).distinct()
 
 
