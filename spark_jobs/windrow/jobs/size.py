@@ -40,15 +40,15 @@ def readings(home: Home, plans: Sequence[Plan]) -> float:
     Args:
         plans: of one run, in any order.
     """
-    read, meant, sizes = 0.0, defaultdict[str, float](float), dict[str, int]()
+    read, meant = 0.0, defaultdict[tuple[str, int], float](float)
     for topic in home.pipeline.left.topics:
         if (table := lookup.opened(home.landing(topic))) is not None:
             for plan in plans:
                 for path, whole, part in table.parts(Range(EVENT_TIME, plan.interval.start, plan.interval.end)):
                     if part:
                         read += _with_row_groups(part * whole.size, whole.size)
-                        meant[path], sizes[path] = meant[path] + part * whole.size, whole.size
-    once = sum(_with_row_groups(size, sizes[path]) for path, size in meant.items())
+                        meant[path, whole.size] += part * whole.size
+    once = sum(_with_row_groups(size, whole) for (_, whole), size in meant.items())
     return read / once if once else 1.0
 
 

@@ -304,7 +304,7 @@ def _proxies(environ: Mapping[str, str]) -> tuple[list[str], list[str]]:
     """
     options, left_out = [], []
     for scheme in ("http", "https"):
-        name = f"{scheme}_proxy" if environ.get(f"{scheme}_proxy") else f"{scheme}_PROXY".upper()
+        name = f"{scheme}_proxy" if environ.get(f"{scheme}_proxy") else f"{scheme}_proxy".upper()
         value = environ.get(name) or ""
         if match := re.match(r"(?:https?://)?([^:/@]+|\[[0-9a-fA-F:]+\]):(\d+)/?$", value):
             options += [f"-D{scheme}.proxyHost={match[1]}", f"-D{scheme}.proxyPort={match[2]}"]

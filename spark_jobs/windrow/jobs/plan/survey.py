@@ -130,7 +130,9 @@ def plan_range(
 
 
 def recorded_range(ctx: Context, run: str, begin: datetime, end: datetime) -> tuple[Plan, ...]:
-    """Return the plans that the run has recorded for the range; empty before it has recorded any. See `record_survey`.
+    """Return the plans that the run has recorded for the range; empty before it has recorded any.
+
+    The next driver is made for their size.
 
     Raises:
         BadRequest: its plans are of another range.

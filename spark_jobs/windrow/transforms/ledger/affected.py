@@ -190,8 +190,12 @@ def in_stretches(published: DataFrame, stretches: Sequence[Stretch]) -> DataFram
     at, reason = F.col(EVENT_TIME), F.col(REASON)
     # silence is the last doubt in the order of precedence: a row with another reason keeps it
     about_silence = reason.isNull() | reason.isin(SIDE_SILENT, DRAINED)
-    inside = ((stretch, (at >= F.lit(stretch.begin)) & (at <= F.lit(stretch.end))) for stretch in stretches)
-    return published.where(any_of(within & about_silence if stretch.silent else within for stretch, within in inside))
+
+    def is_in(stretch: Stretch) -> Column:
+        inside = (at >= F.lit(stretch.begin)) & (at <= F.lit(stretch.end))
+        return inside & about_silence if stretch.silent else inside
+
+    return published.where(any_of(map(is_in, stretches)))
 
 
 def left_rows(rows: DataFrame, standing: DataFrame, pipeline: Pipeline) -> DataFrame:
