@@ -130,6 +130,45 @@ def numbers(path: str) -> list[int]:
     return sorted(row["n"] for row in tables.read(path))
 
 
+@pytest.mark.both_roots
+def test_an_open_table_is_brought_up_to_date_without_being_opened_again(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = places.table("feed", "register")
+    assert tables.refreshed(path, None) is None
+    tables.append_once(path, SCHEMA, rows_of(0), app_id="app", version=0)
+    known = tables.refreshed(path, None)
+    for n in range(1, 25):  # past merges and checkpoints
+        tables.append_once(path, SCHEMA, rows_of(n), app_id="app", version=n)
+    with monkeypatch.context() as unopened:
+        unopened.setattr(tables, "at", None)
+        assert tables.refreshed(path, known) is known is tables.refreshed(path, known)
+    newest = tables.at(path)
+    assert known is not None
+    assert (known.version(), tables.last_version(known, "app")) == (newest.version(), 24)
+    assert sorted(known.file_uris()) == sorted(newest.file_uris())
+    tables.append_once(path, SCHEMA, rows_of(25), app_id="app", version=25, table=known)
+    assert tables.version_of(path, "app") == tables.last_version(known, "app") == 25
+
+
+def test_a_log_that_was_put_in_place_of_another_is_opened_anew(register: str) -> None:
+    known, log = tables.at(register), Path(register) / "_delta_log"
+    for version in (3, 4, 5):
+        (log / f"{version:020d}.json").unlink()
+    found = tables.refreshed(register, known)
+    assert found is not None
+    assert (found.version(), tables.last_version(found, "app")) == (2, 1)
+
+
+def test_damage_is_met_by_who_has_the_table_open(register: str) -> None:
+    known = tables.at(register)
+    tables.append_once(register, SCHEMA, rows_of(5), app_id="app", version=5)
+    newest = Path(register) / "_delta_log" / f"{tables.at(register).version():020d}.json"
+    newest.write_text("")
+    with pytest.raises(damage.TableDamaged, match=newest.name):
+        tables.refreshed(register, known)
+
+
 @pytest.mark.parametrize("between", [0, 1, 2])
 def test_the_same_files_are_merged_once(register: str, between: int) -> None:
     first, second = tables.at(register), tables.at(register)

@@ -24,7 +24,7 @@ from windrow.io.delta import store, tables
 from windrow.io.delta.files import DataFile
 from windrow.io.landing import batches
 from windrow.io.registers import clocks, erasures, publications
-from windrow.io.training import candidates, inputs, maintenance, payload
+from windrow.io.training import candidates, inputs, maintenance, payload, shares
 from windrow.io.training.ways import LARGE, MANY, MOST_READINGS, VARIABLE, by_files, wants_files
 from windrow.jobs.causes import known_cause
 from windrow.jobs.join import make_candidates
@@ -36,6 +36,7 @@ from windrow.places import Places
 from windrow.semantics.erasure.keys import hash_of
 from windrow.semantics.intervals import Interval, intervals_between
 from windrow.semantics.plan import Plan
+from windrow.transforms.join import interval_of
 
 pytestmark = pytest.mark.spark
 
@@ -399,6 +400,30 @@ def test_neither_the_kind_of_join_nor_the_size_of_a_chunk_changes_the_rows(
     assert max(file.footer.num_row_groups for file in files_of(ctx, other[0])) > 1
 
 
+def test_each_row_of_a_range_has_the_task_of_its_time(ctx: Context, spark: Any) -> None:
+    """Of intervals 0, 1 and 3: a task for half an interval, one for two of them, one for an interval without rows."""
+    from pyspark.sql import functions as F
+
+    apart = [interval.start for n, interval in enumerate(intervals()) if n != 2]
+    divided = shares.Shares(dict(zip(apart, map(shares.Share, (0, 2, 3), (2, 1, 1)), strict=True)), 4, 1.0)
+    millis = [0, 1, 9_999, 10_000, 19_999, 20_000, 39_999, 60_000, 79_999]
+    rows = spark.createDataFrame([(START + timedelta(milliseconds=n),) for n in millis], "_event_time timestamp")
+    at = rows.withColumn("_interval", interval_of(F.col("_event_time"), LENGTH))
+    found = at.select(F.unix_millis("_event_time"), shares.task_of(divided, LENGTH)).collect()
+    assert [task for _, task in sorted(found)] == [0, 0, 0, 1, 1, 2, 2, 3, 3]
+
+
+@pytest.mark.parametrize("rows_of_a_task", [20, 10**6])
+def test_however_a_range_is_divided_among_tasks_its_rows_are_the_same(
+    ctx: Context, monkeypatch: pytest.MonkeyPatch, rows_of_a_task: int
+) -> None:
+    monkeypatch.setattr(shares, "ROWS", rows_of_a_task)
+    one, other = both(ctx, monkeypatch, intervals())
+    assert [rows_of(ctx, plan) for plan in other] == [rows_of(ctx, plan) for plan in one]
+    files = [len(files_of(ctx, plan)) for plan in other]
+    assert (max(files) > 1) == (rows_of_a_task == 20)
+
+
 def test_right_rows_are_small_where_they_are_few_and_plain(
     ctx: Context, spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -594,6 +619,20 @@ def test_only_a_row_of_an_erased_key_may_have_no_place(tmp_path: Path, landed: C
     assert [(one["n"], one["_offset"]) for one in found["p"]] == [(None, 7), (3, 3)]
     found = written_by(work_of(tmp_path, has_erased=True), rows[:1])
     assert [(one["n"], one["_offset"]) for one in found["p"]] == [(None, 7)]
+
+
+@pytest.mark.parametrize(("kept", "readings"), [(payload.KEPT, 2), (0, 6)])
+def test_intervals_whose_rows_are_in_the_same_row_groups_read_each_once(
+    tmp_path: Path, landed: Callable[[str, range], None], monkeypatch: pytest.MonkeyPatch, kept: int, readings: int
+) -> None:
+    landed("a", range(8))  # two row groups, each with rows of all three plans
+    monkeypatch.setattr(payload, "KEPT", kept)
+    read, seen = payload._LandingFile.read, []
+    monkeypatch.setattr(payload._LandingFile, "read", lambda self, *given: seen.append(given[0]) or read(self, *given))
+    rows = [row(n, "a", n, plan=plan) for plan, places in (("p", (0, 5)), ("q", (1, 6)), ("r", (2, 7))) for n in places]
+    found = written_by(work_of(tmp_path, chunk=1), rows)
+    assert {plan: [one["n"] for one in of] for plan, of in found.items()} == {"p": [0, 5], "q": [1, 6], "r": [2, 7]}
+    assert len(seen) == readings
 
 
 def test_a_worker_without_rows_writes_nothing(tmp_path: Path, landed: Callable[[str, range], None]) -> None:

@@ -23,6 +23,7 @@ from windrow.io.delta import tables
 from windrow.io.landing import earliest, joined
 from windrow.io.registers import clocks, configs, measures, plans, publications
 from windrow.io.registers.plans import Request
+from windrow.io.training import shares
 from windrow.jobs import join, size
 from windrow.jobs.decision import decision
 from windrow.jobs.plan import far_start, plan_intervals, planning, survey
@@ -124,26 +125,63 @@ def test_the_driver_after_a_plan_is_made_for_its_size(ctx: Context, monkeypatch:
         assert ctx.places.large("generated").exists() is is_large, f"{run}, planned again"
 
 
-def test_files_of_many_intervals_are_read_again_for_each(ctx: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+def tasks_of(ctx: Context, planned: Sequence[Plan], cores: int) -> list[tuple[int, int]]:
+    return [tuple(share) for share in shares.shares_of(ctx.home, planned, cores).of.values()]
+
+
+def test_neighbouring_intervals_of_a_range_share_a_task(ctx: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    observe(ctx, 0, batch=5, minutes=200)
+    landed(ctx, *[n / 10 for n in range(401)])
+    have_all_columns(ctx)
+    planned = survey.plan_range(ctx, "range", START, START + 8 * FIVE, WHY)
+    assert tasks_of(ctx, planned, 1) == [(0, 1)] * 8
+    assert tasks_of(ctx, planned, 4) == [(0, 1)] * 2 + [(1, 1)] * 2 + [(2, 1)] * 2 + [(3, 1)] * 2
+    assert tasks_of(ctx, planned, 100) == [(n, 1) for n in range(8)], "an interval is enough for a task"
+    monkeypatch.setattr(shares, "ROWS", 100)  # of 401
+    assert tasks_of(ctx, planned, 1) == tasks_of(ctx, planned, 4)
+    monkeypatch.setattr(shares, "ROWS", 25)
+    assert tasks_of(ctx, planned, 1) == [(2 * n, 2) for n in range(8)]
+
+
+def test_intervals_of_other_sizes_have_other_shares(ctx: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    observe(ctx, 0, batch=5, minutes=200)
+    landed(ctx, *[n / 100 for n in range(500)])
+    landed(ctx, *[5 + n / 6 for n in range(60)])
+    landed(ctx, 20, 20.1)
+    have_all_columns(ctx)
+    monkeypatch.setattr(shares, "ROWS", 100)
+    planned = survey.plan_range(ctx, "range", START, START + 6 * FIVE, WHY)
+    assert tasks_of(ctx, planned, 1) == [(0, 5), (5, 1), (5, 1), (5, 1), (5, 1), (5, 1)]
+    assert shares.shares_of(ctx.home, planned, 1).count == 6
+
+
+def test_row_groups_at_the_borders_of_tasks_are_read_again(ctx: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     observe(ctx, 0, batch=5, minutes=60)
     landed(ctx, 0, 4)
     landed(ctx, 6, 9)
     have_all_columns(ctx)
+
+    def readings(planned: Sequence[Plan], cores: int = 2) -> float:
+        return shares.readings(ctx.home, planned, cores)
+
     apart = survey.plan_range(ctx, "apart", START, START + 2 * FIVE, WHY)
-    assert size.readings(ctx.home, apart) == size.readings(ctx.home, apart[:1]) == 1
+    assert readings(apart) == readings(apart[:1]) == 1
     landed(ctx, 1, 2, 3, 6, 7, 8)
-    often = size.readings(ctx.home, apart)
+    often = readings(apart)
     assert 1 < often < 2
-    assert size.readings(ctx.home, apart[1:]) == 1
+    assert readings(apart, cores=1) == 1, "one task has both"
+    assert readings(apart[1:]) == 1
     landed(ctx, 11, 12)
-    assert size.readings(ctx.home, apart) == often, "files outside of the range do not count"
-    monkeypatch.setattr(size, "ROW_GROUP", 0)
-    assert size.readings(ctx.home, apart) == 1, "every row group of a long file is of one interval"
+    assert readings(apart) == often, "files outside of the range do not count"
+    monkeypatch.setattr(shares, "ROWS", 1)
+    assert readings(apart) > often, "more tasks"
+    assert readings(apart[:1]) == 1, "each task of one interval has files of its own"
 
 
 def test_a_range_without_rows_reads_nothing_again(ctx: Context) -> None:
     observe(ctx, 0, batch=5, minutes=60)
-    assert size.readings(ctx.home, survey.plan_range(ctx, "empty", START, START + 2 * FIVE, WHY)) == 1
+    planned = survey.plan_range(ctx, "empty", START, START + 2 * FIVE, WHY)
+    assert shares.shares_of(ctx.home, planned, 2) == shares.Shares(dict.fromkeys((START, START + FIVE), (0, 1)), 1, 1.0)
 
 
 def test_the_pipeline_file_of_a_plan_is_on_record(ctx: Context) -> None:

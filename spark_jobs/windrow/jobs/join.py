@@ -29,12 +29,12 @@ from windrow.io.delta.session import is_shared
 from windrow.io.expressions import require_sound
 from windrow.io.registers import canaries, erasures, measures, publications
 from windrow.io.registers.clocks import Observation
-from windrow.io.training import candidates, inputs, unread, ways
+from windrow.io.training import candidates, inputs, shares, unread, ways
 from windrow.jobs.options import OptionalIntervalStart, PipelineName, RunKey
 from windrow.jobs.plan.far_start import refuse_far_start
 from windrow.jobs.plan.planning import Known, Mode, plan_interval, recorded_plans
 from windrow.jobs.run import BadRequest, Context, context, job
-from windrow.jobs.size import estimated, readings, remember_size
+from windrow.jobs.size import estimated, remember_size
 from windrow.jobs.spark import spark_for
 from windrow.semantics.balance import landing_measures
 from windrow.semantics.plan import Plan
@@ -95,8 +95,8 @@ def _join(ctx: Context, plans: tuple[Plan, ...], clock: Observation, numbers: Ma
         # read
         erased_since = erasures.watch(home)
         is_local = ctx.places.spark_master.startswith("local")
-        readings_of_files = partial(readings, home, plans)
-        wants_files = ways.wants_files(rows_expected, size, readings_of_files, is_warm=is_shared(), is_local=is_local)
+        readings = partial(shares.readings, home, plans, spark.sparkContext.defaultParallelism)
+        wants_files = ways.wants_files(rows_expected, size, readings, is_warm=is_shared(), is_local=is_local)
         read = inputs.read(spark, home, plans, clock, with_place=wants_files)
         if not candidates.are_written(home, plans):
             crash_points.point("join.before_commit")

@@ -155,6 +155,7 @@ def _right_streams(ctx: Context, config_hash: str) -> list[str]:
 def _publish_each(ctx: Context, missing: Sequence[Plan], columns: Mapping[str, Row]) -> Iterator[Row | Superseded]:
     """Publish plans one by one; yields the register row of each, or that another run was faster."""
     standing = Standing(ctx.home, [plan.interval.start for plan in missing])
+    both = publications.Opened(ctx.home)
     waiting = list(missing)
     while waiting:
         foreseen = foreseen_numbers(waiting[:AT_ONCE], publications.last_number(ctx.home))
@@ -164,7 +165,7 @@ def _publish_each(ctx: Context, missing: Sequence[Plan], columns: Mapping[str, R
             for plan, number in foreseen.items():
                 waiting.remove(plan)
                 try:
-                    row = _publish_one(ctx, plan, columns[plan.id], standing, fields, staged.get(plan.id))
+                    row = _publish_one(ctx, plan, columns[plan.id], standing, both, fields, staged.get(plan.id))
                 except Superseded as refused:
                     yield refused
                     break  # its number is free again, so the others get other numbers than foreseen
@@ -190,7 +191,13 @@ def _staged_files(
 
 
 def _publish_one(
-    ctx: Context, plan: Plan, columns: Row, standing: Standing, fields: list[StructField], staged: Staged | None
+    ctx: Context,
+    plan: Plan,
+    columns: Row,
+    standing: Standing,
+    both: publications.Opened,
+    fields: list[StructField],
+    staged: Staged | None,
 ) -> Row:
     """Publish the candidate of a plan under the lock; return its register row.
 
@@ -199,9 +206,8 @@ def _publish_one(
     """
     crash_points.point("publish.before_lock")
     with held(ctx.home.lock(Table.TRAINING)):
-        number = publications.repair(ctx.home) + 1
-        # before it is looked at: the commit follows this version
-        training = publication.create_if_missing(ctx.home, fields)
+        number = publications.repair(ctx.home, both) + 1  # with the training table: the commit follows this version
+        training = publication.create_if_missing(ctx.home, fields, both.training)
         present = standing.of(plan.interval.start, number - 1)
         if present is not None and present["plan_id"] == plan.id:  # by another try of this run
             return present
@@ -209,7 +215,7 @@ def _publish_one(
         refuse_erased(plan, erasures.discarded(ctx.home))
         row = {**columns, "number": number, "published_at": ctx.now()}
         rows = partial(_training_rows, ctx, {plan: number})
-        row = publication.commit(ctx.home, plan.interval, row, rows, staged, seen=training)
+        row = publication.commit(ctx.home, plan.interval, row, rows, staged, seen=training, register=both.register)
         standing.add(row)
         return row
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -32,13 +33,16 @@ from windrow.columns import (
     STATE,
 )
 from windrow.config import Pipeline, RightStream
-from windrow.semantics.intervals import MICROSECOND
+from windrow.semantics.intervals import MICROSECOND, micros
 from windrow.semantics.plan import Plan
 from windrow.transforms.conditions import all_of
 from windrow.transforms.expressions import value_of
 from windrow.transforms.facts import Facts, facts_of
 from windrow.transforms.states import with_state
 from windrow.transforms.streams import Inputs, is_unreadable
+
+_SPARSE = 10
+"""Steps of the grid per interval from which on most of them would be without a value."""
 
 
 def join_plans(pipeline: Pipeline, plans: Sequence[Plan], read: Inputs) -> DataFrame:
@@ -96,7 +100,7 @@ def join(
         F.lit(facts.observed_until).cast("timestamp").alias(OBSERVED_UNTIL),
         *[f"_all_{s.name}" for s in pipeline.right if s.take != "all"],
         all_of([F.size(s.name) > 0 for s in pipeline.right if s.join == "inner"]).alias(PAIRED),
-        _lookup(F.col(INTERVAL), facts.plan_of).alias(PLAN),
+        by_interval(facts.plan_of, pipeline.interval).alias(PLAN),
     )
 
 
@@ -292,7 +296,26 @@ def _taken(rows: DataFrame, stream: RightStream) -> DataFrame:
     )
 
 
-def _lookup(at: Column, values: Mapping[datetime, str]) -> Column:
-    """The value of an instant; null if the mapping lacks it."""
-    pairs = [F.lit(x) for item in sorted(values.items()) for x in item]
-    return F.element_at(F.create_map(*pairs), at)
+def by_interval(values: Mapping[datetime, Any], length: timedelta) -> Column:
+    """Return the value of a row's interval (`INTERVAL`); null if the mapping lacks it.
+
+    Args:
+        values: by starts of intervals, all on one grid; at least one.
+        length: of an interval.
+
+    >>> from windrow.semantics.intervals import EPOCH
+    >>> hours = {EPOCH + timedelta(hours=hour): name for hour, name in ((1, "a"), (2, "b"), (4, "c"))}
+    >>> rows = spark.sql("select timestamp'1970-01-01' + n * interval 1 hour as _interval from range(6) as r(n)")
+    >>> found = by_interval(hours, timedelta(hours=1))
+    >>> [row[0] for row in rows.orderBy("_interval").select(found).collect()]
+    [None, 'a', 'b', None, 'c', None]
+    """
+    first = min(values)
+    of_step = {(start - first) // length: value for start, value in values.items()}
+    steps = max(of_step) + 1
+    if steps > _SPARSE * len(values):
+        return F.element_at(F.create_map(*[F.lit(x) for item in sorted(values.items()) for x in item]), F.col(INTERVAL))
+    # a map is searched from its first key on, for every row
+    on_grid = F.array(*[F.lit(of_step.get(step)) for step in range(steps)])
+    step = F.floor((F.unix_micros(INTERVAL) - F.lit(micros(first))) / F.lit(micros(length)))
+    return F.get(on_grid, F.greatest(F.lit(-1), F.least(F.lit(steps), step)).cast("int"))

@@ -77,6 +77,11 @@ def refuse_lost_commits(path: str, version: int) -> None:
     _refuse_cut_commits(log, {name: there[name] for name in present[-_LOOKED_AT:]})
 
 
+def has_commit(path: str, version: int) -> bool:
+    """Return whether the log of a table has the commit of a version: it may be cleaned, or another log."""
+    return store.stat(f"{path}/_delta_log/{_commit(version)}") is not None
+
+
 def _refuse_cut_commits(log: str, sizes: dict[str, int]) -> None:
     """Fail where a commit lacks lines. One of a size that was found whole is not read again by this process."""
     places = {f"{log}/{name}": name for name in sizes}

@@ -82,6 +82,26 @@ def opened(path: str) -> DeltaTable | None:
     return table
 
 
+def refreshed(path: str, known: DeltaTable | None) -> DeltaTable | None:
+    """Return the newest version of a table, or None where there is none.
+
+    Args:
+        known: the table as it was opened before, which is brought up to date: that reads the commits since alone. None
+            for a table that is to be opened; so is one whose log has no longer the commit that was the newest.
+
+    Raises:
+        TableDamaged: the table has a log that cannot be read, or lacks a commit.
+    """
+    if known is None or not damage.has_commit(path, known.version()):
+        return opened(path)
+    try:
+        known.update_incremental()
+    except DeltaError as error:
+        raise damage.of_log(path, error) from error
+    damage.refuse_lost_commits(path, known.version())
+    return known
+
+
 STATISTICS = "delta.dataSkippingStatsColumns"
 """Table property: the columns whose least and greatest value stand in the log."""
 
@@ -258,7 +278,11 @@ def version_of(path: str, app_id: str) -> int:
         path: location of the table.
         app_id: id of a writer in the commits, such as `windrow.publish`.
     """
-    table = opened(path)
+    return last_version(opened(path), app_id)
+
+
+def last_version(table: DeltaTable | None, app_id: str) -> int:
+    """Return the last transaction version of an app id in an open table; -1 before its first, or without a table."""
     last = table.transaction_version(app_id) if table is not None else None
     return -1 if last is None else int(last)
 
@@ -307,6 +331,7 @@ def append_once(
     version: int,
     message: str | None = None,
     merge_files: bool = True,
+    table: DeltaTable | None = None,
     seen: DeltaTable | None = None,
 ) -> None:
     """Append rows in one commit, exactly once per version of the app id.
@@ -317,12 +342,14 @@ def append_once(
         version: number of this write, greater than those before.
         message: JSON text that the commit carries.
         merge_files: whether small files become one after every so many commits, and the log is kept for days only.
+        table: the table, where the caller has it open; it shows the commit afterwards.
         seen: the table as it was when the rows were found; the commit follows this version, or none.
+
     Raises:
         WriteSkipped: the version is not newer than the last one of the app id, or another writer was faster.
     """
     # a write by path, without a table, comes upon one that was made meanwhile and repeats a version of its app id
-    table = seen or create_if_missing(path, schema, REGISTER if merge_files else CHECKPOINTS)
+    table = seen or table or create_if_missing(path, schema, REGISTER if merge_files else CHECKPOINTS)
     require_new(table, path, app_id, version)
     before = table.version()
     data = pa.Table.from_pylist([{name: row.get(name) for name in schema.names} for row in rows], schema)

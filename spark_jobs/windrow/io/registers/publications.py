@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from deltalake import DeltaTable
 
 from windrow.config import Pipeline
 from windrow.home import Home, Table
@@ -189,9 +190,23 @@ def complete(home: Home, columns: Sequence[str] = (), first: int = 0) -> list[di
     return [*rows, *({name: row.get(name) for name in columns or PUBLICATIONS.names} for row in reversed(added))]
 
 
+class Opened:
+    """The tables that a publication is written to. They stay open from one to the next of a run."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self.training: DeltaTable | None = None
+        self.register: DeltaTable | None = None
+
+    def refresh(self) -> None:
+        """Bring both up to date; under the lock, before anything is looked at that a publication follows from."""
+        self.training = tables.refreshed(self._home.table(Table.TRAINING), self.training)
+        self.register = tables.refreshed(self._home.table(Table.PUBLICATIONS), self.register)
+
+
 def last_number(home: Home) -> int:
     """Return the number of the newest publication, from the training table itself; 0 before the first."""
-    return max(0, tables.version_of(home.table(Table.TRAINING), APP_ID))
+    return _last_published(tables.opened(home.table(Table.TRAINING)))
 
 
 def are_any(home: Home) -> bool:
@@ -315,8 +330,11 @@ def _read(home: Home, filters: Sequence[tables.Filter] = (), columns: Sequence[s
     return rows if not rows or rows[0].keys() == blank.keys() else [{**blank, **row} for row in rows]
 
 
-def register(home: Home, row: Mapping[str, Any]) -> None:
+def register(home: Home, row: Mapping[str, Any], table: DeltaTable | None = None) -> None:
     """Add one publication. The caller holds the training lock.
+
+    Args:
+        table: the register, where the caller has it open.
 
     Raises:
         WriteSkipped: the register has a row of this number, or of a greater one.
@@ -327,20 +345,24 @@ def register(home: Home, row: Mapping[str, Any]) -> None:
         [row],
         app_id=APP_ID,
         version=row["number"],
+        table=table,
     )
 
 
-def repair(home: Home) -> int:
+def repair(home: Home, both: Opened | None = None) -> int:
     """Register the publications that are committed and not registered; return the number of the newest publication.
 
     The caller holds the training lock.
 
+    Args:
+        both: the tables of the run, which are brought up to date.
+
     Raises:
         TrainingBehind: the register has publications that the training table does not know.
     """
-    training = home.table(Table.TRAINING)
-    last = last_number(home)
-    known = _last_registered(home)
+    training, both = home.table(Table.TRAINING), both or Opened(home)
+    both.refresh()
+    last, known = _last_published(both.training), _last_in(home, both.register)
     if last < known:
         raise TrainingBehind(
             f"{training} knows of publication {last}, its register of {known}: the training table was lost, reset or "
@@ -355,7 +377,7 @@ def repair(home: Home) -> int:
                 "their commits are still in the log. Restore the publications table from a backup."
             )
         for row in reversed(missing):
-            register(home, row)
+            register(home, row, both.register)
     return last
 
 
@@ -377,10 +399,17 @@ def _unregistered(home: Home, known: int) -> list[dict[str, Any]]:
 
 def _last_registered(home: Home) -> int:
     """Return the number of the newest registered publication; 0 before the first."""
-    register = home.table(Table.PUBLICATIONS)
-    known = tables.version_of(register, APP_ID)
+    return _last_in(home, tables.opened(home.table(Table.PUBLICATIONS)))
+
+
+def _last_in(home: Home, register: DeltaTable | None) -> int:
+    known = tables.last_version(register, APP_ID)
     # a register that was copied without its transactions still has its rows
-    return known if known >= 0 else max((row["number"] for row in tables.read(register, ["number"])), default=0)
+    return known if known >= 0 else max((row["number"] for row in _read(home, columns=["number"])), default=0)
+
+
+def _last_published(training: DeltaTable | None) -> int:
+    return max(0, tables.last_version(training, APP_ID))
 
 
 def to_json(row: Mapping[str, Any]) -> str:

@@ -29,7 +29,7 @@ from windrow.io.delta.files import DataFile
 from windrow.io.delta.locks import held
 from windrow.io.delta.lookup import Range
 from windrow.io.registers import erasures
-from windrow.io.training import payload
+from windrow.io.training import payload, shares
 from windrow.outcomes import NeedsPerson
 from windrow.places import umask_of
 from windrow.semantics.intervals import at_micros
@@ -121,9 +121,7 @@ def write_with_payload(
         umask=umask_of(os.environ),
     )
     added = [field.name for field in schema if field.name not in left.columns]
-    if len(plans) == 1 and _is_shuffled(rows):  # otherwise a task would read every landing file
-        rows = rows.repartition(_files(rows_expected), FILE)
-    ordered = _in_order(rows, plans, rows_expected).select(*added, *PLACE_TYPES)
+    ordered = _near(rows, home, plans, rows_expected).sortWithinPartitions(*ROW_ORDER).select(*added, *PLACE_TYPES)
     with without_byte_limit(rows.sparkSession) if are_small else nullcontext():
         written = ordered.mapInArrow(partial(payload.write, work), payload.WRITTEN).collect()
     _commit(path, table, plans, {row["written"]: row[PLAN] for row in written}, last_look)
@@ -148,6 +146,16 @@ def _in_order(rows: DataFrame, plans: Sequence[Plan], rows_expected: int) -> Dat
     # rows of a plan belong to one task or a few; otherwise every task would write a file of every plan
     few = rows.hint("rebalance", PLAN) if len(plans) > 1 else rows.coalesce(_files(rows_expected))
     return few.sortWithinPartitions(PLAN, *ROW_ORDER)
+
+
+def _near(rows: DataFrame, home: Home, plans: Sequence[Plan], rows_expected: int) -> DataFrame:
+    """Return the rows so that those of a task are in few landing files, or a row group is read by few tasks."""
+    if len(plans) > 1:
+        divided = shares.shares_of(home, plans, rows.sparkSession.sparkContext.defaultParallelism)
+        return rows.repartitionById(divided.count, shares.task_of(divided, home.pipeline.interval))
+    if _is_shuffled(rows):  # otherwise a task would read every landing file
+        return rows.repartition(_files(rows_expected), FILE)
+    return rows.coalesce(_files(rows_expected))
 
 
 def _files(rows_expected: int) -> int:

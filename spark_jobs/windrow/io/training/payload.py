@@ -15,6 +15,7 @@ and vacuum deletes it.
 from __future__ import annotations
 
 import os
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -34,6 +35,8 @@ from windrow.outcomes import NeedsPerson
 
 CHUNK = 64 * 1024 * 1024
 """Bytes of whole rows, without compression, that a worker holds at a time."""
+KEPT = 4 * CHUNK
+"""Bytes of row groups that a worker keeps once they are read; the one that it reads is kept in any case."""
 WRITTEN = f"{PLAN} string, written string"
 """What a worker returns about each file: its plan, and its path relative to the candidates table."""
 _OPEN = 64
@@ -177,8 +180,7 @@ class _Landed:
         self._schema = pa.schema([work.schema.field(name) for name in (*work.payload, *ROW_ID)])
         self._opened = lru_cache(_OPEN)(lambda topic, name: _LandingFile(work.landing[topic], name))
         self._bytes_per_row = cache(lambda topic, name: self._opened(topic, name).bytes_per_row)
-        # the rows of the next chunk mostly come from the row group in which this one ends
-        self._read = lru_cache(1)(lambda file, group: self._opened(*file).read(group, self._schema))
+        self._kept, self._bytes = OrderedDict[tuple[tuple[str, str], int], pa.Table](), 0
 
     def bytes_of(self, rows: pa.Table) -> float:
         """Return about how many bytes the payload of the rows has."""
@@ -194,6 +196,17 @@ class _Landed:
                 order[mine[some]] = np.arange(found, found + len(wanted))
                 found += len(wanted)
         return _rows_at(pa.concat_tables(parts), order)
+
+    def _read(self, file: tuple[str, str], group: int) -> pa.Table:
+        """Return a row group, which is kept: rows of the next chunk or interval mostly come from the same ones."""
+        if (file, group) in self._kept:
+            self._kept.move_to_end((file, group))
+            return self._kept[file, group]
+        rows = self._kept[file, group] = self._opened(*file).read(group, self._schema)
+        self._bytes += rows.nbytes
+        while len(self._kept) > 1 and self._bytes > KEPT:
+            self._bytes -= self._kept.popitem(last=False)[1].nbytes
+        return rows
 
 
 def _completed(rows: pa.Table, landed: _Landed, work: Work) -> pa.Table:

@@ -98,7 +98,7 @@ def fields_of_candidates(home: Home) -> list[StructField]:
     return [known.get(name, StructField(name, DateType())) for name in training_columns(known)] if known else []
 
 
-def create_if_missing(home: Home, fields: list[StructField]) -> DeltaTable:
+def create_if_missing(home: Home, fields: list[StructField], present: DeltaTable | None) -> DeltaTable:
     """Create an empty training table: partitioned by UTC date, with statistics of the columns that files are chosen by.
 
     One that is there gets the columns of the candidates, and statistics and comments of this release and of this
@@ -106,9 +106,9 @@ def create_if_missing(home: Home, fields: list[StructField]) -> DeltaTable:
 
     Args:
         fields: `fields_of_candidates`, read after the candidates were written.
+        present: the table at its newest version; None without one.
     """
     path = home.table(Table.TRAINING)
-    present = tables.opened(path)
     assert fields or present is not None, "its rows are about to be published"
     if present is not None:
         if fields:
@@ -134,6 +134,7 @@ def commit(
     staged: Staged | None = None,
     *,
     seen: DeltaTable | None = None,
+    register: DeltaTable | None = None,
     last_look: Callable[[], None] | None = None,
 ) -> Row:
     """Make a publication visible in one commit and register it; returns the register row.
@@ -145,7 +146,8 @@ def commit(
         row: register row without the training table's version; the commit carries it.
         rows: returns the numbered training rows; called only where `staged` cannot be used.
         staged: files with these rows; None where no file was written, because there is no row or Spark writes them.
-        seen: the training table as it was then; None for its newest version.
+        seen: the training table as it was then; None for its newest version. It shows the commit afterwards.
+        register: the register of publications, where the caller has it open.
         last_look: fails where keys were erased since the rows were looked at (`erasures.watch`).
 
     Raises:
@@ -172,8 +174,8 @@ def commit(
         pinned=True,
     )
     crash_points.point("publish.after_commit")
-    row = {**row, "training_version": _read_back(path, row)}
-    publications.register(home, row)
+    row = {**row, "training_version": _read_back(path, table, row)}
+    publications.register(home, row, register)
     crash_points.point("publish.after_register")
     return row
 
@@ -231,9 +233,10 @@ def _require_rows(interval: Interval, row: Row, found: int) -> None:
         )
 
 
-def _read_back(path: str, row: Row) -> int:
+def _read_back(path: str, table: DeltaTable, row: Row) -> int:
     """Return the version that the commit made: an answer may be lost, or another writer may have been faster."""
-    for commit in tables.commits(path):
+    newest = tables.refreshed(path, table)
+    for commit in tables.commits_of(newest) if newest is not None else ():
         found = publications.from_json(commit.message)
         if found["number"] <= row["number"]:
             if (found["number"], found["plan_id"]) == (row["number"], row["plan_id"]):

@@ -7,10 +7,10 @@
 The second way spares the JVM the decoding, sorting and encoding of every value, and Spark's planner every column. It
 costs the start of Python workers, which need pyarrow and this package, and memory for row groups. Both write the same
 rows. In a Spark that has run for a while it takes half the CPU; in one that has just started as much as the first,
-unless there is much payload: of 1.6 GB a quarter of the time (benchmarks/README.md). Each interval reads its row groups
-anew, so where one holds many intervals of a range, what there is is read many times. So by itself a join takes this way
-in a warm engine for many rows, and where Spark is local for many bytes, if they are not read many times;
-WINDROW_PAYLOAD forces either.
+unless there is much payload: of 1.6 GB a quarter of the time (benchmarks/README.md). A row group at the border of two
+tasks of a range is read by both (`io.training.shares`): many cores and few row groups would read each many times. So by
+itself a join takes this way in a warm engine for many rows, and where Spark is local for many bytes, if they are not
+read many times; WINDROW_PAYLOAD forces either.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ MANY = 200_000
 """Left rows of a join from which on a warm engine takes payload from files, if nobody says otherwise."""
 LARGE = 512 * 2**20
 """Bytes of their landing files from which on a Spark that has just started does, too."""
-
 MOST_READINGS = 4
 """Readings of a landed byte, on average, up to which this pays."""
 
@@ -41,6 +40,7 @@ def wants_files(rows: int, size: int, readings: Callable[[], float], *, is_warm:
         readings: returns how often each of these bytes would be read, on average; called if nothing else decides.
         is_warm: whether its Spark has run jobs before.
         is_local: whether its workers surely have what this process has.
+
     Raises:
         BadInput: the environment asks for a way that is none.
     """
