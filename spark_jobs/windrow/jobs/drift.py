@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from windrow.home import Table
+from windrow.io.delta import lookup
 from windrow.io.registers import distributions, publications
 from windrow.io.training import sampled
 from windrow.jobs.run import Context
@@ -39,6 +41,7 @@ class Distributions:
         self._earlier: dict[datetime, Histograms] = {}
         if not self._kinds:
             return
+        self._candidates = lookup.opened(ctx.home.table(Table.CANDIDATES))  # once for all plans
         if ctx.pipeline.drift and ctx.pipeline.drift.reference is not None:
             self._pinned = _of_publication(ctx, ctx.pipeline.drift.reference)
             return
@@ -53,7 +56,7 @@ class Distributions:
         """Return how far the columns of a candidate have moved, as measures; none where the file compares no column."""
         if not self._kinds:
             return {}
-        now = sampled.histograms(self._ctx.home, plan.id, self._kinds)
+        now = sampled.histograms(self._candidates, plan.id, self._kinds)
         moved = {name: self._drift(plan, name, histogram) for name, histogram in now.items()}
         for name, histogram in now.items():
             self._rows.append(self._row(plan, name, histogram, moved[name]))

@@ -16,9 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from windrow.columns import PAIRED, PLAN
-from windrow.home import Home, Table
-from windrow.io.delta import lookup
-from windrow.io.delta.lookup import Range
+from windrow.io.delta.lookup import Lookup, Range
 from windrow.semantics.drift import CATEGORIES, FARTHEST, NAN, NULL, PER_DOUBLING, SHIFT, Kind
 
 FILES = 8
@@ -27,17 +25,17 @@ ROWS = 20_000
 """Rows that are counted at most."""
 
 
-def histograms(home: Home, plan_id: str, kinds: Mapping[str, Kind]) -> dict[str, dict[int, int]]:
+def histograms(table: Lookup | None, plan_id: str, kinds: Mapping[str, Kind]) -> dict[str, dict[int, int]]:
     """Return the histogram of each column over a sample of the candidate's rows.
 
     Args:
+        table: the candidates; None without any.
         plan_id: of a plan whose candidate has been written.
         kinds: column → what it holds; a column that the table lacks is left out.
 
     Raises:
         TableDamaged: a data file is missing or cut.
     """
-    table = lookup.opened(home.table(Table.CANDIDATES))
     if table is None:
         return {}
     paths = sorted(table.paths([Range(PLAN, plan_id, plan_id)]))
