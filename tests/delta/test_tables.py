@@ -15,8 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windrow.io.delta import damage, files, tables
+from support.generated import PIPELINE
+from windrow.config import parse
+from windrow.home import Home, Table
+from windrow.io.delta import damage, files, store, tables
 from windrow.io.delta.files import remove_action
+from windrow.io.registers import publications
 from windrow.places import Places
 from windrow.semantics.intervals import EARLIEST, LATEST
 
@@ -149,6 +153,22 @@ def test_an_open_table_is_brought_up_to_date_without_being_opened_again(
     assert sorted(known.file_uris()) == sorted(newest.file_uris())
     tables.append_once(path, SCHEMA, rows_of(25), app_id="app", version=25, table=known)
     assert tables.version_of(path, "app") == tables.last_version(known, "app") == 25
+
+
+def test_tables_that_stay_open_have_the_credentials_of_now(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = Home(parse(PIPELINE, "generated.yaml"), places)
+    tables.append_once(home.table(Table.TRAINING), SCHEMA, rows_of(0), app_id="app", version=0)
+    both = publications.Opened(home)
+    both.refresh()
+    first = both.training
+    both.refresh()
+    assert both.training is first
+    monkeypatch.setattr(store, "options", lambda _: {"AWS_ACCESS_KEY_ID": "another"})
+    both.refresh()
+    assert both.training is not first
+    second = both.training
+    both.refresh()
+    assert both.training is second
 
 
 def test_a_log_that_was_put_in_place_of_another_is_opened_anew(register: str) -> None:

@@ -62,6 +62,10 @@ def test_a_commit_whose_answer_is_lost_is_found_and_not_made_again(lossy: Lossy,
     assert sorted(row["round"] for row in tables.read(table)) == [*range(5), *range(100, 105)]
     with pytest.raises(tables.WriteSkipped):
         tables.append_once(table, SCHEMA, [{"round": 7}], app_id="app", version=5)
+    known = tables.at(table)
+    for n in range(5, 8):  # by a writer that keeps the table open
+        tables.append_once(table, SCHEMA, [{"round": n}], app_id="app", version=n + 1, table=known)
+        assert tables.last_version(known, "app") == n + 1
 
 
 def test_a_commit_by_spark_whose_answer_is_lost_is_made_once(spark: SparkSession, lossy: Lossy, bucket: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from typing import Any
 
 import polars as pl
@@ -77,7 +78,11 @@ def test_the_files_of_a_candidate_are_published_unless_another_number_came_in_be
     make_candidates(ctx, again)
     assert check(ctx, again) == {}
     monkeypatch.setenv("WINDROW_WITHOUT_SPARK", "1")
+    at_path, opened = tables.at, Counter[str]()
+    monkeypatch.setattr(tables, "at", lambda path, *version: (opened.update([path]), at_path(path, *version))[1])
     publish.publish(ctx, again)
+    for table in ("training", "publications"):
+        assert opened[ctx.home.table(table)] <= 3, "a run keeps its tables open"
     assert served(ctx, world) == [("s0", True, 4), ("s1", False, 5), ("s2", False, 6)]
     assert [row["rows"] for row in world.register(ctx)] == [1] * 6
 

@@ -559,13 +559,16 @@ def work_of(folder: Path, **more: Any) -> payload.Work:
 _ORDER = (pa.timestamp("us", tz="UTC"), pa.string(), pa.int32(), pa.int32(), pa.int64())
 
 
-def written_by(work: payload.Work, rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """Rows that a worker writes, by plan."""
+def joined_rows(rows: list[dict[str, Any]]) -> pa.Table:
     types = [("label", pa.bool_()), *zip(ROW_ORDER, _ORDER, strict=True)]
     types += [(PLAN, pa.string()), ("_file", pa.string()), ("_row", pa.int64())]
-    table = pa.Table.from_pylist(rows, pa.schema(types))
+    return pa.Table.from_pylist(rows, pa.schema(types))
+
+
+def written_by(work: payload.Work, rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Rows that a worker writes, by plan."""
     found: dict[str, list[dict[str, Any]]] = {}
-    for batch in payload.write(work, iter(table.to_batches(max_chunksize=3))):
+    for batch in payload.write(work, iter(joined_rows(rows).to_batches(max_chunksize=3))):
         for line in batch.to_pylist():
             read = pq.ParquetFile(f"{work.candidates}/{line['written']}").read()
             found.setdefault(line[PLAN], []).extend(read.to_pylist())
@@ -633,6 +636,21 @@ def test_intervals_whose_rows_are_in_the_same_row_groups_read_each_once(
     found = written_by(work_of(tmp_path, chunk=1), rows)
     assert {plan: [one["n"] for one in of] for plan, of in found.items()} == {"p": [0, 5], "q": [1, 6], "r": [2, 7]}
     assert len(seen) == readings
+
+
+def test_row_groups_that_are_kept_are_taken_before_others_push_them_out(
+    tmp_path: Path, landed: Callable[[str, range], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    landed("a", range(12))  # three row groups, of which one is kept
+    monkeypatch.setattr(payload, "KEPT", 0)
+    read, seen = payload._LandingFile.read, []
+    monkeypatch.setattr(payload._LandingFile, "read", lambda self, *given: seen.append(given[0]) or read(self, *given))
+    files = payload._Landed(work_of(tmp_path))
+    for n in range(4):
+        places = [n, 8 + n, 4 + n]
+        found = files.payload(joined_rows([row(place, "a", place) for place in places]))
+        assert found["n"].to_pylist() == places
+    assert seen == [0, 1, 2, 0, 1, 0, 2, 0, 1], "each time but the first, two of three"
 
 
 def test_a_worker_without_rows_writes_nothing(tmp_path: Path, landed: Callable[[str, range], None]) -> None:

@@ -134,13 +134,25 @@ def test_neighbouring_intervals_of_a_range_share_a_task(ctx: Context, monkeypatc
     landed(ctx, *[n / 10 for n in range(401)])
     have_all_columns(ctx)
     planned = survey.plan_range(ctx, "range", START, START + 8 * FIVE, WHY)
-    assert tasks_of(ctx, planned, 1) == [(0, 1)] * 8
-    assert tasks_of(ctx, planned, 4) == [(0, 1)] * 2 + [(1, 1)] * 2 + [(2, 1)] * 2 + [(3, 1)] * 2
-    assert tasks_of(ctx, planned, 100) == [(n, 1) for n in range(8)], "an interval is enough for a task"
-    monkeypatch.setattr(shares, "ROWS", 100)  # of 401
-    assert tasks_of(ctx, planned, 1) == tasks_of(ctx, planned, 4)
+    in_one, in_pairs, alone = [(0, 1)] * 8, [(n // 2, 1) for n in range(8)], [(n, 1) for n in range(8)]
+    assert tasks_of(ctx, planned, 100) == in_one, "401 rows are not worth two tasks"
+    for rows, cores, divided in [(400, 1, in_one), (400, 4, in_pairs), (400, 100, alone), (100, 1, in_pairs)]:
+        monkeypatch.setattr(shares, "ROWS", rows)
+        assert tasks_of(ctx, planned, cores) == divided, (rows, cores)
+    assert tasks_of(ctx, planned[:2], 8) == [(0, 4), (4, 4)], "few intervals, many cores"
     monkeypatch.setattr(shares, "ROWS", 25)
     assert tasks_of(ctx, planned, 1) == [(2 * n, 2) for n in range(8)]
+
+
+def test_a_file_without_an_event_time_is_of_no_interval(ctx: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    observe(ctx, 0, batch=5, minutes=60)
+    landed(ctx, *range(10))
+    landed(ctx, *[None] * 1_000)
+    have_all_columns(ctx)
+    monkeypatch.setattr(shares, "ROWS", 10)
+    planned = survey.plan_range(ctx, "range", START, START + 2 * FIVE, WHY)
+    assert tasks_of(ctx, planned, 1) == [(0, 1)] * 2
+    assert size.estimated(ctx.home, planned).rows == 10
 
 
 def test_intervals_of_other_sizes_have_other_shares(ctx: Context, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,6 +168,7 @@ def test_intervals_of_other_sizes_have_other_shares(ctx: Context, monkeypatch: p
 
 
 def test_row_groups_at_the_borders_of_tasks_are_read_again(ctx: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shares, "ROWS", 10)
     observe(ctx, 0, batch=5, minutes=60)
     landed(ctx, 0, 4)
     landed(ctx, 6, 9)

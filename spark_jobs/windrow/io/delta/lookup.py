@@ -184,7 +184,7 @@ class Lookup:
         Args:
             span: both bounds set.
         """
-        files = self.files_with([span])
+        files = self.files_with([span, Has(span.column, value=True)])
         least, most = f"min.{span.column}", f"max.{span.column}"
         known = [name for name in ("path", "num_records", "size_bytes", least, most) if name in files.column_names]
         for file in files.select(known).to_pylist():

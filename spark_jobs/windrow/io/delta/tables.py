@@ -87,7 +87,7 @@ def refreshed(path: str, known: DeltaTable | None) -> DeltaTable | None:
 
     Args:
         known: the table as it was opened before, which is brought up to date: that reads the commits since alone. None
-            for a table that is to be opened; so is one whose log has no longer the commit that was the newest.
+            for a table that is to be opened; so is one whose log no longer has the commit that was the newest.
 
     Raises:
         TableDamaged: the table has a log that cannot be read, or lacks a commit.
@@ -370,6 +370,7 @@ def append_once(
         )
     except (DeltaError, OSError) as error:
         _require_commit(path, digest, before, error)
+        table.update_incremental()
     if merge_files and table.version() % COMPACT_EVERY == 0:
         with suppress(*_NOT_MERGED):
             add_properties(table, REGISTER)

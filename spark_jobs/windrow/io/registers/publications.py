@@ -18,7 +18,7 @@ from deltalake import DeltaTable
 
 from windrow.config import Pipeline
 from windrow.home import Home, Table
-from windrow.io.delta import tables
+from windrow.io.delta import store, tables
 from windrow.io.delta.locks import held
 from windrow.outcomes import BadInput, NeedsPerson
 from windrow.schemas import PUBLICATIONS
@@ -191,17 +191,25 @@ def complete(home: Home, columns: Sequence[str] = (), first: int = 0) -> list[di
 
 
 class Opened:
-    """The tables that a publication is written to. They stay open from one to the next of a run."""
+    """The tables that a publication is written to. They stay open from one to the next of a run.
+
+    Delta-rs keeps the credentials that a table was opened with: where they have changed, both are opened anew.
+    """
 
     def __init__(self, home: Home) -> None:
         self._home = home
+        self._credentials: dict[str, str] | None = None
         self.training: DeltaTable | None = None
         self.register: DeltaTable | None = None
 
     def refresh(self) -> None:
         """Bring both up to date; under the lock, before anything is looked at that a publication follows from."""
-        self.training = tables.refreshed(self._home.table(Table.TRAINING), self.training)
-        self.register = tables.refreshed(self._home.table(Table.PUBLICATIONS), self.register)
+        training, register = (self._home.table(table) for table in (Table.TRAINING, Table.PUBLICATIONS))
+        if (credentials := store.options(training)) != self._credentials:
+            self.training = self.register = None
+            self._credentials = credentials
+        self.training = tables.refreshed(training, self.training)
+        self.register = tables.refreshed(register, self.register)
 
 
 def last_number(home: Home) -> int:

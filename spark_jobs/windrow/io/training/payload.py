@@ -189,12 +189,17 @@ class _Landed:
     def payload(self, rows: pa.Table) -> pa.Table:
         """Return payload and row ids of the rows, in their order; null for a row without a place."""
         numbers, order = rows[ROW].to_numpy(), np.full(rows.num_rows, -1)
+        groups = [
+            (file, group, mine[some], wanted)
+            for file, mine in _by_file(rows)
+            for group, some, wanted in self._opened(*file).groups_of(numbers[mine].astype(np.int64))
+        ]
         parts, found = [self._schema.empty_table()], 0
-        for file, mine in _by_file(rows):
-            for group, some, wanted in self._opened(*file).groups_of(numbers[mine].astype(np.int64)):
-                parts.append(_rows_at(self._read(file, group), wanted))
-                order[mine[some]] = np.arange(found, found + len(wanted))
-                found += len(wanted)
+        # what is kept comes first, before other row groups take its place
+        for file, group, mine, wanted in sorted(groups, key=lambda one: one[:2] not in self._kept):
+            parts.append(_rows_at(self._read(file, group), wanted))
+            order[mine] = np.arange(found, found + len(wanted))
+            found += len(wanted)
         return _rows_at(pa.concat_tables(parts), order)
 
     def _read(self, file: tuple[str, str], group: int) -> pa.Table:

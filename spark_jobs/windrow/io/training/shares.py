@@ -30,6 +30,8 @@ ROW_GROUP = 128 * 2**20
 """Bytes of a row group at most, as Parquet's writer for Spark makes them."""
 ROWS = 1_000_000
 """Rows of a task at most, about, where they are so small that a row group has more."""
+LEAST = 0.1
+"""Part of `ROW_GROUP` or `ROWS` that a task has at least, about, however many cores there are."""
 
 
 class Share(NamedTuple):
@@ -67,16 +69,16 @@ def shares_of(home: Home, plans: Sequence[Plan], cores: int) -> Shares:
 
     Args:
         plans: oldest interval first.
-        cores: how many tasks run at a time; there are so many at least if the intervals are.
+        cores: how many tasks run at a time; there are so many at least, if there are enough rows.
     """
     held = _held(home, plans)
     weights = {start: _weight(parts) for start, parts in held.items()}
-    enough = min(1.0, sum(weights.values()) / max(1, cores))
+    enough = min(1.0, max(LEAST, sum(weights.values()) / max(1, cores)))
     shares, task, load = dict[datetime, Share](), 0, 0.0
     for start, weight in weights.items():
         if load and load + weight / 2 > enough:  # closer to what is enough without this one
             task, load = task + 1, 0.0
-        shares[start] = Share(task, max(1, round(weight)))
+        shares[start] = Share(task, max(1, round(weight / enough)))
         task, load = task + shares[start].tasks - 1, load + weight / shares[start].tasks
     return Shares(shares, task + 1, _readings(held, shares))
 
