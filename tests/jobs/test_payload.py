@@ -624,14 +624,25 @@ def test_only_a_row_of_an_erased_key_may_have_no_place(tmp_path: Path, landed: C
     assert [(one["n"], one["_offset"]) for one in found["p"]] == [(None, 7)]
 
 
+def row_groups_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Numbers of the row groups that are read from now on."""
+    read, seen = payload._LandingFile.read, list[int]()
+
+    def noted(file: Any, group: int, schema: pa.Schema) -> pa.Table:
+        seen.append(group)
+        return read(file, group, schema)
+
+    monkeypatch.setattr(payload._LandingFile, "read", noted)
+    return seen
+
+
 @pytest.mark.parametrize(("kept", "readings"), [(payload.KEPT, 2), (0, 6)])
 def test_intervals_whose_rows_are_in_the_same_row_groups_read_each_once(
     tmp_path: Path, landed: Callable[[str, range], None], monkeypatch: pytest.MonkeyPatch, kept: int, readings: int
 ) -> None:
     landed("a", range(8))  # two row groups, each with rows of all three plans
     monkeypatch.setattr(payload, "KEPT", kept)
-    read, seen = payload._LandingFile.read, []
-    monkeypatch.setattr(payload._LandingFile, "read", lambda self, *given: seen.append(given[0]) or read(self, *given))
+    seen = row_groups_read(monkeypatch)
     rows = [row(n, "a", n, plan=plan) for plan, places in (("p", (0, 5)), ("q", (1, 6)), ("r", (2, 7))) for n in places]
     found = written_by(work_of(tmp_path, chunk=1), rows)
     assert {plan: [one["n"] for one in of] for plan, of in found.items()} == {"p": [0, 5], "q": [1, 6], "r": [2, 7]}
@@ -643,8 +654,7 @@ def test_row_groups_that_are_kept_are_taken_before_others_push_them_out(
 ) -> None:
     landed("a", range(12))  # three row groups, of which one is kept
     monkeypatch.setattr(payload, "KEPT", 0)
-    read, seen = payload._LandingFile.read, []
-    monkeypatch.setattr(payload._LandingFile, "read", lambda self, *given: seen.append(given[0]) or read(self, *given))
+    seen = row_groups_read(monkeypatch)
     files = payload._Landed(work_of(tmp_path))
     for n in range(4):
         places = [n, 8 + n, 4 + n]

@@ -78,7 +78,7 @@ def refuse_lost_commits(path: str, version: int) -> None:
 
 
 def has_commit(path: str, version: int) -> bool:
-    """Return whether the log of a table has the commit of a version: it may be cleaned, or a copy from before."""
+    """Return whether the log of a table has the commit of a version; a cleaned one and an old copy lack it."""
     return store.stat(f"{path}/_delta_log/{_commit(version)}") is not None
 
 

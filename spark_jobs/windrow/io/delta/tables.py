@@ -332,7 +332,7 @@ def append_once(
     message: str | None = None,
     merge_files: bool = True,
     table: DeltaTable | None = None,
-    seen: DeltaTable | None = None,
+    pinned: bool = False,
 ) -> None:
     """Append rows in one commit, exactly once per version of the app id.
 
@@ -343,13 +343,13 @@ def append_once(
         message: JSON text that the commit carries.
         merge_files: whether small files become one after every so many commits, and the log is kept for days only.
         table: the table, where the caller has it open; it shows the commit afterwards.
-        seen: the table as it was when the rows were found; the commit follows this version, or none.
+        pinned: whether the commit takes the version after `table`, on which the rows were found, or none.
 
     Raises:
         WriteSkipped: the version is not newer than the last one of the app id, or another writer was faster.
     """
     # a write by path, without a table, comes upon one that was made meanwhile and repeats a version of its app id
-    table = seen or table or create_if_missing(path, schema, REGISTER if merge_files else CHECKPOINTS)
+    table = table or create_if_missing(path, schema, REGISTER if merge_files else CHECKPOINTS)
     require_new(table, path, app_id, version)
     before = table.version()
     data = pa.Table.from_pylist([{name: row.get(name) for name in schema.names} for row in rows], schema)
@@ -357,7 +357,7 @@ def append_once(
     properties = CommitProperties(
         custom_metadata={damage.DIGEST: digest} | ({"userMetadata": message} if message else {}),
         app_transactions=[_transaction(app_id, version)],
-        max_commit_retries=None if seen is None else 0,
+        max_commit_retries=0 if pinned else None,
     )
     try:
         # schema_mode: a table that was created by an older release gains its missing columns

@@ -180,7 +180,8 @@ def record(home: Home, one: Snapshot, files: KeptFiles, code_version: str, seen:
         "code_version": code_version,
     }
     number = (seen.transaction_version(_APP_ID) or 0) + 1
-    tables.append_once(home.table(Table.SNAPSHOTS), SNAPSHOTS, [row], app_id=_APP_ID, version=number, seen=seen)
+    path = home.table(Table.SNAPSHOTS)
+    tables.append_once(path, SNAPSHOTS, [row], app_id=_APP_ID, version=number, table=seen, pinned=True)
 
 
 def delete(home: Home, name: str, now: datetime, who: str, why: str | None) -> bool:

@@ -125,17 +125,18 @@ def _weight(parts: Sequence[_Held]) -> float:
 
 
 def _readings(held: Mapping[datetime, Sequence[_Held]], shares: Mapping[datetime, Share]) -> float:
-    by_task, by_file = (
-        defaultdict[tuple[int, int, tuple[str, int]], float](float),
-        defaultdict[tuple[str, int], float](float),
-    )
+    by_share = defaultdict[tuple[Share, tuple[str, int]], float](float)
+    by_file = defaultdict[tuple[str, int], float](float)
     for start, parts in held.items():
-        first, tasks = shares[start]
         for part in parts:
-            by_task[first, tasks, part.file] += part.size / tasks
+            by_share[shares[start], part.file] += part.size
             by_file[part.file] += part.size
-    read = sum(tasks * _with_row_groups(size, file[1]) for (_, tasks, file), size in by_task.items() if size)
-    once = sum(_with_row_groups(size, file[1]) for file, size in by_file.items() if size)
+    read = sum(
+        share.tasks * _with_row_groups(size / share.tasks, whole)
+        for (share, (_, whole)), size in by_share.items()
+        if size
+    )
+    once = sum(_with_row_groups(size, whole) for (_, whole), size in by_file.items() if size)
     return read / once if once else 1.0
 
 
