@@ -42,6 +42,8 @@ from windrow.semantics.records import Gap, JoinSpec, Left, Record, Right, RowId,
 from windrow.semantics.reference import Joined, reference_join
 from windrow.transforms.decode import decode
 from windrow.transforms.join import join_plans
+from windrow.transforms.measure import written_of
+from windrow.transforms.training import types_of
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 LENGTH = timedelta(seconds=20)
@@ -237,11 +239,19 @@ class Prepared:
         """The measures add up to the reference's balance."""
         plans = self.plans("counts")
         read = inputs.read(spark, self.ctx.home, plans, clocks.observe(self.ctx.home))
-        written = join_plans(self.pipeline, plans, read).persist()
+        rows = join_plans(self.pipeline, plans, read).persist()
+        written = written_of(rows, self.pipeline, list(self.pipeline.left.columns))
         numbers = measured(
-            self.pipeline, plans, read, written, {}, {}, unread.of_intervals(spark, self.ctx.home, plans)
+            self.pipeline,
+            plans,
+            read,
+            written,
+            types_of(rows.schema),
+            {},
+            {},
+            unread.of_intervals(spark, self.ctx.home, plans),
         )
-        written.unpersist()
+        rows.unpersist()
         inputs.release(read)
         for plan, joined in zip(plans, self.expected, strict=True):
             found = {row["name"]: row["value"] for row in numbers if row["plan"] == plan.id}

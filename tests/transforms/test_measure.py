@@ -9,12 +9,17 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from support.small_pipeline import PIPELINE, at
+from windrow.columns import ROW_ORDER
 from windrow.config import Pipeline, load
 from windrow.io.delta.session import frame_of
+from windrow.io.training import counting, counts
 from windrow.places import Places
-from windrow.transforms.measure import candidate_measures, repeated_row_ids
+from windrow.semantics.labels import REASONS
+from windrow.transforms.counted import BITS, ROWS, WORD
+from windrow.transforms.measure import Written, candidate_measures, in_words, repeated_row_ids, written_of
 
 pytestmark = pytest.mark.spark
 
@@ -44,8 +49,8 @@ def test_each_row_but_one_of_an_id_is_repeated(spark: Any) -> None:
     expected = {"a": 0, "b": 0, "c": 0}
     for (plan, *_), times in Counter(rows).items():
         expected[plan] += times - 1
-    frame = frame_of(spark, rows, _ROW).repartition(5)
-    found = {row["_plan"]: row["duplicate_row_ids"] for row in repeated_row_ids(frame).collect()}
+    ids = in_words(frame_of(spark, rows, _ROW).repartition(5), "_plan", F.lit(1).alias(ROWS))
+    found = {row["_plan"]: row["duplicate_row_ids"] for row in repeated_row_ids(ids).collect()}
     assert found == expected
     assert expected["a"] > 300
 
@@ -109,7 +114,7 @@ ADDED: list[tuple[dict[str, Any], dict[str, int]]] = [
         {"positive": 1, "positive_complete": 1, "labels_outside_window": 3, "labels_out_of_order": 1},
     ),
     ({"likes": [_label(8, 20), _label(7, 20)]}, {"positive": 1, "positive_complete": 1, "labels_out_of_order": 1}),
-    ({**_NONE, "likes": None}, {"negative": 1, "null_arrays": 1}),
+    ({**_NONE, "likes": None}, {"negative": 1, "null_arrays": 1, "nulls.likes": 1}),
     ({**_NONE, "label_state": "positive"}, {"positive": 1, "positive_complete": 1, "state_contradictions": 1}),
     ({"label_state": "negative"}, {"negative": 1, "state_contradictions": 1}),
     (
@@ -124,17 +129,103 @@ ADDED: list[tuple[dict[str, Any], dict[str, int]]] = [
 """What a row has else than the usual one, and what it adds to the counts of its plan."""
 
 
-def test_a_row_adds_to_the_counts_that_it_belongs_to_and_to_no_other(spark: Any, pipeline: Pipeline) -> None:
+@pytest.mark.parametrize("way", ["spark", "workers"])
+def test_a_row_adds_to_the_counts_that_it_belongs_to_and_to_no_other(
+    spark: Any, pipeline: Pipeline, tmp_path: Path, way: str
+) -> None:
     """Each in a plan of its own, beside the usual row without labels."""
-    rows = [{**one, "_plan": f"plan {n}"} for n, (row, _) in enumerate(ADDED) for one in (row, _NONE)]
-    measured = candidate_measures(_candidate(spark, *rows), pipeline, []).collect()
+    rows = [{**one, "_plan": f"plan{n}"} for n, (row, _) in enumerate(ADDED) for one in (row, _NONE)]
+    written = _by_way(spark, _candidate(spark, *rows), pipeline, tmp_path / "candidates")[way]
+    measured = written.counts.collect()
     found = {row["_plan"]: row.asDict() for row in measured}
     assert len(found) == len(measured) == len(ADDED)
     for n, (_, counted) in enumerate(ADDED):
-        counts = {name: count for name, count in found[f"plan {n}"].items() if name != "_plan"}
+        counts = {name: count for name, count in found[f"plan{n}"].items() if name != "_plan"}
         expected = {"rows": 1, **counted}
         expected = {**expected, "rows": expected["rows"] + 1, "negative": expected.get("negative", 0) + 1}
         assert {name: count for name, count in counts.items() if count} == expected, ADDED[n]
+
+
+def _by_way(spark: Any, rows: DataFrame, pipeline: Pipeline, folder: Path) -> dict[str, Written]:
+    """What Spark and what workers count of the same files."""
+    rows.repartition(3).write.partitionBy("_plan").parquet(str(folder))
+    files = [
+        (file.parent.name.removeprefix("_plan="), str(file.relative_to(folder))) for file in folder.rglob("*.parquet")
+    ]
+    asked = counts.asked_of(pipeline, UNCOUNTED)
+    work = counting.Work(str(folder), (tuple(files[::2]), (), tuple(files[1::2])), asked)
+    return {
+        "spark": written_of(rows, pipeline, UNCOUNTED),
+        "workers": counts.summed(counts.taken(spark, work), asked),
+    }
+
+
+UNCOUNTED = ("id", "likes")
+"""Columns whose nulls are counted, one of them an array."""
+
+
+@pytest.mark.parametrize("take", ["all", "last"])
+def test_workers_count_as_spark_does_whatever_the_rows_are(
+    spark: Any, pipeline: Pipeline, tmp_path: Path, take: str
+) -> None:
+    """Rows that no join would write, with nulls wherever there can be one."""
+    (stream,) = pipeline.right
+    pipeline = pipeline.model_copy(update={"right": [stream.model_copy(update={"take": take})]})
+    draws = random.Random(7)
+    rows = _candidate(spark, *[_any_row(draws) for _ in range(3000)])
+    if take != "all":
+        rows = rows.withColumn("_all_likes", F.col("likes")).withColumn("likes", F.slice("likes", -1, 1))
+    ways = _by_way(spark, rows, pipeline, tmp_path / "candidates")
+    of_spark, of_workers = ({row["_plan"]: row.asDict() for row in w.counts.collect()} for w in ways.values())
+    assert of_workers == of_spark
+    total = {name: sum(plan[name] for plan in of_spark.values()) for name in of_spark["a"] if name != "_plan"}
+    if take != "all":  # one label is in order
+        assert total.pop("labels_out_of_order") == 0
+    assert min(total.values()) > 10
+    for of, by in ((lambda w: w.ids, "_plan"), (lambda w: w.matched["likes"], "_interval")):
+        one, other = (_words(of(way), by) for way in ways.values())
+        assert other == one
+        assert len(one) > 50
+
+
+def _words(ids: DataFrame, by: str) -> set[tuple[Any, ...]]:
+    rows = F.sum(ROWS) if ROWS in ids.columns else F.lit(0)
+    words = ids.groupBy(by, "_topic", "_epoch", "_partition", WORD).agg(F.bit_or(BITS), rows)
+    return {tuple(row) for row in words.collect()}
+
+
+def _any_row(draws: random.Random) -> dict[str, Any]:
+    def one_of(*values: Any) -> Any:
+        return draws.choice(values)
+
+    second = one_of(0, 10, 30, 59.999999, 60, -1, None)
+    labels = [
+        {
+            **_label(draws.randrange(200), one_of(9.999999, 10, 20, 20, 130, 130.000001, 179.999999, 200)),
+            "_topic": one_of("likes", "likes", "Likes", "lïkes", "like"),
+            "_partition": draws.randrange(2),
+        }
+        for _ in range(draws.choice([0, 0, 1, 1, 2, 5]))
+    ]
+    in_order = sorted(
+        labels, key=lambda one: tuple(one[name] if name != "_topic" else one[name].encode() for name in ROW_ORDER)
+    )
+    return {
+        "id": one_of("s", None),
+        "k": one_of(1, 2, None),
+        "liked": one_of(True, False, None),
+        "likes": one_of(labels, in_order, in_order, None),
+        "label_state": one_of("positive", "negative", "unknown", "else", None),
+        "label_reason": one_of(*REASONS, None),
+        "_event_time": None if second is None else at(second),
+        "_topic": one_of("served", "served", None),
+        "_epoch": draws.randrange(2),
+        "_partition": one_of(0, 1, None),
+        "_offset": one_of(draws.randrange(500), draws.randrange(500), 2**62, None),
+        "_interval": one_of(at(0), at(0), at(60)),
+        "_plan": one_of("a", "b"),
+        "_paired": one_of(True, True, False),
+    }
 
 
 @pytest.mark.usefixtures("compiled")

@@ -18,18 +18,18 @@ from functools import partial
 from typing import Annotated, Any
 
 import typer
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from windrow.config import Pipeline
 from windrow.home import Table
 from windrow.io.column_changes import require_fitting, require_unchanged
-from windrow.io.delta import crash_points
+from windrow.io.delta import crash_points, lookup
 from windrow.io.delta.locks import held
 from windrow.io.delta.session import is_shared
 from windrow.io.expressions import require_sound
 from windrow.io.registers import canaries, erasures, measures, publications
 from windrow.io.registers.clocks import Observation
-from windrow.io.training import candidates, inputs, shares, unread, ways
+from windrow.io.training import candidates, counts, inputs, shares, unread, ways
 from windrow.jobs.options import OptionalIntervalStart, PipelineName, RunKey
 from windrow.jobs.plan.far_start import refuse_far_start
 from windrow.jobs.plan.planning import Known, Mode, plan_interval, recorded_plans
@@ -40,11 +40,17 @@ from windrow.semantics.balance import landing_measures
 from windrow.semantics.plan import Plan
 from windrow.semantics.publication import foreseen_numbers
 from windrow.transforms.join import join_plans
-from windrow.transforms.measure import aggregates
+from windrow.transforms.measure import Written, aggregates
 from windrow.transforms.numbers import measure_rows
 from windrow.transforms.payload import with_payload, without_payload
 from windrow.transforms.streams import Inputs
-from windrow.transforms.training import candidate_rows, refuse_unreadable_labels, schema_differences, types_of
+from windrow.transforms.training import (
+    ColumnTypes,
+    candidate_rows,
+    refuse_unreadable_labels,
+    schema_differences,
+    types_of,
+)
 
 IN_ONE_JOIN = 500
 """Most intervals of one join. A longer range takes several, and labels at their borders are read twice."""
@@ -104,18 +110,29 @@ def _join(ctx: Context, plans: tuple[Plan, ...], clock: Observation, numbers: Ma
             write_candidates(ctx, plans, read, numbers, rows_expected, path, erased_since)
         crash_points.point("join.after_commit")
         if not measures.are_recorded(home, plans):
-            # read what was written, so that a row that the join lost or doubled is noticed
-            written = candidates.read(spark, home, plans)
-            nulls = candidates.null_counts(home, plans)
-            unread_rows = unread.of_intervals(spark, home, plans)
-            landing = landing_measures(clock.rows)
-            sent = canaries.between(spark, home, plans[0].interval.start, plans[-1].interval.end)
-            # compute
-            counts = measured(pipeline, plans, read, written, nulls, landing, unread_rows, sent)
+            with lookup.seen_once():
+                rows = _measured(ctx, spark, plans, read, clock)
             # write
-            measures.record(home, counts)
+            measures.record(home, rows)
         inputs.release(read)
         crash_points.point("join.after_measures")
+
+
+def _measured(
+    ctx: Context, spark: SparkSession, plans: Sequence[Plan], read: Inputs, clock: Observation
+) -> list[dict[str, Any]]:
+    """Return rows of `measures`: what was written is read again, so that a row that the join lost or doubled shows."""
+    # read
+    home = ctx.home
+    _, columns = candidates.names_of(home, plans)
+    nulls = candidates.null_counts(home, plans)
+    unread_rows = unread.of_intervals(spark, home, plans)
+    landing = landing_measures(clock.rows)
+    sent = canaries.between(spark, home, plans[0].interval.start, plans[-1].interval.end)
+    # compute
+    by_workers = ways.by_files(read.left.kept.columns)
+    with counts.of_candidates(spark, home, plans, nulls, by_workers=by_workers) as written:
+        return measured(ctx.pipeline, plans, read, written, columns, nulls, landing, unread_rows, sent)
 
 
 def write_candidates(
@@ -163,7 +180,8 @@ def measured(
     pipeline: Pipeline,
     plans: Sequence[Plan],
     read: Inputs,
-    written: DataFrame,
+    written: Written,
+    columns: ColumnTypes,
     nulls: Mapping[str, Mapping[str, int]],
     landing: Mapping[str, float | None],
     unread_rows: DataFrame | None = None,
@@ -172,15 +190,16 @@ def measured(
     """Return rows of `measures` about candidates.
 
     Args:
-        written: the candidates, read back.
+        written: counts of the candidates, as read back.
+        columns: of the candidates table.
         nulls: by plan id, nulls of left columns that are known without counting.
         landing: measures of the landing balance.
         unread_rows: records of the intervals that could not be read; None without any.
         acknowledged: canaries that were sent; None without any.
     """
-    counts = candidates.collect(aggregates(pipeline, plans, read, written, nulls, unread_rows, acknowledged))
-    differences = schema_differences(types_of(written.schema), pipeline)
-    return measure_rows(pipeline, plans, counts, nulls, {"schema_differences": differences, **landing})
+    found = candidates.collect(aggregates(pipeline, plans, read, written, unread_rows, acknowledged))
+    of_run = {"schema_differences": schema_differences(columns, pipeline), **landing}
+    return measure_rows(pipeline, plans, found, nulls, of_run)
 
 
 def _portions(planned: tuple[Plan, ...]) -> Iterator[tuple[Plan, ...]]:

@@ -12,6 +12,7 @@ ids is a few words, combining two sets is OR, and the size of a set is its numbe
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import reduce
 
@@ -25,25 +26,58 @@ from windrow.semantics.labels import DOUBTS, REASONS
 from windrow.semantics.plan import Plan
 from windrow.transforms.canary import pair_counts
 from windrow.transforms.conditions import any_of
+from windrow.transforms.counted import BITS, ROWS, WORD
 from windrow.transforms.join import how_many_before, interval_of
 from windrow.transforms.streams import Inputs, StreamRows, claims_of
 from windrow.transforms.volume import unread_counts, volume_counts
+
+
+@dataclass(frozen=True)
+class Written:
+    """Counts of candidates as they were written. Row ids are bits of words, of one row each or of many."""
+
+    counts: DataFrame
+    """one row per plan: see `candidate_measures`"""
+    ids: DataFrame
+    """row ids: `_plan`, row id but for its offset, `_word`, `_bits`, and `_rows` that have them"""
+    matched: Mapping[str, DataFrame]
+    """right stream → row ids of its rows that are matches: `_interval`, row id but for its offset, `_word`, `_bits`"""
+
+
+def written_of(candidates: DataFrame, pipeline: Pipeline, uncounted: Collection[str]) -> Written:
+    """Count candidates in Spark.
+
+    Args:
+        candidates: as written, unpaired rows included.
+        uncounted: left columns whose nulls are not known yet.
+    """
+    matched = {
+        stream.name: in_words(
+            candidates.select(INTERVAL, F.explode(every_match(stream)).alias("_m")), INTERVAL, of="_m."
+        )
+        for stream in pipeline.right
+    }
+    ids = in_words(candidates, PLAN, F.lit(1).alias(ROWS))
+    return Written(candidate_measures(candidates, pipeline, uncounted), ids, matched)
+
+
+def every_match(stream: RightStream) -> str:
+    """Name of the candidates' column that has all matches of a stream, also those that `take` leaves out."""
+    return stream.name if stream.take == "all" else f"_all_{stream.name}"
 
 
 def aggregates(
     pipeline: Pipeline,
     plans: Sequence[Plan],
     read: Inputs,
-    written: DataFrame,
-    nulls: Mapping[str, Mapping[str, int]],
+    written: Written,
     unread: DataFrame | None,
     acknowledged: DataFrame | None,
 ) -> dict[str, DataFrame]:
     """Return every aggregate that the measures of a run's candidates need, by name.
 
     Args:
-        written: the candidates, as read back.
-        nulls: by plan id, nulls of left columns that are known; only the others are counted.
+        written: counts of the candidates, as read back.
         unread: `_topic` and `_event_time` of the records of the intervals that could not be read; None without any.
         acknowledged: canaries that were sent (`schemas.CANARIES`); None without any.
 
@@ -52,9 +86,8 @@ def aggregates(
         `conflict.<stream>`, `unread` and `canaries` one row per interval. `duplicates` and `conflict` are absent where
         no event id repeats, `unread` and `canaries` without such a record.
     """
-    uncounted = [name for name in pipeline.left.columns if any(name not in nulls.get(p.id, {}) for p in plans)]
     starts, length = [plan.interval.start for plan in plans], pipeline.interval
-    frames = {"rows": candidate_measures(written, pipeline, uncounted), "repeated": repeated_row_ids(written)}
+    frames = {"rows": written.counts, "repeated": repeated_row_ids(written.ids)}
     if read.left.repeated is not None:
         frames["duplicates"] = left_duplicates(read.left, length)
     if read.left.erased is not None:
@@ -64,7 +97,9 @@ def aggregates(
     if acknowledged is not None and pipeline.canary and pipeline.label_streams:
         frames["canaries"] = pair_counts(pipeline, acknowledged, read, length)
     for stream in pipeline.right:
-        frames[f"right.{stream.name}"] = right_counts(read.rights[stream.name], written, stream, starts, length)
+        frames[f"right.{stream.name}"] = right_counts(
+            read.rights[stream.name], written.matched[stream.name], stream, starts, length
+        )
     for side in (read.left, *read.rights.values()):
         frames[f"volume.{side.stream.name}"] = volume_counts(side, starts[0], starts[-1] + length, length)
         if (disputed := conflicts(side, starts, length)) is not None:
@@ -109,12 +144,15 @@ def candidate_measures(candidates: DataFrame, pipeline: Pipeline, uncounted: Col
     return candidates.groupBy(PLAN).agg(*[c.alias(n) for n, c in {**sizes, **reasons, **nulls}.items()])
 
 
-def repeated_row_ids(candidates: DataFrame) -> DataFrame:
+def repeated_row_ids(ids: DataFrame) -> DataFrame:
     """One row per plan: `duplicate_row_ids`, the number of rows minus that of distinct row ids.
+
+    Args:
+        ids: as in `Written`.
 
     >>> ids = "('a', 't', 0, 0, 5), ('a', 't', 0, 0, 5), ('a', 't', 0, 0, 6), ('b', 't', 0, 0, 5)"
     >>> rows = spark.sql(f"select * from values {ids} as (_plan, _topic, _epoch, _partition, _offset)")
-    >>> repeated_row_ids(rows).orderBy("_plan").show()
+    >>> repeated_row_ids(in_words(rows, "_plan", F.lit(1).alias("_rows"))).orderBy("_plan").show()
     +-----+-----------------+
     |_plan|duplicate_row_ids|
     +-----+-----------------+
@@ -123,10 +161,8 @@ def repeated_row_ids(candidates: DataFrame) -> DataFrame:
     +-----+-----------------+
     <BLANKLINE>
     """
-    words = _by_word(candidates, PLAN).agg(
-        F.count(F.lit(1)).alias("_rows"), F.bit_count(F.bit_or(_bit())).alias("_ids")
-    )
-    return words.groupBy(PLAN).agg(F.sum(F.col("_rows") - F.col("_ids")).alias("duplicate_row_ids"))
+    words = _by_word(ids, PLAN).agg(F.sum(ROWS).alias(ROWS), F.bit_count(F.bit_or(BITS)).alias("_ids"))
+    return words.groupBy(PLAN).agg(F.sum(F.col(ROWS) - F.col("_ids")).alias("duplicate_row_ids"))
 
 
 def left_duplicates(left: StreamRows, length: timedelta) -> DataFrame:
@@ -161,7 +197,7 @@ def left_erased(erased: DataFrame, length: timedelta) -> DataFrame:
 
 def right_counts(
     right: StreamRows,
-    candidates: DataFrame,
+    matched: DataFrame,
     stream: RightStream,
     intervals: Sequence[datetime],
     length: timedelta,
@@ -173,32 +209,28 @@ def right_counts(
     match that was never read shows as an imbalance.
 
     Args:
-        candidates: the candidates as written.
+        matched: its matches in the candidates as written (`Written`).
         intervals: starts of the intervals, ascending.
         length: length of an interval.
     """
-    every = stream.name if stream.take == "all" else f"_all_{stream.name}"
+
+    def each(rows: DataFrame, was: str, *others: str) -> DataFrame:
+        return in_words(_in_each(rows, intervals, length, stream), INTERVAL, F.lit(was).alias("_was"), *others)
+
     seen = [
-        _in_each(right.read, intervals, length, stream).select(
-            INTERVAL, *ROW_ID, F.lit("read").alias("_was"), "_filtered", "_canary"
-        ),
-        _in_each(right.duplicates, intervals, length, stream).select(
-            INTERVAL, *ROW_ID, F.lit("duplicate").alias("_was")
-        ),
-        candidates.select(INTERVAL, F.explode(every).alias("_m")).select(
-            INTERVAL, *[f"_m.{c}" for c in ROW_ID], F.lit("matched").alias("_was")
-        ),
+        each(right.read, "read", "_filtered", "_canary"),
+        each(right.duplicates, "duplicate"),
+        matched.withColumn("_was", F.lit("matched")),
     ]
     if right.erased is not None:
-        gone = _in_each(right.erased, intervals, length, stream)
-        seen.append(gone.select(INTERVAL, *ROW_ID, F.lit("erased").alias("_was")))
+        seen.append(each(right.erased, "erased"))
     rows = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), seen)
     # a right row counts once per interval, however often it was matched: a set bit stays one bit
     is_a = {kind: F.col("_was") == kind for kind in ("duplicate", "matched", "erased")}
     is_a |= {"filtered": F.col("_filtered"), "canary": F.col("_canary")}
     is_a |= {"read": F.col("_was").isin("read", "erased")}
     words = _by_word(rows, INTERVAL).agg(
-        *[F.coalesce(F.bit_or(F.when(is_it, _bit())), F.lit(0)).alias(kind) for kind, is_it in is_a.items()]
+        *[F.coalesce(F.bit_or(F.when(is_it, F.col(BITS))), F.lit(0)).alias(kind) for kind, is_it in is_a.items()]
     )
     # what is left of the read bits; a row in two of the other sets counts twice, and then the balance does not add up
     used = reduce(Column.bitwiseOR, [F.col(kind) for kind in is_a if kind != "read"])
@@ -207,16 +239,25 @@ def right_counts(
     return words.groupBy(INTERVAL).agg(*[F.sum(F.bit_count(bits)).alias(kind) for kind, bits in counted.items()])
 
 
+def in_words(rows: DataFrame, *others: Column | str, of: str = "") -> DataFrame:
+    """Return the row ids of rows as bits, one of each row, beside other columns.
+
+    Args:
+        of: where the row id is: empty, or the prefix of a struct's fields.
+    """
+    *topic_partition, offset = (F.col(f"{of}{name}").alias(name) for name in ROW_ID)
+    return rows.select(*others, *topic_partition, F.shiftright(offset, 6).alias(WORD), _bit(offset).alias(BITS))
+
+
 def _by_word(rows: DataFrame, by: str) -> GroupedData:
     """Group by words of 64 offsets: neighbouring rows are combined before they are shuffled."""
     # 64 rows in one word of bits: what is shuffled is a few words per partition, not one row per row id
-    *topic_partition, offset = ROW_ID
-    return rows.groupBy(by, *topic_partition, F.shiftright(offset, 6))
+    return rows.groupBy(by, *ROW_ID[:-1], WORD)
 
 
-def _bit() -> Column:
-    """Bit of this row in its 64-offset word; rows without an offset share bit 0."""
-    place = F.coalesce(ROW_ID[-1], F.lit(0)).bitwiseAND(F.lit(63)).cast("int")
+def _bit(offset: Column) -> Column:
+    """Bit of an offset in its 64-offset word; a row without an offset has bit 0."""
+    place = F.coalesce(offset, F.lit(0)).bitwiseAND(F.lit(63)).cast("int")
     return F.call_function("shiftleft", F.lit(1).cast("bigint"), place)
 
 

@@ -213,26 +213,36 @@ def read(spark: SparkSession, home: Home, plans: Sequence[Plan]) -> DataFrame:
     ids = [plan.id for plan in plans]
     rows = scan.rows(spark, path, *[_files_with(plan_id) for plan_id in ids])
     if rows is None:
-        raise CandidatesGone(
-            f"{path} is not there, but candidates in it were recorded. Put it back, or clear the run from its first "
-            "task on: a new plan is joined anew."
-        )
+        raise _gone(path)
     paired = F.coalesce(PAIRED, F.lit(True)) if PAIRED in rows.columns else F.lit(True)
     return rows.where(F.col(PLAN).isin(ids)).withColumn(PAIRED, paired)
 
 
-def files_of(home: Home, plans: Sequence[Plan]) -> tuple[dict[str, list[str]], ColumnTypes]:
-    """Return the locations of the candidates' files by plan id, and the table's columns with their types.
+def names_of(home: Home, plans: Sequence[Plan]) -> tuple[dict[str, list[str]], ColumnTypes]:
+    """Return the candidates' files by plan id, as paths relative to the table, and the table's columns.
 
     Returns:
-        Two mappings: plan id → locations, empty where a plan has no rows; column → type as Spark writes it.
+        Two mappings: plan id → paths, empty where a plan has no rows; column → type as Spark writes it.
+
+    Raises:
+        CandidatesGone: there is no candidates table.
     """
     path = home.table(Table.CANDIDATES)
     table = lookup.opened(path)
     if table is None:
-        return {plan.id: [] for plan in plans}, {}
-    files = {plan.id: [f"{path}/{file}" for file in sorted(table.paths(_files_with(plan.id)))] for plan in plans}
+        raise _gone(path)
+    files = {plan.id: sorted(table.paths(_files_with(plan.id))) for plan in plans}
     return files, {field.name: field.dataType.simpleString() for field in scan.spark_schema(table.table)}
+
+
+def files_of(home: Home, plans: Sequence[Plan]) -> tuple[dict[str, list[str]], ColumnTypes]:
+    """Return what `names_of` does, with the files' locations; where there is no table, nothing."""
+    path = home.table(Table.CANDIDATES)
+    try:
+        names, columns = names_of(home, plans)
+    except CandidatesGone:
+        return {plan.id: [] for plan in plans}, {}
+    return {plan_id: [f"{path}/{name}" for name in found] for plan_id, found in names.items()}, columns
 
 
 def null_counts(home: Home, plans: Sequence[Plan]) -> dict[str, dict[str, int]]:
@@ -291,6 +301,13 @@ def discard(home: Home, plan_ids: Sequence[str]) -> None:
 
 def _app_id(plans: Sequence[Plan]) -> str:
     return f"windrow.join/{plans[0].id}"
+
+
+def _gone(path: str) -> CandidatesGone:
+    return CandidatesGone(
+        f"{path} is not there, but candidates in it were recorded. Put it back, or clear the run from its first "
+        "task on: a new plan is joined anew."
+    )
 
 
 def _files_with(plan_id: str) -> tuple[Range]:

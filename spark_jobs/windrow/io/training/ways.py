@@ -1,8 +1,8 @@
 """The two ways in which candidate rows come to their payload, and which of them a join takes: decided here alone.
 
-    spark   the JVM reads, joins, sorts and writes all columns
+    spark   the JVM reads, joins, sorts and writes all columns, and counts what was written
     files   the JVM joins rows without payload (`transforms.payload`); Python workers take it from the landing files and
-            write the candidates (`io.training.payload`)
+            write the candidates (`io.training.payload`), and others count them (`io.training.counting`)
 
 The second way spares the JVM the decoding, sorting and encoding of every value, and Spark's planner every column. It
 costs the start of Python workers, which need pyarrow and this package, and memory for row groups. Both write the same
