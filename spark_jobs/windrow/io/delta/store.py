@@ -165,6 +165,8 @@ def footer(location: str) -> pq.FileMetaData:
 
 def filesystem(folder: str) -> pyarrow.fs.FileSystem:
     """Return a folder as a file system for pyarrow; its names are relative to the folder."""
+    if not is_remote(folder):  # read by Arrow itself: what passes through delta-rs is copied twice
+        return pyarrow.fs.SubTreeFileSystem(folder, pyarrow.fs.LocalFileSystem())
     return pyarrow.fs.PyFileSystem(DeltaStorageHandler(folder, options(folder)))
 
 

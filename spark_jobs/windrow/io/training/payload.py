@@ -88,6 +88,7 @@ def write(work: Work, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBa
     for plan, of_plan in groupby(_whole(work, batches), key=itemgetter(0)):
         name = f"{PLAN}={plan}/part-{uuid4()}.snappy.parquet"
         target = store.filesystem(work.candidates)
+        target.create_dir(f"{PLAN}={plan}")
         with pq.ParquetWriter(name, work.schema, filesystem=target, **_AS_SPARK) as writer:
             for _, rows in of_plan:
                 writer.write_table(rows, row_group_size=rows.num_rows)
