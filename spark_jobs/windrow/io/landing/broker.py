@@ -29,6 +29,9 @@ TIMEOUT = 30.0
 """Seconds that the broker has for an answer."""
 GROUP = "windrow"
 """How the names of all consumer groups begin. Nothing is committed to them, but a broker may ask for the right."""
+FETCH_WAIT_MS = 10
+"""How long a broker keeps a fetch from the end of a partition waiting for records. None that come are wanted, and what
+a client asks meanwhile waits behind it."""
 _CLOCK_MS = 5_000
 _ELECTING = frozenset({KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE})
 """Answers about a partition that has no leader yet: right after its topic was made, or after a broker's death."""
@@ -205,7 +208,8 @@ def read(
         .option("failOnDataLoss", "true")
         .option("includeHeaders", str(with_headers).lower())
         .option("kafka.isolation.level", "read_committed")
-        .option("kafka.max.partition.fetch.bytes", str(16 * 1024 * 1024))
+        .option("kafka.max.partition.fetch.bytes", str(4 * 1024 * 1024))
+        .option("kafka.fetch.max.wait.ms", str(FETCH_WAIT_MS))
         .load()
     )
     delivered = Observation()

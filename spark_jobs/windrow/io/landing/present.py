@@ -60,6 +60,7 @@ def _timestamps(kafka: Kafka | str, topic: str, offsets: Mapping[int, int]) -> d
         "isolation.level": "read_uncommitted",
         "enable.partition.eof": True,
         "fetch.message.max.bytes": _FETCH_BYTES,
+        "fetch.wait.max.ms": broker.FETCH_WAIT_MS,
         "log_level": 2,
         "error_cb": refusals,
     }
