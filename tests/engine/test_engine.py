@@ -133,15 +133,31 @@ print(spark.conf.get("a.setting", None), spark.catalog.tableExists("seen"))
 """
 
 
-def test_sessions_in_one_spark_have_nothing_of_each_other(spark: SparkSession) -> None:
-    def printed(program: str) -> str:
-        environ = {**os.environ, **joining(spark)}
-        done = subprocess.run([sys.executable, "-c", program], env=environ, capture_output=True, text=True, check=True)
-        return done.stdout.splitlines()[-1]
+ASKS_IN_THREADS = """
+import os
+from windrow.io.delta.session import session, threads
+spark = session("three", "local[2]")
+def pool(_): return spark.sparkContext.getLocalProperty("spark.scheduler.pool")
+with threads(2) as at_once:
+    print({pool(0), *at_once.map(pool, range(4))} == {f"job-{os.getpid() % 32}"})
+"""
 
-    assert printed(SETS) == "1 True"
-    assert printed(LOOKS) == "None False"
+
+def printed(spark: SparkSession, program: str) -> str:
+    """The last line that a program prints, as a process that joins the Spark of these tests."""
+    environ = {**os.environ, **joining(spark)}
+    done = subprocess.run([sys.executable, "-c", program], env=environ, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()[-1]
+
+
+def test_sessions_in_one_spark_have_nothing_of_each_other(spark: SparkSession) -> None:
+    assert printed(spark, SETS) == "1 True"
+    assert printed(spark, LOOKS) == "None False"
     assert spark.conf.get("a.setting", None) is None
+
+
+def test_threads_of_a_job_have_its_share_of_the_cores(spark: SparkSession) -> None:
+    assert printed(spark, ASKS_IN_THREADS) == "True"
 
 
 def test_spark_is_told_to_stop_what_a_killed_job_has_left_running(spark: SparkSession) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
@@ -20,6 +19,7 @@ from windrow.home import Home, Table
 from windrow.io.column_changes import require_unchanged
 from windrow.io.delta import crash_points
 from windrow.io.delta.locks import held
+from windrow.io.delta.session import threads
 from windrow.io.expressions import require_sound
 from windrow.io.landing import batches, broker, present
 from windrow.io.registers import clocks, erasures
@@ -168,7 +168,7 @@ def land_once(
         def land_next(name: str) -> TopicClock:
             return land_topic(spark, home, topics[name], landed_at, before.of_topic(name), given_up)
 
-        with ThreadPoolExecutor(TOPICS_AT_ONCE) as pool:
+        with threads(TOPICS_AT_ONCE) as pool:
             landing = [pool.submit(land_next, name) for name in home.pipeline.topics]
         clock = [topic.result() for topic in landing]
         seen = zip(home.pipeline.topics, clock, strict=True)

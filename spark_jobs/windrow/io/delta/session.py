@@ -12,6 +12,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +101,7 @@ def _shared() -> SparkSession | None:
         raise RuntimeError("the Spark behind this process's gateway has stopped; run it again")
     java = jvm.JavaSparkContext.fromSparkContext(first.sparkContext())
     context = SparkContext(gateway=SparkContext._gateway, jsc=java, conf=SparkConf(_jconf=java.getConf()))
-    context.setLocalProperty("spark.scheduler.pool", f"job-{os.getpid() % 32}")
+    _take_share(context)
     own = first.newSession()
     for tell in when_shared:
         tell(own.sessionUUID())
@@ -109,6 +110,20 @@ def _shared() -> SparkSession | None:
     shared = SparkSession(context, own)
     jvm.org.apache.spark.sql.classic.SparkSession.setDefaultSession(first)  # PySpark has made it this process's
     return shared
+
+
+def _take_share(context: SparkContext | None = None) -> None:
+    """Let what this thread starts in Spark count as its process's, among the processes that share the cores fairly."""
+    (context or SparkContext.getOrCreate()).setLocalProperty("spark.scheduler.pool", f"job-{os.getpid() % 32}")
+
+
+def threads(count: int) -> ThreadPoolExecutor:
+    """Return threads that ask Spark side by side; in an engine they have, together, the share of one process.
+
+    Args:
+        count: of threads, at most.
+    """
+    return ThreadPoolExecutor(count, initializer=_take_share if _is_shared else None)
 
 
 def is_shared() -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any
@@ -28,6 +27,7 @@ from windrow.io.delta import appending, lookup, scan, store, tables
 from windrow.io.delta.files import DataFile
 from windrow.io.delta.locks import held
 from windrow.io.delta.lookup import Range
+from windrow.io.delta.session import threads
 from windrow.io.registers import erasures
 from windrow.io.training import payload, shares
 from windrow.outcomes import NeedsPerson
@@ -275,7 +275,7 @@ def collect(aggregates: Mapping[str, DataFrame]) -> dict[str, dict[Any, dict[str
         rows = frame.withColumn(INTERVAL, F.unix_micros(INTERVAL)).collect()
         return {at_micros(row[INTERVAL]): row.asDict() for row in rows}
 
-    with ThreadPoolExecutor(len(aggregates)) as pool:
+    with threads(len(aggregates)) as pool:
         return dict(zip(aggregates, pool.map(by_key, aggregates.values()), strict=True))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from functools import reduce
 
@@ -27,7 +26,7 @@ from windrow.config import Pipeline, RightStream, Stream
 from windrow.home import Home
 from windrow.io.delta import lookup, scan
 from windrow.io.delta.lookup import Condition, Has, Range
-from windrow.io.delta.session import schema_of
+from windrow.io.delta.session import schema_of, threads
 from windrow.io.landing import batches, erased
 from windrow.io.registers import erasures
 from windrow.io.registers.clocks import Observation
@@ -312,7 +311,7 @@ def _divided_once(sides: Sequence[StreamRows]) -> list[StreamRows]:
         repeated.unpersist()
         return without_repeats(rows)
 
-    with ThreadPoolExecutor(len(sides)) as pool:
+    with threads(len(sides)) as pool:
         return list(pool.map(divide, sides))
 
 
