@@ -613,6 +613,14 @@ def test_a_place_with_another_row_is_refused(tmp_path: Path, landed: Callable[[s
         written_by(work_of(tmp_path), [row(3, "a", 3), row(4, "a", 5)])
 
 
+def test_a_worker_that_fails_leaves_no_file_behind(tmp_path: Path, landed: Callable[[str, range], None]) -> None:
+    landed("a", range(10))
+    rows = [row(3, "a", 3), row(4, "a", 4, plan="q"), row(5, "a", 6, plan="q")]
+    with pytest.raises(payload.PayloadMisplaced, match="_offset"):
+        written_by(work_of(tmp_path, chunk=1), rows)
+    assert {file.name for file in (tmp_path / "out").rglob("*")} == {"_plan=p", "_plan=q"}
+
+
 def test_only_a_row_of_an_erased_key_may_have_no_place(tmp_path: Path, landed: Callable[[str, range], None]) -> None:
     landed("a", range(10))
     rows = [row(7, None, None), row(3, "a", 3)]

@@ -82,7 +82,7 @@ def _tasks(spark: SparkSession, home: Home, plans: Sequence[Plan]) -> tuple[coun
 
 
 def summed(found: DataFrame, asked: Asked) -> Written:
-    """Return the counts of candidates from those of their row groups.
+    """Return the counts of candidates from those of their parts.
 
     Args:
         found: `counting.COUNTED`.
@@ -93,7 +93,7 @@ def summed(found: DataFrame, asked: Asked) -> Written:
 
     counters = [F.sum(F.when(F.col(WHAT) == name, F.col(ROWS))).alias(name) for name in asked.counters]
     matched = {one.column: words(f"{MATCHED}{one.column}", INTERVAL) for one in asked.streams}
-    return Written(found.groupBy(PLAN).agg(*counters), words(IDS, PLAN, ROWS), matched)
+    return Written(found.where(F.col(BITS).isNull()).groupBy(PLAN).agg(*counters), words(IDS, PLAN, ROWS), matched)
 
 
 def asked_of(pipeline: Pipeline, uncounted: Collection[str]) -> Asked:

@@ -8,8 +8,8 @@
     their payload, in the order of the joined rows, next to what the join added ─▶ one row group of the plan's file
 
 A row is taken by its place in a file. Each row is checked: the landing file must have the row id there that was joined.
-Nobody sees a file before the driver commits it. What a failed task leaves behind belongs to no version of the table,
-and vacuum deletes it.
+Nobody sees a file before the driver commits it. A task that fails removes what it has written; what a killed one leaves
+behind belongs to no version of the table, and vacuum deletes it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import groupby, pairwise
@@ -27,6 +28,7 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.fs
 import pyarrow.parquet as pq
 
 from windrow.columns import FILE, PLAN, ROW, ROW_ID, TOPIC
@@ -85,14 +87,28 @@ def write(work: Work, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBa
         TableDamaged: a landing file is missing or cut.
     """
     os.umask(work.umask)
-    for plan, of_plan in groupby(_whole(work, batches), key=itemgetter(0)):
-        name = f"{PLAN}={plan}/part-{uuid4()}.snappy.parquet"
-        target = store.filesystem(work.candidates)
-        target.create_dir(f"{PLAN}={plan}")
-        with pq.ParquetWriter(name, work.schema, filesystem=target, **_AS_SPARK) as writer:
-            for _, rows in of_plan:
-                writer.write_table(rows, row_group_size=rows.num_rows)
-        yield pa.RecordBatch.from_pydict({PLAN: [plan], "written": [name]})
+    target = store.filesystem(work.candidates)
+    with _removed_on_failure(target) as names:
+        for plan, of_plan in groupby(_whole(work, batches), key=itemgetter(0)):
+            names.append(name := f"{PLAN}={plan}/part-{uuid4()}.snappy.parquet")
+            target.create_dir(f"{PLAN}={plan}")
+            with pq.ParquetWriter(name, work.schema, filesystem=target, **_AS_SPARK) as writer:
+                for _, rows in of_plan:
+                    writer.write_table(rows, row_group_size=rows.num_rows)
+            yield pa.RecordBatch.from_pydict({PLAN: [plan], "written": [name]})
+
+
+@contextmanager
+def _removed_on_failure(target: pyarrow.fs.FileSystem) -> Iterator[list[str]]:
+    """Remove the files whose names are put into the list if what is done with them fails: no commit will name them."""
+    names: list[str] = []
+    try:
+        yield names
+    except BaseException:
+        for name in names:
+            with suppress(OSError):
+                target.delete_file(name)
+        raise
 
 
 def _whole(work: Work, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, pa.Table]]:
