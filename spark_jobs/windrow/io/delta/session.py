@@ -101,7 +101,7 @@ def _shared() -> SparkSession | None:
         raise RuntimeError("the Spark behind this process's gateway has stopped; run it again")
     java = jvm.JavaSparkContext.fromSparkContext(first.sparkContext())
     context = SparkContext(gateway=SparkContext._gateway, jsc=java, conf=SparkConf(_jconf=java.getConf()))
-    _take_share(context)
+    _take_share()
     own = first.newSession()
     for tell in when_shared:
         tell(own.sessionUUID())
@@ -112,9 +112,9 @@ def _shared() -> SparkSession | None:
     return shared
 
 
-def _take_share(context: SparkContext | None = None) -> None:
+def _take_share() -> None:
     """Let what this thread starts in Spark count as its process's, among the processes that share the cores fairly."""
-    (context or SparkContext.getOrCreate()).setLocalProperty("spark.scheduler.pool", f"job-{os.getpid() % 32}")
+    SparkContext.getOrCreate().setLocalProperty("spark.scheduler.pool", f"job-{os.getpid() % 32}")
 
 
 def threads(count: int) -> ThreadPoolExecutor:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -61,8 +62,7 @@ def count_files(work: Work, tasks: Iterator[pa.RecordBatch]) -> Iterator[pa.Reco
 
 def _parts(work: Work, name: str) -> Iterator[pa.Table]:
     """Yield the columns that are counted, some rows at a time; one that the file lacks is null."""
-    location = f"{work.candidates}/{name}"
-    with damage.named(location):
+    with damage.named(f"{work.candidates}/{name}"):
         file = pq.ParquetFile(
             name,
             filesystem=store.filesystem(work.candidates),
@@ -87,16 +87,14 @@ def _parts_of(file: pq.ParquetFile, group: int, leaves: Mapping[str, str], work:
     wanted = [leaves[name.lower()] for name in (*plain, *arrays) if name.lower() in leaves]
     begin, rows = 0, _rows_of_part(file, group, wanted, work.values)
     for batch in file.iter_batches(rows, row_groups=[group], columns=wanted, use_threads=False):
+        columns: dict[str, Any] = {
+            f"{IS_NULL}{name}": is_null.slice(begin, batch.num_rows) for name, is_null in are_null.items()
+        }
         read = {name.lower(): values for name, values in zip(batch.schema.names, batch.columns, strict=True)}
-        columns = [
-            are_null[field.name.removeprefix(IS_NULL)].slice(begin, batch.num_rows)
-            if field.name.startswith(IS_NULL)
-            else fitted(read[field.name.lower()], field.type)
-            if field.name.lower() in read
-            else pa.nulls(batch.num_rows, field.type)
-            for field in asked.schema
-        ]
-        yield pa.Table.from_arrays(columns, schema=asked.schema)
+        for name in plain:
+            kind, values = asked.schema.field(name).type, read.get(name.lower())
+            columns[name] = pa.nulls(batch.num_rows, kind) if values is None else fitted(values, kind)
+        yield pa.table(columns).select(asked.schema.names)
         begin += batch.num_rows
 
 
