@@ -41,7 +41,8 @@ from windrow.platform.java import find_java, java_home
 
 IVY = Path(__file__).with_name("ivy.xml")
 IVY_REGISTRY = Path(__file__).with_name("ivy-registry.xml")
-OWN = tuple(Path(__file__).with_name(f"{name}.java") for name in ("ConditionalLogStore", "NewFiles", "PlainRecords"))
+_OWN = ("ConditionalLogStore", "Given", "NewFiles", "PlainRecords")
+OWN = tuple(Path(__file__).with_name(f"{name}.java") for name in _OWN)
 """Our own classes."""
 _TEMPLATES = Path(__file__).with_name("conf")
 SETS = {"spark": 11, "kafka": 46, "s3": 38, "store": 90, "postgres": 1, "registry": 1}

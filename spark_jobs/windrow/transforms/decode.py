@@ -53,6 +53,7 @@ from windrow.transforms.conditions import any_of
 from windrow.transforms.expressions import value_of
 from windrow.transforms.formats import framing
 from windrow.transforms.formats.schemas import Schemas
+from windrow.transforms.given import given
 from windrow.transforms.streams import is_keyless, overlaps
 
 _KAFKA = ("value", "topic", "partition", "offset", "timestamp", "timestampType")
@@ -103,7 +104,7 @@ def decode(
         One row per record: `LANDING_META`, `_raw`, `_raw_envelope` where columns come from keys or headers, then the
         columns of all streams that read the topic.
     """
-    landed_at = F.lit(batch.landed_at)
+    landed_at = given(batch.landed_at)
     declared = pipeline.topic_columns(batch.topic)
     origins = pipeline.origins(batch.topic)
     types = {name: parse_type(kind) for name, kind in declared.items() if name not in origins}
@@ -151,10 +152,10 @@ def decode(
     meta = {
         EVENT_TIME: F.when(is_read & ~is_ahead, event_time),
         TOPIC: F.col("_kafka_topic"),
-        EPOCH: F.lit(batch.epoch),
+        EPOCH: given(batch.epoch, "int"),
         PARTITION: F.col("_kafka_partition"),
         OFFSET: F.col("_kafka_offset"),
-        BATCH: F.lit(batch.number),
+        BATCH: given(batch.number),
         ARRIVED_AT: landed_at,
         RECORD_AT: F.when(F.col("_kafka_timestampType") >= _CREATE_TIME, F.col("_kafka_timestamp")),
         QUARANTINED: F.col(QUARANTINED),

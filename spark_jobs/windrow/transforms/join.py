@@ -38,6 +38,7 @@ from windrow.semantics.plan import Plan
 from windrow.transforms.conditions import all_of
 from windrow.transforms.expressions import value_of
 from windrow.transforms.facts import Facts, facts_of
+from windrow.transforms.given import given
 from windrow.transforms.states import with_state
 from windrow.transforms.streams import Inputs, is_unreadable
 
@@ -97,7 +98,7 @@ def join(
         BATCH,
         ARRIVED_AT,
         INTERVAL,
-        F.lit(facts.observed_until).cast("timestamp").alias(OBSERVED_UNTIL),
+        given(facts.observed_until).alias(OBSERVED_UNTIL),
         *[f"_all_{s.name}" for s in pipeline.right if s.take != "all"],
         all_of([F.size(s.name) > 0 for s in pipeline.right if s.join == "inner"]).alias(PAIRED),
         by_interval(facts.plan_of, pipeline.interval).alias(PLAN),
@@ -115,8 +116,8 @@ def doubtful_rows(landing: DataFrame, stream: RightStream, pipeline: Pipeline, l
         lo, hi: event times; both ends are included.
     """
     at, logged_at = F.col(EVENT_TIME), F.col(RECORD_AT)
-    logged_in_time = logged_at.isNull() | (logged_at >= F.lit(lo - pipeline.max_skew))
-    possible = (at.isNull() & logged_in_time) | ((at >= F.lit(lo)) & (at <= F.lit(hi)))
+    logged_in_time = logged_at.isNull() | (logged_at >= given(lo - pipeline.max_skew))
+    possible = (at.isNull() & logged_in_time) | ((at >= given(lo)) & (at <= given(hi)))
     keyed = all_of([F.col(k).isNotNull() for k in stream.key])
     return landing.where(is_doubtful(stream) & possible & keyed)
 
@@ -317,5 +318,5 @@ def by_interval(values: Mapping[datetime, Any], length: timedelta) -> Column:
         return F.element_at(F.create_map(*[F.lit(x) for item in sorted(values.items()) for x in item]), F.col(INTERVAL))
     # a map is searched from its first key on, for every row
     on_grid = F.array(*[F.lit(of_step.get(step)) for step in range(steps)])
-    step = F.floor((F.unix_micros(INTERVAL) - F.lit(micros(first))) / F.lit(micros(length)))
+    step = F.floor((F.unix_micros(INTERVAL) - given(micros(first))) / F.lit(micros(length)))
     return F.get(on_grid, F.greatest(F.lit(-1), F.least(F.lit(steps), step)).cast("int"))

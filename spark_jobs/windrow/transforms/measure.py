@@ -27,6 +27,7 @@ from windrow.semantics.plan import Plan
 from windrow.transforms.canary import pair_counts
 from windrow.transforms.conditions import any_of
 from windrow.transforms.counted import BITS, ROWS, WORD
+from windrow.transforms.given import given
 from windrow.transforms.join import how_many_before, interval_of
 from windrow.transforms.streams import Inputs, StreamRows, claims_of
 from windrow.transforms.volume import unread_counts, volume_counts
@@ -353,7 +354,7 @@ def _in_each(rows: DataFrame, intervals: Sequence[datetime], length: timedelta, 
     """
     step, first = length // MICROSECOND, micros(intervals[0])
     slots = (intervals[-1] - intervals[0]) // length + 1
-    at = F.unix_micros(EVENT_TIME) - F.lit(first)
+    at = F.unix_micros(EVENT_TIME) - given(first)
     low = high = _whole(at, step)
     if isinstance(stream, RightStream):  # start - before <= at <= start + length + after
         high = _whole(at + F.lit(stream.window.before // MICROSECOND), step)
@@ -364,7 +365,7 @@ def _in_each(rows: DataFrame, intervals: Sequence[datetime], length: timedelta, 
         planned = set(intervals)
         marks = F.split(F.lit(",".join("x" * (intervals[0] + n * length in planned) for n in range(slots))), ",")
         slot = F.filter(slot, lambda n: F.element_at(marks, (n + 1).cast("int")) == "x")
-    start = F.timestamp_micros(F.col("_slot") * F.lit(step) + F.lit(first))
+    start = F.timestamp_micros(F.col("_slot") * F.lit(step) + given(first))
     return rows.withColumn("_slot", F.explode(slot)).withColumn(INTERVAL, start).drop("_slot")
 
 

@@ -14,6 +14,7 @@ from windrow.semantics.labels import DRAINED, FORCED, LABEL_QUARANTINED, NULL_KE
 from windrow.semantics.records import Gap
 from windrow.transforms.conditions import any_of
 from windrow.transforms.facts import Facts
+from windrow.transforms.given import given
 
 
 def with_state(rows: DataFrame, pipeline: Pipeline, facts: Facts) -> DataFrame:
@@ -33,7 +34,7 @@ def with_state(rows: DataFrame, pipeline: Pipeline, facts: Facts) -> DataFrame:
     doubt = (
         F.when(keyless, NULL_KEY)
         .when(lost, OFFSET_GAP)
-        .when(any_of([F.col(INTERVAL) == F.lit(start) for start in forced]), FORCED)
+        .when(any_of([F.col(INTERVAL) == given(start) for start in forced]), FORCED)
         .when(quarantined, LABEL_QUARANTINED)
         .when(silent, DRAINED if facts.drained else SIDE_SILENT)
     )
@@ -46,12 +47,12 @@ def _is_silent(stream: RightStream, facts: Facts) -> Column:
     heard = facts.heard_until[stream.name]
     if heard is None:
         return F.lit(True)
-    return F.col(EVENT_TIME) >= F.lit(heard) - F.lit(stream.window.after)
+    return F.col(EVENT_TIME) >= given(heard) - F.lit(stream.window.after)
 
 
 def _overlaps(gap: Gap, stream: RightStream) -> Column:
     """Whether the row's window and the gap share an instant; a missing bound of the gap has no limit."""
     at = F.col(EVENT_TIME)
-    has_begun = F.lit(True) if gap.start_at is None else at + F.lit(stream.window.after) >= F.lit(gap.start_at)
-    has_ended = F.lit(False) if gap.end_at is None else at - F.lit(stream.window.before) > F.lit(gap.end_at)
+    has_begun = F.lit(True) if gap.start_at is None else at + F.lit(stream.window.after) >= given(gap.start_at)
+    has_ended = F.lit(False) if gap.end_at is None else at - F.lit(stream.window.before) > given(gap.end_at)
     return has_begun & ~has_ended

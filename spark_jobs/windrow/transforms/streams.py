@@ -22,6 +22,7 @@ from windrow.semantics.match import KeyRange, Mark
 from windrow.semantics.records import Gap
 from windrow.transforms.conditions import all_of, any_of
 from windrow.transforms.expressions import value_of
+from windrow.transforms.given import given
 
 
 @dataclass(frozen=True)
@@ -81,9 +82,9 @@ def rows_of(
         has_erased: whether a key of the pipeline was ever erased.
     """
     at = F.col(EVENT_TIME)
-    upper = at <= F.lit(hi) if ends_in else at < F.lit(hi)
+    upper = at <= given(hi) if ends_in else at < given(hi)
     readable = F.col(QUARANTINED).isNull() & ~is_unreadable(stream)
-    there = landing.where((at >= F.lit(lo)) & upper)
+    there = landing.where((at >= given(lo)) & upper)
     erased = there.where(F.col(QUARANTINED) == ERASED).select(*ROW_ID, EVENT_TIME) if has_erased else None
     is_left_out = {"_filtered": ~selected(stream), "_canary": selected(stream) & is_canary(mark)}
     read = there.where(readable).withColumns(is_left_out)

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from windrow.columns import EVENT_TIME, INTERVAL, PARTITION, TOPIC
+from windrow.transforms.given import given
 from windrow.transforms.join import interval_of
 from windrow.transforms.streams import StreamRows
 
@@ -40,7 +41,7 @@ def volume_counts(side: StreamRows, start: datetime, end: datetime, length: time
     """
     at = F.col(EVENT_TIME)
     counted = (
-        side.read.where((at >= F.lit(start)) & (at < F.lit(end)))
+        side.read.where((at >= given(start)) & (at < given(end)))
         .groupBy(interval_of(at, length).alias(INTERVAL), TOPIC, PARTITION)
         .agg(
             F.count_if(~F.col("_canary")).alias("read"),

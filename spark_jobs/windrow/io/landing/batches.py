@@ -39,6 +39,7 @@ from windrow.semantics.landing import spread
 from windrow.semantics.landing.batch import Batch
 from windrow.semantics.landing.held import NOTHING_HELD, Held, lacks
 from windrow.semantics.landing.undelivered import Account, Committed
+from windrow.transforms.given import given
 
 APP_ID = "windrow.landing"
 ACCOUNT_APP_ID = "windrow.account"
@@ -237,7 +238,7 @@ def rows_of(spark: SparkSession, path: str, number: int) -> DataFrame:
     """
     rows = scan.rows(spark, path, (Range(BATCH, number, number),))
     assert rows is not None, "a committed batch has a table"
-    return _with_newer_columns(rows).where(F.col(BATCH) == number)
+    return _with_newer_columns(rows).where(F.col(BATCH) == given(number))
 
 
 def size_of(path: str, number: int) -> int:
@@ -269,7 +270,9 @@ def quarantined(spark: SparkSession, path: str, batch: Batch) -> DataFrame | Non
     if bad is None:
         return None
     bad = _with_newer_columns(bad)
-    bad = bad.where((F.col(QUARANTINED) != ERASED) & (F.col(EPOCH) == batch.epoch) & (F.col(BATCH) < batch.number))
+    bad = bad.where(
+        (F.col(QUARANTINED) != ERASED) & (F.col(EPOCH) == given(batch.epoch)) & (F.col(BATCH) < given(batch.number))
+    )
     again = reconsidered(spark, path, batch.number - 1)
     return bad if again is None else bad.join(again, on=list(ROW_ID), how="left_anti")
 
@@ -306,7 +309,7 @@ def reconsidered(spark: SparkSession, path: str, pin: int) -> DataFrame | None:
         return None
     rows = scan.rows(spark, path, files)
     assert rows is not None, "a file of the table can hold some"
-    return rows.where(F.col(RECONSIDERED).isNotNull() & (F.col(BATCH) <= pin)).select(*ROW_ID)
+    return rows.where(F.col(RECONSIDERED).isNotNull() & (F.col(BATCH) <= given(pin))).select(*ROW_ID)
 
 
 def _with_newer_columns(rows: DataFrame) -> DataFrame:

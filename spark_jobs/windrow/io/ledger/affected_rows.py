@@ -25,6 +25,7 @@ from windrow.io.registers.clocks import Observation
 from windrow.io.training import inputs, versions
 from windrow.semantics.intervals import micros
 from windrow.transforms.conditions import any_of
+from windrow.transforms.given import given
 from windrow.transforms.ledger.affected import is_fresh
 from windrow.transforms.ledger.due import STANDING, began_at, floor_of, standing_row, stretches_of, window_of
 from windrow.transforms.ledger.passes import Due, instants_of
@@ -43,7 +44,7 @@ def fresh(spark: SparkSession, home: Home, work: Due, stream: Stream) -> DataFra
     floor = floor_of(home.pipeline, work.seen)
     lowest = min(floor[topic] for topic in stream.topics)
     rows = inputs.landed_of(spark, home, stream, work.known.pins, (Range(BATCH, lowest + 1),))
-    return rows.where((F.col(BATCH) > lowest) & is_fresh(stream, floor))
+    return rows.where((F.col(BATCH) > given(lowest)) & is_fresh(stream, floor))
 
 
 def around(spark: SparkSession, home: Home, work: Due, starts: Sequence[datetime], clock: Observation) -> Inputs:
@@ -61,7 +62,7 @@ def around(spark: SparkSession, home: Home, work: Due, starts: Sequence[datetime
         files = [inputs.within(low, high) for low, high in bounds]
         rows = inputs.landed_of(spark, home, stream, work.known.pins, *files)
         at = F.col(EVENT_TIME)
-        return rows.where(any_of((at >= F.lit(low)) & (at <= F.lit(high)) for low, high in bounds))
+        return rows.where(any_of((at >= given(low)) & (at <= given(high)) for low, high in bounds))
 
     end = starts[-1] + home.pipeline.interval
     return inputs.read_range(spark, home, work.known.pins, starts[0], end, clock, landed)
@@ -80,7 +81,7 @@ def published(spark: SparkSession, home: Home, work: Due, starts: Sequence[datet
     rows = scan.rows(spark, home.table(Table.TRAINING), *files, version=work.training_version)
     assert rows is not None, "what is published has a table"
     at = F.col(INTERVAL)
-    return rows.where(any_of((at >= F.lit(s.start)) & (at < F.lit(s.end)) for s in wanted))
+    return rows.where(any_of((at >= given(s.start)) & (at < given(s.end)) for s in wanted))
 
 
 def pins(spark: SparkSession, home: Home, work: Due, starts: Sequence[datetime]) -> DataFrame:

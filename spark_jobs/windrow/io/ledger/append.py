@@ -11,7 +11,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from windrow.home import Home
 from windrow.io.delta import appending, crash_points, scan, tables
@@ -19,6 +18,7 @@ from windrow.io.delta.lookup import Range
 from windrow.io.delta.session import frame_of, schema_of
 from windrow.io.ledger.table import APP_ID, path_of
 from windrow.schemas import LATE
+from windrow.transforms.given import given
 from windrow.transforms.ledger.columns import DDL
 from windrow.transforms.ledger.due import stretches_of
 from windrow.transforms.ledger.passes import Pass
@@ -46,7 +46,7 @@ def append_frame(home: Home, new_pass: Pass, lines: DataFrame, others: Sequence[
         WriteSkipped: the table already has a pass of this number.
     """
     crash_points.point("late.before_commit")
-    numbered = lines.withColumn("pass", F.lit(new_pass.number).cast("bigint")).select(*LATE.names)
+    numbered = lines.withColumn("pass", given(new_pass.number)).select(*LATE.names)
     if others:
         cells = [tuple(line.get(name) for name in LATE.names) for line in others]
         numbered = numbered.unionByName(frame_of(lines.sparkSession, cells, DDL))

@@ -36,6 +36,7 @@ from windrow.semantics.plan import Plan
 from windrow.text import counted
 from windrow.transforms.conditions import any_of
 from windrow.transforms.erased import emptied
+from windrow.transforms.given import given
 from windrow.transforms.join import doubtful_rows
 from windrow.transforms.streams import Inputs, StreamRows, divided_by, rows_of, without_repeats
 
@@ -234,7 +235,7 @@ def landed_of(
         files = [(*conditions, Range(BATCH, most=pin)) for conditions in either]
         rows = scan.rows(spark, home.landing(topic), *files, with_place=with_place)
         if rows is not None:
-            found.append(emptied(rows.where(F.col(BATCH) <= pin), home.pipeline, topic, keys))
+            found.append(emptied(rows.where(F.col(BATCH) <= given(pin)), home.pipeline, topic, keys))
     is_placed = with_place and all(FILE in rows.columns for rows in found)
     columns = {**stream.columns, **(PLACE_TYPES if is_placed else {})}
     schema = schema_of(", ".join([_META_DDL, *[f"`{name}` {kind}" for name, kind in columns.items()]]))
@@ -317,4 +318,4 @@ def _divided_once(sides: Sequence[StreamRows]) -> list[StreamRows]:
 
 def _inside(interval: Interval) -> Column:
     at = F.col(EVENT_TIME)
-    return (at >= F.lit(interval.start)) & (at < F.lit(interval.end))
+    return (at >= given(interval.start)) & (at < given(interval.end))

@@ -35,6 +35,7 @@ from windrow.io.landing import batches
 from windrow.io.training.inputs import with_columns
 from windrow.semantics.plan import Plan
 from windrow.transforms.conditions import any_of
+from windrow.transforms.given import given
 from windrow.transforms.streams import is_unreadable
 
 
@@ -65,7 +66,7 @@ def _of_topic(
     types = {**LANDING_TYPES, **home.pipeline.topic_columns(topic)}
     rows = with_columns(landed, schema_of(", ".join(f"`{name}` {kind}" for name, kind in types.items())))
     at = F.coalesce(EVENT_TIME, F.least(RECORD_AT, ARRIVED_AT))
-    rows = rows.where((F.col(BATCH) <= pin) & (at >= F.lit(lo)) & (at < F.lit(hi)) & _is_unread(home, topic))
+    rows = rows.where((F.col(BATCH) <= given(pin)) & (at >= given(lo)) & (at < given(hi)) & _is_unread(home, topic))
     again = batches.reconsidered(spark, path, pin)
     if again is not None:
         rows = batches.without_replaced(rows, again)

@@ -21,6 +21,7 @@ from windrow.semantics.intervals import MICROSECOND
 from windrow.semantics.labels import DRAINED, SIDE_SILENT
 from windrow.transforms.conditions import all_of, any_of
 from windrow.transforms.facts import Facts
+from windrow.transforms.given import given
 from windrow.transforms.join import interval_of, is_doubtful, join
 from windrow.transforms.ledger.due import floor_of, window_of
 from windrow.transforms.ledger.passes import Due, Stretch
@@ -44,7 +45,7 @@ def is_fresh(stream: Stream, floor: Mapping[str, int]) -> Column:
     +------+------+-----+
     <BLANKLINE>
     """
-    return any_of((F.col("_topic") == topic) & (F.col(BATCH) > floor[topic]) for topic in stream.topics)
+    return any_of((F.col("_topic") == topic) & (F.col(BATCH) > given(floor[topic])) for topic in stream.topics)
 
 
 def near(fresh: DataFrame, stream: Stream, pipeline: Pipeline, starts: Sequence[datetime]) -> DataFrame:
@@ -67,7 +68,7 @@ def near(fresh: DataFrame, stream: Stream, pipeline: Pipeline, starts: Sequence[
     # left rows from `at - after` to `at + before` can meet it: every interval between these two is touched
     low, high = (_floor(F.unix_micros(at) + by // MICROSECOND, step) for by in (-after, before))
     spread = (
-        fresh.where((at >= F.lit(first)) & (at <= F.lit(last)))
+        fresh.where((at >= given(first)) & (at <= given(last)))
         .where(wanted)
         .select("_topic", BATCH, F.explode(F.sequence(low, high, F.lit(step).cast("bigint"))).alias("_start"))
     )
@@ -192,7 +193,7 @@ def in_stretches(published: DataFrame, stretches: Sequence[Stretch]) -> DataFram
     about_silence = reason.isNull() | reason.isin(SIDE_SILENT, DRAINED)
 
     def is_in(stretch: Stretch) -> Column:
-        inside = (at >= F.lit(stretch.begin)) & (at <= F.lit(stretch.end))
+        inside = (at >= given(stretch.begin)) & (at <= given(stretch.end))
         return inside & about_silence if stretch.silent else inside
 
     return published.where(any_of(map(is_in, stretches)))
