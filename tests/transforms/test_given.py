@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,7 +11,6 @@ import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from support.generated_code import classes_made
 from support.small_pipeline import PIPELINE, event, made
 from support.world import World
 from windrow.semantics.intervals import micros
@@ -25,15 +25,24 @@ START = datetime(2026, 11, 1, tzinfo=UTC)
 def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> DataFrame:
     """Ten rows, a minute apart, in a Parquet file."""
     path = str(tmp_path_factory.mktemp("given") / "rows")
-    at = F.timestamp_micros(F.lit(int(START.timestamp()) * 1_000_000) + F.col("id") * 60_000_000)
-    spark.range(0, 10, 1, 1).select("id", at.alias("at"), F.col("id").cast("int").alias("small")).write.parquet(path)
+    at = F.timestamp_micros(F.lit(micros(START)) + F.col("id") * 60_000_000)
+    spark.range(0, 10, 1, 1).select("id", at.alias("at")).write.parquet(path)
     return spark.read.parquet(path)
+
+
+@contextmanager
+def classes_made(spark: SparkSession) -> Iterator[Callable[[], int]]:
+    """Yield how many classes Spark has generated and compiled since."""
+    jvm: Any = spark._jvm
+    compiled = jvm.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME()
+    before = compiled.getCount()
+    yield lambda: compiled.getCount() - before
 
 
 def asked(rows: DataFrame, number: int, value: Callable[..., Column]) -> DataFrame:
     """A query about what comes from a minute on; `value` makes its constants."""
     since = START + timedelta(minutes=number)
-    apart = F.unix_micros("at") - value(int(since.timestamp()) * 1_000_000)
+    apart = F.unix_micros("at") - value(micros(since))
     return rows.where((F.col("at") >= value(since)) & (F.col("id") >= value(number))).select(
         "id", apart.alias("apart"), value(since).alias("since"), (value(since) + F.lit(timedelta(hours=1))).alias("on")
     )
@@ -86,7 +95,8 @@ def test_the_same_query_about_other_values_makes_no_class(rows: DataFrame, spark
 @pytest.mark.kafka
 @pytest.mark.usefixtures("compiled")
 def test_the_next_landing_and_the_next_interval_run_in_the_code_of_the_last(world: World, spark: Any) -> None:
-    ctx = made(world, PIPELINE, {"served": 1, "likes": 1})
+    rule = "size(likes) > 9753"  # a number that no other test has, so that there is code to be made
+    ctx = made(world, PIPELINE.replace("size(likes) > 0", rule), {"served": 1, "likes": 1})
     counts = []
     for minute in range(5):
         seconds = 60 * minute
@@ -98,6 +108,6 @@ def test_the_next_landing_and_the_next_interval_run_in_the_code_of_the_last(worl
             world.land(ctx)
             assert world.train(ctx, run=f"r{minute}")[0].published
         counts.append(found())
-    assert counts[0] > 50
+    assert counts[0] > 0
     # another number of files or partitions may be another number in a small part of the code
     assert max(counts[2:]) <= 2

@@ -47,6 +47,7 @@ from windrow.config import Pipeline, Stream
 from windrow.config.column_types import ColumnType, parse_type
 from windrow.config.formats import Format
 from windrow.config.origins import KeyFormat, Origin
+from windrow.semantics.intervals import shifted
 from windrow.semantics.landing.batch import Batch
 from windrow.transforms import envelope, exact, names, plain
 from windrow.transforms.conditions import any_of
@@ -138,7 +139,8 @@ def decode(
     stamp = F.col("_kafka_timestamp")
     if batch.reconsidered is not None:  # the topic may be stamped only since these records were written
         stamp = F.least(stamp, landed_at)
-    trusted_until = F.when(is_stamped, stamp).otherwise(landed_at) + F.lit(pipeline.max_skew)
+    latest = given(shifted(batch.landed_at, pipeline.max_skew))
+    trusted_until = F.when(is_stamped, stamp + F.lit(pipeline.max_skew)).otherwise(latest)
     event_time = F.col(pipeline.event_time(batch.topic))
     is_ahead = F.coalesce(event_time > trusted_until, F.lit(False))
     judged = typed.withColumn(QUARANTINED, _reason(pipeline, batch.topic, unread, event_time, is_ahead))

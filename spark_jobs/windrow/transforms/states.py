@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from windrow.columns import EVENT_TIME, INTERVAL, REASON, STATE
 from windrow.config import Pipeline, RightStream
+from windrow.semantics.intervals import shifted
 from windrow.semantics.labels import DRAINED, FORCED, LABEL_QUARANTINED, NULL_KEY, OFFSET_GAP, SIDE_SILENT
 from windrow.semantics.records import Gap
 from windrow.transforms.conditions import any_of
@@ -47,7 +48,7 @@ def _is_silent(stream: RightStream, facts: Facts) -> Column:
     heard = facts.heard_until[stream.name]
     if heard is None:
         return F.lit(True)
-    return F.col(EVENT_TIME) >= given(heard) - F.lit(stream.window.after)
+    return F.col(EVENT_TIME) >= given(shifted(heard, -stream.window.after))
 
 
 def _overlaps(gap: Gap, stream: RightStream) -> Column:
