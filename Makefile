@@ -41,7 +41,7 @@ failover: setup ## run the demo on a cluster, kill a broker, a worker, a driver 
 test: SETS := s3 store postgres registry
 test: setup ## run the whole test suite with three workers
 	@WINDROW_TORCH_PYTHON="$(or $(WINDROW_TORCH_PYTHON),$(wildcard $(WINDROW_CACHE)/torch/python))" \
-	  $(BIN)/pytest -n 3 --dist loadscope --no-loadscope-reorder --durations 40
+	  $(BIN)/pytest -n 3 --max-worker-restart 0 --dist loadscope --no-loadscope-reorder --durations 40
 
 fast: .venv/.synced ## run the tests of the contract, the pipeline file and the scenarios on paper
 	@WINDROW_HISTORIES=100 $(BIN)/pytest tests/semantics tests/config tests/scenarios/test_scenarios.py

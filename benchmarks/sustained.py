@@ -4,14 +4,14 @@
     .venv/bin/python benchmarks/sustained.py --rounds 1 --rates 200 400 --minutes 1      small
 
 Landing and training are two lanes of jobs in one warm engine, started by the words of Airflow's tasks: one lands every
-few seconds; the other waits until the window of an interval of a minute has closed, asking as the sensor does, and then
-joins, checks and publishes it, and others that have closed by then, and extends the late ledger. The producer and the
-broker are processes of their own, all on this machine.
+few seconds; the other waits until the window of an interval has closed, asking as the sensor does, and then joins,
+checks and publishes it, and others that have closed by then, and extends the late ledger. The producer and the broker
+are processes of their own, all on this machine.
 
 The delay of an interval is the time from its close (its end, plus window, plus grace, on the wall clock, which is the
 event clock here) to the end of the job that publishes it; it holds the seconds that the watermark stays behind the
-newest event. A rate keeps up where every interval of its step is published with all its
-rows, and within the length of an interval. Each round is a process, a broker and tables of its own.
+newest event. A rate keeps up where every interval of its step is published with all its rows, and within the length of
+an interval. Each round is a process, a broker and tables of its own.
 """
 
 from __future__ import annotations
@@ -189,7 +189,8 @@ def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
         create_topics(places.kafka, {f"{NAME}.{side}": many for side, many in paced.PARTITIONS.items()})
         begins = (int(time.time()) // 60 + 2) * 60.0  # the engine is up by then
         steps = paced.rising(options.rates, begins, options.minutes * 60, warm_up=180)
-        ctx = Context(traffic.pipeline(places, NAME, datetime.fromtimestamp(begins, UTC)), places)
+        pipeline = traffic.pipeline(places, NAME, datetime.fromtimestamp(begins, UTC), interval=options.interval)
+        ctx = Context(pipeline, places)
         warm = Engine(places)
         warm.stop()  # one that a killed run left
         warm.start(jobs_side.here(places), _environment(ctx))
@@ -215,7 +216,11 @@ def report(options: argparse.Namespace, rounds: Sequence[Sequence[Mapping[str, A
     kept = [max((step["rate"] for step in steps if step["keeps_up"]), default=0) for steps in rounds]
     return {
         "name": NAME,
-        "about": {"minutes a step": options.minutes, "seconds between landings": options.every, "interval": "1m"},
+        "about": {
+            "minutes a step": options.minutes,
+            "seconds between landings": options.every,
+            "interval": options.interval,
+        },
         "machine": machine(),
         "commit": commit(),
         "rounds": len(rounds),
@@ -230,6 +235,7 @@ def main() -> None:
     parser.add_argument("--rates", type=int, nargs="+", default=rising, help="rows a second")
     parser.add_argument("--minutes", type=int, default=2, help="length of a step (default 2)")
     parser.add_argument("--every", type=float, default=3.0, help="seconds between landings (default 3)")
+    parser.add_argument("--interval", default="1m", help="length of an interval, as in a pipeline file (default 1m)")
     parser.add_argument("--rounds", type=int, default=2, help="repeats (default 2)")
     parser.add_argument("--home", default=".windrow/benchmarks", help="folder for data")
     parser.add_argument("--work", help=argparse.SUPPRESS)

@@ -6,9 +6,11 @@ A test marked `both_roots` runs twice: with its tables in a folder, and in the o
 
 from __future__ import annotations
 
+import faulthandler
 import hashlib
 import logging
 import os
+import sys
 import threading
 import time
 from collections import defaultdict
@@ -58,6 +60,13 @@ LONGEST = (
     "tests/platform",
     "",
 )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure() -> None:
+    """Of a crash, print the stack of the thread that crashed: those of all threads fill the end of a log."""
+    assert sys.__stderr__ is not None
+    faulthandler.enable(os.dup(sys.__stderr__.fileno()), all_threads=False)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -42,7 +42,7 @@ CLICKS = {"event_id": "string", "user_id": "bigint", "item_id": "bigint", "engag
 _PIPELINE = """\
 name: {name}
 start: {start:%Y-%m-%dT%H:%M:%SZ}
-interval: 1m
+interval: {interval}
 left:
   name: served
   topic: {name}.served
@@ -161,7 +161,7 @@ def broker(home: Path) -> Iterator[Places]:
         running.stop()
 
 
-def pipeline(places: Places, name: str, start: datetime = START, form: str = "json") -> Pipeline:
+def pipeline(places: Places, name: str, start: datetime = START, form: str = "json", interval: str = "1m") -> Pipeline:
     """The pipeline file of these records, written and read; what was served is in a format."""
     columns = {
         side: ", ".join(f'{name}: "{kind}"' for name, kind in kinds.items())
@@ -169,7 +169,7 @@ def pipeline(places: Places, name: str, start: datetime = START, form: str = "js
     }
     file = places.home / "pipelines" / f"{name}.yaml"
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(_PIPELINE.format(name=name, start=start, form=form, **columns))
+    file.write_text(_PIPELINE.format(name=name, start=start, form=form, interval=interval, **columns))
     return load(file, places.expectations)
 
 
