@@ -17,7 +17,7 @@ import logging
 import operator
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -134,7 +134,7 @@ class _Group:
         results = {n: self._results[question] for n, question in questions.items() if question in self._results}
         new = [n for n in items if n not in results]
         suite = ExpectationSuite(name=self._name, expectations=[self._expectations[n] for n in new])
-        batch = self._batches.get_batch({"dataframe": _frame(items.values(), numbers)})
+        batch = self._batches.get_batch({"dataframe": _frame([items[n] for n in new], numbers)})
         is_one = all(item.is_one for item in items.values())
         validated = batch.validate(suite, result_format=_SUMMARY if is_one else _COMPLETE)
         results |= by_position(validated)
@@ -158,12 +158,16 @@ def _question(item: Item, numbers: Measures) -> tuple[object, ...]:
     return tuple(asked)
 
 
-def _frame(items: Iterable[Item], numbers: Measures) -> Any:
-    """Return the batch of an interval: one row with all measures; for items about many, a column per item instead."""
+def _frame(items: Sequence[Item], numbers: Measures) -> Any:
+    """Return the batch of an interval: one row with the measures asked for; for items about many, a column per item.
+
+    Great Expectations looks through all columns of a batch for each condition, so each column takes time.
+    """
     import pandas as pd
 
     many = {item.column: pd.Series([numbers[m] for m in item.measures]) for item in items if not item.is_one}
-    return pd.DataFrame(many or [dict(numbers)], dtype="float64")
+    named = {item.column for item in items} | {where.measure for item in items if (where := item.entry.where)}
+    return pd.DataFrame(many or [{name: value for name, value in numbers.items() if name in named}], dtype="float64")
 
 
 def by_position(validated: Any) -> dict[int, Any]:
