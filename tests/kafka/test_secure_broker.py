@@ -6,7 +6,7 @@ import hashlib
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -300,10 +300,11 @@ def of_a_java_client(places: Places) -> Condition | None:
 
 
 def _refused(places: Places, kind: type[Refused]) -> None:
-    for ask in (
-        lambda: asked.describe(places.brokers, ["s.topic"]),
-        lambda: producer.create_topics(places.brokers, {"s.topic": 1}),
-        lambda: producer.produce(places.brokers, [Message("s.topic", 0, None, b"x", 1)]),
+    running = background_threads()
+    for ask, is_question in (
+        (lambda: asked.describe(places.brokers, ["s.topic"]), True),
+        (lambda: producer.create_topics(places.brokers, {"s.topic": 1}), True),
+        (lambda: producer.produce(places.brokers, [Message("s.topic", 0, None, b"x", 1)]), False),
     ):
         began = time.monotonic()
         with pytest.raises(kind) as refused:
@@ -311,3 +312,15 @@ def _refused(places: Places, kind: type[Refused]) -> None:
         assert exit_code(refused.value) is ExitCode.REFUSED
         assert not any(secret in str(refused.value) for secret in SECRETS)
         assert time.monotonic() - began < 25, "it does not wait until the time for an answer is over"
+        if is_question:  # the error is still there, and with its traceback all that the frames of the question hold
+            assert background_threads() <= running, "its client has ended, and is not left to Python's collector"
+
+
+def background_threads() -> set[str]:
+    """Those of librdkafka in which answers to questions arrive."""
+    found = set()
+    for task in Path("/proc/self/task").iterdir():
+        with suppress(FileNotFoundError, ProcessLookupError):  # it has ended
+            if (task / "comm").read_text() == "rdk:bg\n":
+                found.add(task.name)
+    return found

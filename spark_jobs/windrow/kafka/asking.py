@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from concurrent.futures import TimeoutError, wait
-from typing import Any
+from typing import Any, Self
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ClusterMetadata
@@ -53,7 +53,11 @@ class Refusals:
 
 
 class Admin:
-    """A client for questions about topics, groups and rights. Its answers come only while it lives."""
+    """A client for questions about topics, groups and rights; its answers come within its `with`.
+
+    librdkafka ends the process where a client is ended by the client's own thread. Python's collector runs in any
+    thread, and a refusal, whose traceback leads back to its client, would leave the client to it.
+    """
 
     def __init__(self, brokers: Kafka | str, settings: Mapping[str, Any] | None = None) -> None:
         """Connect, with further settings of librdkafka.
@@ -65,6 +69,13 @@ class Admin:
         self._refusals = Refusals(self.kafka)
         usual: dict[str, Any] = {"log_level": 2, "client.id": "windrow", "error_cb": self._refusals}
         self.client = AdminClient({**self.kafka.librdkafka(), **usual, **(settings or {})})
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *ended: object) -> None:
+        """End the connections; questions without an answer fail."""
+        self.client.__exit__(*ended)
 
     def answer(self, future: Any, timeout_s: float, subject: str = "") -> Any:
         """Return what a future of the client brings.

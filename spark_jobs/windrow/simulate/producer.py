@@ -102,28 +102,28 @@ def create_topics(
         "message.timestamp.after.max.ms": str(2**63 - 1),
         **(config or {}),
     }
-    admin = Admin(kafka)
-    try:
-        there = admin.metadata(timeout_s).topics
-    except KafkaException as problem:
-        raise ProducerUnreachable(
-            f"No Kafka broker answers at {kafka} ({problem.args[0].str()}). Is it up "
-            f"(`windrow status`), and is WINDROW_KAFKA its address? Then try again."
-        ) from problem
-    missing = [name for name in topics if name not in there]
-    for name in (name for name in topics if name in there):
-        _must_fit(admin, name, len(there[name].partitions), topics[name], stamps, timeout_s)
-    made = []
-    wanted = [NewTopic(name, topics[name], config=settings) for name in missing]
-    for name, future in (admin.client.create_topics(wanted, operation_timeout=timeout_s) if wanted else {}).items():
+    with Admin(kafka) as admin:
         try:
-            admin.answer(future, timeout_s, name)
-            made.append(name)
+            there = admin.metadata(timeout_s).topics
         except KafkaException as problem:
-            if problem.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise
-    _wait_until_known(admin, topics, timeout_s)
-    return tuple(made)
+            raise ProducerUnreachable(
+                f"No Kafka broker answers at {kafka} ({problem.args[0].str()}). Is it up "
+                f"(`windrow status`), and is WINDROW_KAFKA its address? Then try again."
+            ) from problem
+        missing = [name for name in topics if name not in there]
+        for name in (name for name in topics if name in there):
+            _must_fit(admin, name, len(there[name].partitions), topics[name], stamps, timeout_s)
+        made = []
+        wanted = [NewTopic(name, topics[name], config=settings) for name in missing]
+        for name, future in (admin.client.create_topics(wanted, operation_timeout=timeout_s) if wanted else {}).items():
+            try:
+                admin.answer(future, timeout_s, name)
+                made.append(name)
+            except KafkaException as problem:
+                if problem.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise
+        _wait_until_known(admin, topics, timeout_s)
+        return tuple(made)
 
 
 def produce(

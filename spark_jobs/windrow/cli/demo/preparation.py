@@ -90,7 +90,8 @@ def _with_file(places: Places, path: Path, moved: open_bandit.Moved, wheel: Path
 def _ends(kafka: Kafka, moved: open_bandit.Moved) -> dict[tuple[str, int], int]:
     """Return the end offsets of those partitions that hold records, by topic and partition."""
     try:
-        known = broker.admin(kafka).metadata(30).topics
+        with broker.admin(kafka) as asked:
+            known = asked.metadata(30).topics
     except KafkaException as error:
         raise broker.BrokerUnreachable(str(error)) from error
     existing = [topic for topic in moved.topics if topic in known]

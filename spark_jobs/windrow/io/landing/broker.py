@@ -76,13 +76,13 @@ def describe(kafka: Kafka | str, names: Iterable[str]) -> dict[str, Topic]:
         Refused: the broker refuses this client, or its questions about a topic.
         TopicMissing: the broker has no such topic.
     """
-    asked = admin(kafka)
     try:
-        described = asked.client.describe_topics(TopicCollection(list(names)), request_timeout=TIMEOUT)
-        resources = [ConfigResource(ResourceType.TOPIC, name) for name in described]
-        settings = asked.client.describe_configs(resources, request_timeout=TIMEOUT)
-        settings_of = {resource.name: future for resource, future in settings.items()}
-        return {name: _topic(asked, name, future, settings_of[name]) for name, future in described.items()}
+        with admin(kafka) as asked:
+            described = asked.client.describe_topics(TopicCollection(list(names)), request_timeout=TIMEOUT)
+            resources = [ConfigResource(ResourceType.TOPIC, name) for name in described]
+            settings = asked.client.describe_configs(resources, request_timeout=TIMEOUT)
+            settings_of = {resource.name: future for resource, future in settings.items()}
+            return {name: _topic(asked, name, future, settings_of[name]) for name, future in described.items()}
     except KafkaException as error:
         raise BrokerUnreachable(
             f"no answer from Kafka at {kafka} ({error.args[0].str()}). Nothing was landed and no clock "

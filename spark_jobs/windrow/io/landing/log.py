@@ -154,9 +154,9 @@ def batches_in(chunk: Chunk) -> Iterator[LogBatch]:
 
 def _leaders(kafka: Kafka | str, topic: str) -> dict[int, Node]:
     """Return the broker that leads each partition."""
-    asked = broker.admin(kafka)
-    described = asked.client.describe_topics(TopicCollection([topic]), request_timeout=broker.TIMEOUT)
-    found = asked.answer(described[topic], broker.TIMEOUT, topic)
+    with broker.admin(kafka) as asked:
+        described = asked.client.describe_topics(TopicCollection([topic]), request_timeout=broker.TIMEOUT)
+        found = asked.answer(described[topic], broker.TIMEOUT, topic)
     leaders = {partition.id: partition.leader for partition in found.partitions}
     if without := [number for number, leader in leaders.items() if leader is None]:
         raise LogUnreadable(f"topic {topic}: no broker leads partition {without[0]}. Run again once one does.")

@@ -185,11 +185,11 @@ class Broker:
 
         from windrow.kafka.asking import Admin
 
-        admin = Admin(self.places.brokers, {"socket.timeout.ms": 2000, "log_level": 0})
-        try:
-            return set(admin.metadata(2).brokers)
-        except KafkaException:
-            return set()
+        with Admin(self.places.brokers, {"socket.timeout.ms": 2000, "log_level": 0}) as admin:
+            try:
+                return set(admin.metadata(2).brokers)
+            except KafkaException:
+                return set()
 
     @cached_property
     def _java(self) -> list[str]:
