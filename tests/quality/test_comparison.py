@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from windrow.config import load
@@ -47,7 +47,8 @@ def earlier_of(numbers: Numbers, *, overridden: bool = False) -> EarlierInterval
 STEADY = earlier_of(numbers_of(1000, 60))
 EMPTY = earlier_of(numbers_of(0, 0))
 SILENT = earlier_of(numbers_of(1000, 0, positive_complete=0, negative=0))
-FORCED = earlier_of(numbers_of(40, 1, **{"unknown.forced": 39.0}))
+FORCED = earlier_of(numbers_of(40, 1, positive_complete=0, negative=0, **{"unknown.forced": 39.0}))
+"""No list of a forced interval is complete: a row without a label is unknown, and one with some is in doubt."""
 OVERRIDDEN = earlier_of(numbers_of(50_000, 49_000), overridden=True)
 UNCOUNTED = EarlierInterval(FEED.config_hash, Earlier(60, 940), None)
 
@@ -150,6 +151,7 @@ NEWEST = {*RECENT[-3:], *SAME_HOUR[-3:]}
     st.sampled_from([1, 5, 40, 500, 1000, 1500, 30_000]),
     st.sampled_from([0, 3, 60, 100, 2000]),
 )
+@example(dict.fromkeys(RECENT[-4:], FORCED), 1000, 3)
 @settings(deadline=None)
 def test_what_is_no_history_changes_no_verdict_wherever_it_stands(
     noise: dict[datetime, EarlierInterval], served: int, clicks: int
