@@ -39,6 +39,17 @@ def classes_made(spark: SparkSession) -> Iterator[Callable[[], int]]:
     yield lambda: compiled.getCount() - before
 
 
+def forget_classes(spark: SparkSession) -> None:
+    """Empty Spark's cache of generated classes, which holds those of earlier tests. It is private, so by reflection."""
+    jvm: Any = spark._jvm
+    generator = jvm.org.apache.spark.util.Utils.classForName(
+        "org.apache.spark.sql.catalyst.expressions.codegen.CodeGenerator$", True, False
+    )
+    field = generator.getDeclaredField("cache")
+    field.setAccessible(True)
+    field.get(None).invalidateAll()
+
+
 def asked(rows: DataFrame, number: int, value: Callable[..., Column]) -> DataFrame:
     """A query about what comes from a minute on; `value` makes its constants."""
     since = START + timedelta(minutes=number)
@@ -95,8 +106,8 @@ def test_the_same_query_about_other_values_makes_no_class(rows: DataFrame, spark
 @pytest.mark.kafka
 @pytest.mark.usefixtures("compiled")
 def test_the_next_landing_and_the_next_interval_run_in_the_code_of_the_last(world: World, spark: Any) -> None:
-    rule = "size(likes) > 9753"  # a number that no other test has, so that there is code to be made
-    ctx = made(world, PIPELINE.replace("size(likes) > 0", rule), {"served": 1, "likes": 1})
+    ctx = made(world, PIPELINE, {"served": 1, "likes": 1})
+    forget_classes(spark)
     counts = []
     for minute in range(5):
         seconds = 60 * minute
@@ -108,6 +119,6 @@ def test_the_next_landing_and_the_next_interval_run_in_the_code_of_the_last(worl
             world.land(ctx)
             assert world.train(ctx, run=f"r{minute}")[0].published
         counts.append(found())
-    assert counts[0] > 0
+    assert counts[0] > 50
     # another number of files or partitions may be another number in a small part of the code
     assert max(counts[2:]) <= 2
