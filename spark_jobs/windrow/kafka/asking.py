@@ -53,10 +53,10 @@ class Refusals:
 
 
 class Admin:
-    """A client for questions about topics, groups and rights; its answers come within its `with`.
+    """A client for questions about topics, groups and rights. Use it in a `with`, which closes it in the same thread.
 
-    librdkafka ends the process where a client is ended by the client's own thread. Python's collector runs in any
-    thread, and a refusal, whose traceback leads back to its client, would leave the client to it.
+    librdkafka aborts the process if a client is closed in the client's own thread. Python's garbage collector runs in
+    any thread, and the traceback of a refusal refers to the client, so only the collector would close that client.
     """
 
     def __init__(self, brokers: Kafka | str, settings: Mapping[str, Any] | None = None) -> None:
@@ -74,7 +74,7 @@ class Admin:
         return self
 
     def __exit__(self, *ended: object) -> None:
-        """End the connections; questions without an answer fail."""
+        """Close the connections. Questions without an answer fail."""
         self.client.__exit__(*ended)
 
     def answer(self, future: Any, timeout_s: float, subject: str = "") -> Any:

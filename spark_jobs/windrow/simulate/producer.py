@@ -16,7 +16,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import Message as Delivered
-from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType
+from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType, TopicMetadata
 
 from windrow.kafka.asking import Admin, Refusals
 from windrow.kafka.client import Kafka
@@ -103,13 +103,7 @@ def create_topics(
         **(config or {}),
     }
     with Admin(kafka) as admin:
-        try:
-            there = admin.metadata(timeout_s).topics
-        except KafkaException as problem:
-            raise ProducerUnreachable(
-                f"No Kafka broker answers at {kafka} ({problem.args[0].str()}). Is it up "
-                f"(`windrow status`), and is WINDROW_KAFKA its address? Then try again."
-            ) from problem
+        there = _topics(admin, timeout_s)
         missing = [name for name in topics if name not in there]
         for name in (name for name in topics if name in there):
             _must_fit(admin, name, len(there[name].partitions), topics[name], stamps, timeout_s)
@@ -124,6 +118,17 @@ def create_topics(
                     raise
         _wait_until_known(admin, topics, timeout_s)
         return tuple(made)
+
+
+def _topics(admin: Admin, timeout_s: float) -> Mapping[str, TopicMetadata]:
+    """Return the topics that the brokers have, by name."""
+    try:
+        return admin.metadata(timeout_s).topics
+    except KafkaException as problem:
+        raise ProducerUnreachable(
+            f"No Kafka broker answers at {admin.kafka} ({problem.args[0].str()}). Is it up "
+            f"(`windrow status`), and is WINDROW_KAFKA its address? Then try again."
+        ) from problem
 
 
 def produce(

@@ -54,6 +54,6 @@ def _is_silent(stream: RightStream, facts: Facts) -> Column:
 def _overlaps(gap: Gap, stream: RightStream) -> Column:
     """Whether the row's window and the gap share an instant; a missing bound of the gap has no limit."""
     at = F.col(EVENT_TIME)
-    has_begun = F.lit(True) if gap.start_at is None else at + F.lit(stream.window.after) >= given(gap.start_at)
-    has_ended = F.lit(False) if gap.end_at is None else at - F.lit(stream.window.before) > given(gap.end_at)
+    has_begun = F.lit(True) if gap.start_at is None else at >= given(shifted(gap.start_at, -stream.window.after))
+    has_ended = F.lit(False) if gap.end_at is None else at > given(shifted(gap.end_at, stream.window.before))
     return has_begun & ~has_ended
