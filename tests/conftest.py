@@ -64,7 +64,7 @@ LONGEST = (
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure() -> None:
-    """Of a crash, print the stack of the thread that crashed: those of all threads fill the end of a log."""
+    """Print the stack of the crashed thread only: the stacks of all threads fill the end of a log."""
     assert sys.__stderr__ is not None
     faulthandler.enable(os.dup(sys.__stderr__.fileno()), all_threads=False)
 

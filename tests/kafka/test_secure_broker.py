@@ -312,12 +312,12 @@ def _refused(places: Places, kind: type[Refused]) -> None:
         assert exit_code(refused.value) is ExitCode.REFUSED
         assert not any(secret in str(refused.value) for secret in SECRETS)
         assert time.monotonic() - began < 25, "it does not wait until the time for an answer is over"
-        if is_question:  # the error is still there, and with its traceback all that the frames of the question hold
-            assert background_threads() <= running, "its client has ended, and is not left to Python's collector"
+        if is_question:  # `refused` still refers to the frames of the question
+            assert background_threads() <= running, "its client is closed, and not left to the garbage collector"
 
 
 def background_threads() -> set[str]:
-    """Those of librdkafka in which answers to questions arrive."""
+    """Ids of the threads in which librdkafka returns answers to questions."""
     found = set()
     for task in Path("/proc/self/task").iterdir():
         with suppress(FileNotFoundError, ProcessLookupError):  # it has ended
