@@ -10,12 +10,13 @@ import os
 import random
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import AnyStr
 
 from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
@@ -30,7 +31,8 @@ from windrow.simulate.producer import create_topics
 START = datetime(2026, 11, 1, tzinfo=UTC)
 SPAN = timedelta(hours=1)
 FEATURES, PART = 40, 8
-_PARTS = 8192
+_PART_BITS = 13
+_SHIFTS = range(0, FEATURES // PART * _PART_BITS, _PART_BITS)
 SERVED = {
     "request_id": "string",
     "user_id": "bigint",
@@ -74,24 +76,24 @@ class Records:
     def __init__(self, seed: int = 1) -> None:
         """`seed` decides the features."""
         numbers = random.Random(seed)
-        self._parts = [",".join(f"{numbers.random():.6f}" for _ in range(PART)) for _ in range(_PARTS)]
+        self._parts = [",".join(f"{numbers.random():.6f}" for _ in range(PART)) for _ in range(1 << _PART_BITS)]
         self._packed = [struct.pack(f"<{PART}f", *map(float, part.split(","))) for part in self._parts]
         self._second, self._text = -1, ""
 
     def served(self, number: int, at: int) -> bytes:
         """What was served."""
         user, item = key(number)
-        texts = [self._parts[part] for part in self._mixed(number)]
+        features = ",".join(self._of(number, self._parts))
         return (
             f'{{"request_id":"r{number:010d}","user_id":{user},"item_id":{item},'
-            f'"served_at":"{self._instant(at)}","features":[{",".join(texts)}]}}'
+            f'"served_at":"{self._instant(at)}","features":[{features}]}}'
         ).encode()
 
     def served_avro(self, number: int, at: int) -> bytes:
         """The same in Avro, behind the frame of schema 1."""
         user, item = key(number)
         request = f"r{number:010d}".encode()
-        packed = b"".join(self._packed[part] for part in self._mixed(number))
+        packed = b"".join(self._of(number, self._packed))
         numbers = varint(zigzag(user)) + varint(zigzag(item)) + varint(zigzag(at)) + varint(zigzag(FEATURES))
         return b"\0\0\0\0\1" + varint(zigzag(len(request))) + request + numbers + packed + b"\0"
 
@@ -101,15 +103,14 @@ class Records:
         request = f"r{number:010d}".encode()
         second, micros = divmod(at, 1_000_000)
         stamp = b"\x08" + varint(second) + b"\x10" + varint(micros * 1_000)
-        packed = b"".join(self._packed[part] for part in self._mixed(number))
+        packed = b"".join(self._of(number, self._packed))
         numbers = b"\x10" + varint(user) + b"\x18" + varint(item) + b"\x22" + varint(len(stamp)) + stamp
         return b"\0\0\0\0\1\0\x0a" + varint(len(request)) + request + numbers + b"\x2a" + varint(len(packed)) + packed
 
-    def _mixed(self, number: int) -> Iterator[int]:
-        mixed = (number * 0x9E3779B97F4A7C15) & (2**65 - 1)
-        for _ in range(FEATURES // PART):
-            yield mixed % _PARTS
-            mixed //= _PARTS
+    def _of(self, number: int, parts: Sequence[AnyStr]) -> list[AnyStr]:
+        """The parts that a record is put together from."""
+        mixed, last = number * 0x9E3779B97F4A7C15, (1 << _PART_BITS) - 1
+        return [parts[mixed >> shift & last] for shift in _SHIFTS]
 
     def click(self, number: int, at: int) -> bytes:
         """A click on what was served under that number."""
