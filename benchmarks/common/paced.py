@@ -57,12 +57,11 @@ def produce(kafka: str, name: str, steps: Sequence[Step], stop: Event) -> None:
     """Run in its own process: produce both topics of `name` until `stop`."""
     records, producer = Records(), sender(kafka)
     clicks: list[tuple[int, int]] = []
-    served = f"{name}.served"
     for number, at in _rows(steps, stop):
         if number is None:
             producer.poll(0)
         else:
-            send(producer, served, number % PARTITIONS["served"], records.served(number, at), at)
+            send(producer, f"{name}.served", number % PARTITIONS["served"], records.served(number, at), at)
             if number % CLICKED_EVERY == 0:
                 heapq.heappush(clicks, (at + 1_000_000 + number * 7_919 % 8_000_000, number))
         while clicks and clicks[0][0] <= at:

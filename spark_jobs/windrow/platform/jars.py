@@ -64,11 +64,11 @@ _LOOPBACK = re.compile(r"local|spark://(127\.|localhost:)")
 FOR_LARGE = "-XX:+UseParallelGC"
 """JVM options of a driver with large intervals, instead of `spark.driver.extraJavaOptions` of spark-defaults.conf.
 Those switch the optimising JIT compiler off: that helps a short driver, but two million rows take far longer. Nobody
-waits for a pause of the collector, so it is the one that takes least CPU; Java's default, G1, takes a tenth more."""
+waits for a pause of the garbage collector, so only its CPU counts: Java's default, G1, took a tenth more."""
 
 FOR_ENGINE = f"{FOR_LARGE} -XX:+ExitOnOutOfMemoryError"
 """JVM options of an engine: where one job took all memory, no other job goes on with half a Spark. The heap does not
-shrink while nobody has work for it; `spark.driver.memory` bounds it."""
+shrink while the engine is idle; `spark.driver.memory` bounds it."""
 
 Progress = Callable[[str], None]
 """Gets lines for people."""
